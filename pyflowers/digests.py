@@ -1,4 +1,4 @@
-"""Digests of texts, files and values, which identify programs, data and results."""
+"""Digests of strings, files and values, which identify programs, data and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sha256_file(path: Path) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return one digest of several texts, which includes their lengths."""
+    """Return one digest of several strings, including their lengths."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -33,14 +33,14 @@ def digest_of(value: Any) -> str:
     Parameters
     ----------
     value
-        Numbers, texts, paths, arrays, and mappings, sequences and sets of these. Anything else is
+        Numbers, strings, paths, arrays, and mappings, sequences and sets of these. Anything else is
         pickled; the digest of its pickle may depend on the versions of Python and packages.
     """
     return digest(json.dumps(_plain(value), sort_keys=True))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it, with digests of numeric arrays and of pickles."""
+    """Return a value that JSON can hold, with digests instead of numeric arrays and pickles."""
     for kind, same in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
         if isinstance(value, kind):
             return same(value)

@@ -24,10 +24,10 @@ INTERVAL = 0.9
 """Default probability of the intervals that tables show."""
 
 MOST_ROWS = 60
-"""The largest number of rows that are shown of a table."""
+"""The largest number of rows of a table that are shown."""
 
 MOST_ELEMENTS = 10
-"""The largest number of elements that are shown of each quantity if a table has too many rows."""
+"""The largest number of elements of a quantity that are shown if a table has too many rows."""
 
 # C0 except tab and newline, DEL, C1, line separators, changes of text direction, surrogates
 _CONTROLS = re.compile(
@@ -96,7 +96,7 @@ def verdict(sentence: object, passed: bool) -> Styled:
 
 
 def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Name the file to which ``--out`` writes a table, which may have too many rows to show."""
+    """Record the file to which ``--out`` writes a table; not all of its rows may be shown."""
     table.attrs["file"] = name
     return table
 
@@ -156,7 +156,7 @@ def element_table(
 
 
 def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.DataFrame:
-    """Return quantiles of draws along the first axes; unlike moments, they always exist."""
+    """Return quantiles of draws over the first axes; unlike moments, quantiles always exist."""
     import numpy as np
 
     probs = interval_quantiles(interval)
@@ -166,7 +166,7 @@ def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.
 
 
 def upper_first(text: str) -> str:
-    """Return a text with an initial capital, for the beginning of a sentence."""
+    """Return text with an initial capital, for the beginning of a sentence."""
     return text[:1].upper() + text[1:]
 
 
@@ -176,9 +176,9 @@ def percent(prob: float) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number for a table; NaN, such as a moment that does not exist, is a dash.
+    """Format a number for a table; NaN, such as a moment that does not exist, becomes a dash.
 
-    It has three significant digits or, between 1,000 and a million, no decimals.
+    The number has three significant digits or, between 1,000 and a million, no decimals.
     """
     if math.isnan(value):
         return "–"
@@ -192,7 +192,7 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 
 def format_elpd(value: float) -> str:
-    """Return an elpd, or a number on its scale, to at least one decimal, as a few units matter."""
+    """Format an elpd, or a number on its scale, to at least one decimal; a few units matter."""
     return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
 
 
@@ -250,7 +250,7 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 def left_out(table: pd.DataFrame) -> str:
     """Return a line with the number of rows that are not shown, if there are any."""
     num = len(table) - len(_cut(table))
-    return f"{num} more rows" if num else ""
+    return f"{num} more row{'s' * (num != 1)}" if num else ""
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 The module also builds commands that start another Python process, which imports the same modules as
 this process.
 
-``python -m`` puts the working folder first on the path, so that a user's ``random.py`` there would
+``python -m`` puts the working folder first on the path, so a user's ``random.py`` there would
 replace the standard library's. With ``-P``, and with this process's path as ``PYTHONPATH``, both
 processes find the same modules.
 """

@@ -234,7 +234,7 @@ def writing(path: str | Path, name: str) -> Iterator[None]:
     Raises
     ------
     ConfigError
-        Instead of OSError.
+        If the block raises an OSError.
     """
     try:
         yield
@@ -317,7 +317,7 @@ def leftovers(parent: Path) -> list[Path]:
 
 
 def clear_leftover(folder: Path) -> str:
-    """Restore or remove the contents of a staging folder; return the obstacle, if there is one."""
+    """Restore or remove the contents of a staging folder; return the reason if this fails."""
     try:
         lock = _lock(folder)
     except BlockingIOError:
@@ -375,7 +375,7 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
-    """Replace any error by one that names the folder if the folder cannot be written.
+    """If the folder cannot be written, replace any error with one that names the folder.
 
     Tools that cannot write report this in many ways, or fail with a message about something else.
 
@@ -398,7 +398,7 @@ def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
 
 
 def _why_not(folder: Path) -> str:
-    """Return the reason why a folder cannot be written, or an empty text if it can be."""
+    """Return the reason why a folder cannot be written, or an empty string if it can be."""
     probe = folder / f"{PREFIX}probe-{secrets.token_hex(4)}"
     try:
         try:
@@ -455,8 +455,8 @@ def _lock(folder: Path) -> int | None:
 def _clear(folder: Path) -> str:
     """Put back files that were moved away but not replaced, and remove a staging folder.
 
-    The result is the obstacle, if there is one: a file in ``old`` that pyflowers did not write, or
-    a system error.
+    If the folder has to be kept, return the reason: a file in ``old`` that pyflowers did not write,
+    or a system error.
     """
     try:
         for old in folder.glob("old/*"):

@@ -1,4 +1,4 @@
-"""The benchmarks behind ``scripts/bench``: each returns rows of (what, measured, bar).
+"""The benchmarks behind ``scripts/bench``: each returns rows of (what, measured, target).
 
 Comparisons are ratios of two times measured alternately in one run, each the best of several
 rounds.
@@ -74,7 +74,7 @@ def compiled(name: str) -> CmdStanProgram:
 
 
 def overhead() -> list[Row]:
-    """Compare ``pyflowers.fit`` with running the executable, two chains at a time, plus its CSV."""
+    """Compare ``pyflowers.fit`` with bare runs of the executable and reading of their CSV files."""
     name, table = "multilevel_poisson", counts(200, 48)
     program = find_program(name)
     executable = compiled(name).executable
@@ -155,7 +155,7 @@ def engines() -> list[Row]:
 
 
 def scale() -> list[Row]:
-    """Compare sampling times for a hundred times as many rows."""
+    """Compare the sampling times of a table and of one with a hundred times as many rows."""
     program, executable = find_program("multilevel_poisson"), compiled("multilevel_poisson")
     times: dict[int, list[tuple[float, float]]] = {}
     for _ in range(3):
@@ -209,12 +209,12 @@ def command_line() -> list[Row]:
             "1.0 s more",
         ),
         (
-            "what its plots add",
+            "time added by its plots",
             f"{drawn - printed:.2f} s, {(drawn - printed) / draw:.2f} × import matplotlib.pyplot",
             "2.5 ×",
         ),
-        ("scripts/demo again", f"{best(demo, 1):.1f} s", "20 s"),
-        ("the demo's three fits and their plots, anew", f"{anew:.1f} s", "20 s"),
+        ("scripts/demo, run again", f"{best(demo, 1):.1f} s", "20 s"),
+        ("the demo's three fits and their plots, run again", f"{anew:.1f} s", "20 s"),
     ]
 
 
@@ -333,7 +333,7 @@ def samplers() -> list[Row]:
     gradients = 100_000 / best(one_at_a_time)
     return [
         ("Metropolis, 1,000 chains, N(0, 1)", f"{rate:.1f} million/s", "2 million/s"),
-        ("StanDensity, iid_normal, a point a call", f"{gradients:,.0f}/s", "100,000/s"),
+        ("StanDensity, iid_normal, one point per call", f"{gradients:,.0f}/s", "100,000/s"),
     ]
 
 
@@ -365,7 +365,7 @@ def diagnostics() -> list[Row]:
 
 
 def exact() -> list[Row]:
-    """Time independent draws from the exact posteriors: the setup, and each draw."""
+    """Time the setup of independent draws from the exact posteriors, and the drawing."""
     rows = []
     for num_plants, num_months, num_draws in (
         (3, 4, 20_000), (200, 48, 4_000), (1_000, 100, 4_000), (10_000, 20, 1_000)
@@ -434,7 +434,7 @@ def many_plants() -> list[Row]:
 
 
 def formulas() -> list[Row]:
-    """Compare the parametrisation that a formula gets with both fixed ones, and with a program."""
+    """Compare a formula's default parametrisation with both fixed ones and a shipped program."""
     formula = "flowers ~ 1 + (1 | plant)"
     rows: list[Row] = []
     shipped: dict[str, Any] = {
@@ -508,7 +508,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
 def main() -> None:
     """Run the named benchmarks, or all, and print a Markdown table."""
     names = sys.argv[1:] or list(BENCHMARKS)
-    print("| what | measured | bar |\n|---|---|---|")
+    print("| what | measured | target |\n|---|---|---|")
     for name in names:
         for what, measured, bar in BENCHMARKS[name]():
             print(f"| {what} | {measured} | {bar} |", flush=True)

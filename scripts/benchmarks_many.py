@@ -1,7 +1,7 @@
 """The throughput of many fits, ``scripts/bench many``: ratios of rates measured in one run.
 
 The candidates take turns in many short rounds, so that other load on the machine affects all of
-them. Each figure is the median over rounds of the ratio within a round, with the range of the
+them alike. Each figure is the median over rounds of the ratio within a round, with the range of the
 middle half of the ratios. All workers have started and fitted once before the clock starts.
 
 - *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, with draws as
@@ -184,7 +184,7 @@ def _translated() -> tuple[str, str]:
 
 
 def loop(number: int) -> None:
-    """Fit one after another with CmdStan, with chains on all available cores."""
+    """Run one fit after another with CmdStan, with chains on all available cores."""
     for seed in range(1, number + 1):
         pyflowers.fit(NAME, seed=seed, engine="cmdstan").summary()
 
@@ -197,7 +197,7 @@ def rate(work: Callable[[int], None], number: int) -> float:
 
 
 def no_work(job: Job) -> Outcome:
-    """Return an outcome immediately, as large as the outcome of a fit."""
+    """Return immediately an outcome that is as large as the outcome of a fit."""
     names = np.array([f"mu_plant[{i}]" for i in range(5)], dtype=object)
     table = {"parameter": names, **{f"column {i}": np.full(5, float(i)) for i in range(9)}}
     return Outcome(job.key, "", "", 0.1, {"stan": "1"}, {"summary": packed(table)})
@@ -279,5 +279,5 @@ def _bytes() -> list[Row]:
         size = (Path(folder) / "batch" / FILE).stat().st_size / number
     return [
         ("ledger, 10,000 tasks at once", f"{number / seconds:,.0f} tasks/s", ""),
-        ("bytes a task", f"{size:.0f} in the ledger", ""),
+        ("bytes per task", f"{size:.0f} in the ledger", ""),
     ]

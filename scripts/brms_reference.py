@@ -323,7 +323,7 @@ def by_our_names(
 
 
 def check_one_group(case: dict[str, Any]) -> None:
-    """Compare brms' density of ``y ~ x + (1 | g)`` with a density that is written out here."""
+    """Compare brms' density of ``y ~ x + (1 | g)`` with a density written out in Python."""
     frame, given = table(), case["hyperparameters"]
     x, labels = frame["x"] - frame["x"].mean(), case["groups"]["g"]["labels"]
     for point in case["points"]:

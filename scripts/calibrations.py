@@ -1,8 +1,8 @@
 """The calibrations behind ``scripts/calibration``: figures, tables and digests for the docs.
 
-Each of three programs is calibrated with each engine, for the lecture's design and under proper
-priors, and the programs of formulas, one for each family, with the interpreter. The folder of
-results holds the fits, so that a stopped run can be resumed.
+Each of three shipped programs is calibrated with each engine, for the lecture's design and under
+proper priors. The programs of formulas, one for each family, are calibrated with the interpreter.
+The folder of results holds the fits, so that a stopped run can be resumed.
 
 Usage: ``calibrations.py [--sims N] [--workers N] [--results DIR] [ENGINE... | formulas]``
 """
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibration:
-    """Calibrate the program of a formula with a group; for gaussian, with correlated effects."""
+    """Calibrate a formula of a family, with group effects (correlated ones for gaussian)."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.repeat(list("abcdefghij"), 6)})
     frame["y"] = rng.integers(1, 5, 60)
@@ -125,7 +125,7 @@ def calibrated(name: str, engine: str, sims: int, workers: int | None, out: Path
 
 
 def digest(found: Calibration) -> str:
-    """Return the SHA-256 of the lines ``task,quantity,rank`` of all ranks, in the batch's order."""
+    """Return the SHA-256 of lines ``task,parameter,rank`` of all ranks, in the batch's order."""
     rows = found.ranks[["task", "parameter", "rank"]]
     text = "".join(f"{task},{name},{rank}\n" for task, name, rank in rows.itertuples(index=False))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -147,7 +147,7 @@ def draw(engine: str, found: Calibration) -> None:
 
 
 def note(path: Path, engine: str, found: Calibration, made_at: str, family: str = "") -> None:
-    """Write the row of one calibration to a list of calibrations."""
+    """Write one calibration as a row of the file with a list of calibrations."""
     table, ledger = found.table(), found.batch.ledger()
     worst = str(table["p_value"].idxmin())
     row = {
@@ -189,9 +189,9 @@ def generated() -> str:
             *("", "## Programs of formulas", ""),
             "For each family, the program of the formula `y ~ x + (1 | g)`, or `y ~ x + (x | g)` "
             "for gaussian,",
-            f"with 10 groups of 6 rows, {OF_FORMULAS['chains']} chains of {OF_FORMULAS['draws']} "
-            "draws, and priors under which the simulated",
-            "responses can be fitted; they are in `scripts/calibrations.py`.",
+            f"is calibrated with 10 groups of 6 rows and {OF_FORMULAS['chains']} chains of "
+            f"{OF_FORMULAS['draws']} draws. The priors, under which",
+            "the simulated responses can be fitted, are in `scripts/calibrations.py`.",
             *("", *rows_of(pd.read_csv(FORMULAS, dtype=str)), "", "## Figures"),
         ]
     for run in runs.itertuples():

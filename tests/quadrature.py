@@ -1,7 +1,8 @@
 """Posteriors of the three models by brute force, written only for the tests.
 
-Nothing here is shared with pyflowers: a (mu, log sigma2) grid, and for each plant a grid over the
-plant's mean (its log, in the Poisson model), summed by the trapezoid rule on sinh-spaced points.
+This module shares no code with pyflowers. It integrates over a grid of (mu, log sigma2) and, for
+each plant, over a grid of the plant's mean (its log, in the Poisson model), by the trapezoid rule
+on sinh-spaced points.
 """
 
 import numpy as np

@@ -79,7 +79,7 @@ def test_a_users_table_and_columns(executables, tmp_path):
 
 
 def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeypatch):
-    """Chicks of a brood are replicates, so there is no next one, and none is missing."""
+    """Chicks of a brood are replicates: there is no next observation, and none is missing."""
     monkeypatch.chdir(tmp_path)
     Path("chicks.csv").write_text("brood,ticks\na,1\na,3\na,3\nb,0\nb,1\nc,5\nc,7\nc,4\n")
     table = ("chicks.csv", "--group", "brood", "--value", "ticks")

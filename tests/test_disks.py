@@ -1,4 +1,4 @@
-"""Disks that are full, read-only or gone give one sentence with the path, and no partial files."""
+"""If a disk is full, read-only or gone, one sentence names the path; no partial files are left."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Results on disk: no file of the user is lost, and an output is complete or absent."""
+"""Results on disk: no file of the user's is lost, and an output is complete or absent."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""pyflowers without what Windows lacks: see without_posix/sitecustomize.py."""
+"""pyflowers without the POSIX features that Windows lacks; see without_posix/sitecustomize.py."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ WITHOUT = (
     *("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_and_in_a_batch"),
     "both_engines_have_one_density",
 )
-"""Tests of these parts that need a batch, or spend minutes compiling what others compile too."""
+"""Tests of these parts that need a batch, or spend minutes compiling what other tests also do."""
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ PROBS = (0.05, 0.95)
 CHANCE = 1e-4
 REFERENCE_SEED = 2_718_281
 FEWEST, MOST, TOTAL = 4_000, 40_000, 80_000_000
-"""Exact draws of the reference: the fewest, the most, and the target over all plants."""
+"""Exact draws of the reference: minimum, maximum, and the target total over all plants."""
 
 FloatArray = NDArray[np.float64]
 Summary = dict[str, FloatArray]

@@ -126,31 +126,32 @@ def pyflowers_cache(scratch: Path) -> Path:
 METHODS = (
     Method(
         *("pyflowers-exact", "pyflowers, exact", "pyflowers", "run_pyflowers", "exact"),
-        about="independent draws, no warm-up; all plants are summarised and, where their draws are "
-        "more than 50 million, none are kept",
+        about="independent draws, no warm-up; all plants are summarised, but their draws are not "
+        "kept if there are more than 50 million",
     ),
     Method(
         *("pyflowers-stanli", "pyflowers, stanli", "pyflowers", "run_pyflowers", "stanli"),
-        about="interprets the Stan program; parametrisation chosen by the data, adapt_delta 0.9",
+        about="interprets the Stan program; parametrisation chosen from the data, adapt_delta 0.9",
     ),
     Method(
         *("pyflowers-cmdstan", "pyflowers, cmdstan", "pyflowers", "run_pyflowers", "cmdstan"),
-        about="CmdStan was installed before; the program is compiled; otherwise as with stanli",
+        about="compiles the program with a CmdStan that is already installed; otherwise as with "
+        "stanli",
     ),
     Method(
         *("lecture", "CmdStan, lecture's loops", "peer", "run_pyflowers", "lecture"),
-        about="the lecture's program, a loop over observations, rates centred; compiled and read "
-        "by pyflowers' engine, with CmdStan's own adapt_delta of 0.8",
+        about="the lecture's program, which loops over observations, with centred rates; compiled "
+        "and run by pyflowers' engine, with CmdStan's own adapt_delta of 0.8",
     ),
     Method(
         *("pymc", "PyMC", "peer", "run_pymc"),
         environment="pymc",
-        about="log rates centred; its own NUTS, target_accept 0.8, without its convergence checks",
+        about="centred log rates; its own NUTS, target_accept 0.8, without its convergence checks",
     ),
     Method(
         *("nutpie", "nutpie", "peer", "run_pymc", "nutpie"),
         environment="nutpie",
-        about="PyMC's model, by Numba; target_accept 0.8",
+        about="PyMC's model, compiled by Numba; target_accept 0.8",
     ),
     Method(
         *("nutpie-totals", "nutpie, by totals", "peer", "run_pymc", "nutpie-totals"),
@@ -160,7 +161,7 @@ METHODS = (
     Method(
         *("numpyro", "NumPyro", "peer", "run_numpyro"),
         environment="numpyro",
-        about="log rates centred; double precision, chains in parallel, target_accept_prob 0.8",
+        about="centred log rates; double precision, chains in parallel, target_accept_prob 0.8",
     ),
     Method(
         *("numpyro-totals", "NumPyro, by totals", "peer", "run_numpyro", "totals"),
@@ -169,12 +170,13 @@ METHODS = (
     ),
     Method(
         *("brms", "brms, rstan", "peer", "run_brms.R"),
-        about="never centred; the prior on sigma2 through set_prior with a change of variables",
+        about="always non-centred; the prior on sigma2 through set_prior with a change of "
+        "variables",
     ),
     Method(
         *("rstanarm", "rstanarm", "peer", "run_rstanarm.R"),
-        about="never centred; compiled when it was packaged; cannot express the prior on sigma2, "
-        "so its default is used, sd ~ Exponential(1); adapt_delta 0.95, its default",
+        about="always non-centred; compiled when it was packaged; cannot express the prior on "
+        "sigma2, so its default is used, sd ~ Exponential(1); adapt_delta 0.95, its default",
     ),
     Method(
         *("glmmtmb", "glmmTMB", "estimate", "run_glmmtmb.R"),
@@ -186,38 +188,38 @@ METHODS = (
     ),
     Method(
         *("formula-stanli", "formula, stanli", "pyflowers", "run_formula", "stanli"),
-        about="writes and interprets a Stan program; group effects centred or not as the data "
-        "decide, adapt_delta 0.9",
+        about="writes and interprets a Stan program; group effects centred or non-centred, "
+        "depending on the data; adapt_delta 0.9",
         regresses=True,
     ),
     Method(
         *("formula-cmdstan", "formula, cmdstan", "pyflowers", "run_formula", "cmdstan"),
-        about="the same program, compiled by a CmdStan that was installed before",
+        about="the same program, compiled by a CmdStan that is already installed",
         regresses=True,
     ),
     Method(
         *("formula-brms", "brms", "peer", "run_formula_brms.R"),
-        about="rstan; group effects never centred",
+        about="rstan; group effects always non-centred",
         regresses=True,
     ),
     Method(
         *("formula-bambi", "Bambi", "peer", "run_bambi"),
         environment="bambi",
-        about="PyMC's NUTS, without its convergence checks; group effects never centred, and "
-        "without correlations between the effects of a group",
+        about="PyMC's NUTS, without its convergence checks; group effects always non-centred, "
+        "and without correlations between the effects of a group",
         regresses=True,
     ),
     Method(
         *("formula-nutpie", "Bambi, nutpie", "peer", "run_bambi", "nutpie"),
         environment="bambi",
-        about="the same by nutpie and Numba",
+        about="the same model, sampled by nutpie with Numba",
         regresses=True,
     ),
 )
 
 NOT_RACED = {
     "brms, cmdstanr": "cmdstanr is neither in Debian nor on the package index that this project "
-    "reaches; it comes from a separate repository",
+    "can reach; it comes from a separate repository",
 }
 """Requested methods that are not available, with the reason."""
 

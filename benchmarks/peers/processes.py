@@ -1,4 +1,4 @@
-"""Running a process tree with limits, and measuring its peak memory.
+"""Run a process tree with limits, and measure its peak memory.
 
 Memory is the sum of the proportional shares (PSS) of all processes in the tree, so that pages
 shared by forked workers count once. It is read from /proc as often as possible without taking much

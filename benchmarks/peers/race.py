@@ -79,7 +79,7 @@ def refuse_another_machine(ledger: Ledger) -> None:
     if others:
         raise SystemExit(
             f"error: {ledger.path} has runs on {'; '.join(others)}, but this machine is {here}; "
-            "use --afresh to discard them and measure everything here"
+            "use --afresh to discard them and measure everything on this machine"
         )
 
 
@@ -164,7 +164,7 @@ def measured(method: Method, size: Table, number: int, limit: float) -> Result:
 
 
 class Overdue:
-    """Whether the first or the further posterior takes longer than the limit.
+    """A test of whether the first or the further posterior takes longer than the limit.
 
     Saving draws, which is not timed, has no limit.
     """

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from benchmarks.peers.sizes import Regression, Table, table_of
 
 Status = Literal["done", "stopped", "failed", "absent"]
-"""Finished; killed for time or memory; ended with an error; without its environment."""
+"""Finished, killed for time or memory, ended with an error, or lacking its environment."""
 
 LONG = 30.0
 """Seconds above which the time of a posterior is assumed to grow with the table."""
@@ -36,7 +36,7 @@ class Result:
     status : str
         See :data:`Status`.
     reason : str
-        The reason why it is not done.
+        The reason, if the run is not done.
     first, further, imports : float or None
         Seconds from the start of the process to the first posterior, without reading the data;
         seconds of the second posterior in the same process; and seconds from the start until
@@ -200,7 +200,8 @@ def _order(result: Result) -> tuple[int, str, int]:
 
 def label_of_machine(machine: Mapping[str, Any]) -> str:
     """Return the page's description of a machine."""
-    return f"{machine['processor']}, {machine['cores']} core(s), {machine['memory_gib']} GiB"
+    cores = f"{machine['cores']} core{'' if machine['cores'] == 1 else 's'}"
+    return f"{machine['processor']}, {cores}, {machine['memory_gib']} GiB"
 
 
 def hopeless(size: Table, results: Sequence[Result], limit: float | None = None) -> str:
@@ -225,7 +226,7 @@ def hopeless(size: Table, results: Sequence[Result], limit: float | None = None)
         seconds = result.further or 0.0
         if seconds >= LONG and seconds * growth > limit:
             return (
-                f"a posterior of {small.label} took {seconds:.0f} s, and this table is "
-                f"{growth:.3g} times as large"
+                f"computing a posterior for {small.label} took {seconds:.0f} s, and this table "
+                f"is {growth:.3g} times as large"
             )
     return ""

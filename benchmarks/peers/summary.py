@@ -115,8 +115,9 @@ class Row:
         if not self.is_right and "z" not in found:
             words = [f"differs: {found['of']} by {found['shift']:.2g} posterior sd"]
         elif not self.is_right:
+            statistic = found["statistic"].replace("%", "% quantile")
             words = [
-                f"differs: {found['statistic']} of {found['of']} by {found['z']:.1f} standard "
+                f"differs: {statistic} of {found['of']} by {found['z']:.1f} standard "
                 f"errors, means by up to {found['shift']:.2g} posterior sd"
             ]
         words += [self.poor_r_hat] if self.poor_r_hat else []
@@ -202,8 +203,8 @@ def _alone(rows: Sequence[Row], racing: Sequence[Row]) -> list[str]:
     names = " and ".join(f"*{row.method.label}*" for row in first)
     lacking = "No peer" if have == {"pyflowers"} else "No engine of pyflowers"
     return [
-        f"{lacking} has a posterior within the limits; {names} "
-        f"{'have' if len(first) > 1 else 'has'} one."
+        f"{lacking} finishes a posterior within the limits; {names} "
+        f"{'do' if len(first) > 1 else 'does'}."
     ]
 
 
@@ -237,7 +238,9 @@ def _beaten(rows: Sequence[Row], what: str, value: Reading, *, higher: bool) -> 
     chains = _best([r for r in engines if r.method.option != "exact"], value, higher=higher)
     if engine[0].method.option == "exact" and chains is not None:
         nuts = _ratio(chains[1], peer[1], higher=higher)
-        text += f" (with NUTS, *{chains[0].method.label}* reaches {number(nuts)} {how} the peer)"
+        is_level = 1 / LEVEL < nuts < LEVEL
+        reached = "is level with" if is_level else f"reaches {number(nuts)} {how}"
+        text += f" (with NUTS, *{chains[0].method.label}* {reached} the peer)"
     return [f"{text}."]
 
 
@@ -262,15 +265,16 @@ def _ratio(engine: Measure, peer: Measure, *, higher: bool) -> float:
 
 
 def _estimates(rows: Sequence[Row]) -> list[str]:
-    """Report whether maximum likelihood answers before the first posterior is available."""
+    """Report whether the estimates are available before the first posterior."""
     engine = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
     quick = _best([r for r in rows if r.method.family == "estimate"], _first, higher=False)
     if engine is None or quick is None:
         return []
     sooner = "sooner" if quick[1].middle < engine[1].middle else "later"
     return [
-        f"{quick[0].method.label} has its estimates {sooner}, after {number(quick[1].middle)} s "
-        f"(*{engine[0].method.label}* has its posterior after {number(engine[1].middle)} s)."
+        f"The estimates of {quick[0].method.label} are available {sooner}, "
+        f"after {number(quick[1].middle)} s; the posterior of *{engine[0].method.label}* "
+        f"is available after {number(engine[1].middle)} s."
     ]
 
 
@@ -305,8 +309,9 @@ def conditions(results: Sequence[Result]) -> str:
     cores = max(machine["cores"] for machine in machines)
     commits = sorted({result.commit for result in results if result.commit})
     text = (
-        f"Measured on {'; '.join(named)}; 1-minute load before each run {number(load.middle)} "
-        f"({number(load.low)} to {number(load.high)}); commit {', '.join(commits)}."
+        f"Measured on {'; '.join(named)}. The median 1-minute load before a run was "
+        f"{number(load.middle)} (range {number(load.low)} to {number(load.high)}). "
+        f"Commits: {', '.join(commits)}."
     )
     if _busy(machines, load, cores):
         text += (

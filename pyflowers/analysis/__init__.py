@@ -1,8 +1,8 @@
 """Results of a fit, and how far they can be trusted.
 
 The modules compute predictive checks, predictions, contrasts and average effects. They compare
-models by PSIS-LOO, and methods of inference on one posterior. They also draw from the prior,
-measure how sensitive a posterior is to it, and run simulation-based calibration.
+models by PSIS-LOO, and methods of inference for one posterior. They also draw from the prior,
+measure how sensitive a posterior is to the prior, and run simulation-based calibration.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
@@ -12,8 +12,8 @@ True
 
 from typing import Any
 
-# No module shares its name with an object that this package exports. The names are imported lazily,
-# so type checkers cannot see them here, only in the modules below or in pyflowers.
+# No module has the name of an object that this package exports. The names are imported lazily, so
+# type checkers see them only in the modules below or in pyflowers, not here.
 _HOMES = {
     "average_effects": "Effects effects",
     "checks": "PredictiveCheck PredictiveChecks check",

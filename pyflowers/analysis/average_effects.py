@@ -1,4 +1,4 @@
-"""Average effects: how the expected response changes with a column, over the rows of a table.
+"""Average effects: how the expected response changes with a column, averaged over rows.
 
 An average comparison predicts every row twice, with two values of the column, and averages the
 differences over the rows. An average slope averages derivatives. Both are computed in every draw,
@@ -77,9 +77,9 @@ class Change:
     label : str
         The change, such as ``treated - control``.
     words : str
-        The change as part of a sentence: ``where group is treated, not control``.
+        The change as part of a sentence, such as ``where group is treated, not control``.
     values : tuple of array, shape (N,)
-        Values of the column: first the new ones, then the old ones; or the nodes of a derivative.
+        Values of the column: the new values and then the old ones, or the nodes of a derivative.
     weights : tuple of array, shape (N,)
         The weights of the nodes.
     """
@@ -105,8 +105,8 @@ class Effects(Shown):
         The draws. Differences are in the unit of the response; slopes are in this unit per unit
         of the column; ratios have no unit.
     index : MultiIndex
-        The column and the change of each effect, and the labels of the rows that it averages, if
-        there are several sets of rows.
+        The column and the change of each effect and, if there are several sets of rows, the labels
+        of the set over which the effect is averaged.
     words : tuple of str
         The change of each effect, as part of a sentence.
     source : str
@@ -116,13 +116,13 @@ class Effects(Shown):
     rope : (float, float) or None
         The ends of the region of practical equivalence, on the scale of the effects.
     drawn : tuple of str
-        The groups for which the rows, as they are or after a change, have labels that are not in
-        the fit; the effects of these labels are drawn from the population.
+        The groups for which some rows, before or after a change, have labels that are not in the
+        fit. The effects of these labels are drawn from the population.
     groups : str
-        How the effects of groups enter.
+        How the effects of groups enter: ``data``, ``none`` or ``population``.
     moved : tuple of str
-        The groups of which a changed column is a part, such as ``block:variety``, if each row moves
-        to the group with the new label.
+        The groups that are defined by a changed column and others, such as ``block:variety``, if
+        each row moves to the group with the new label.
 
     See Also
     --------
@@ -179,7 +179,7 @@ class Effects(Shown):
         return pd.DataFrame(columns, self.index)
 
     def contents(self) -> list[Line]:
-        """Return the averaged quantity, the table, and the fit's verdict if it fails."""
+        """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
         judged, value = self.fit.verdict, self.fit.data.value_name
         family = find_family(rule_of(self.fit.program).family)
         what = f"expected {value}{OF_TRIALS if family.has_trials else ''}"
@@ -202,8 +202,8 @@ class Effects(Shown):
                 for name in self.drawn
             ),
             *(
-                f"note: a changed column is part of the groups {name}, so the change also moves "
-                "each row to another of these observed groups; for groups in general, use "
+                f"note: the groups {name} depend on a changed column, so the change also moves "
+                "each row to another observed group; to average over all possible groups, use "
                 "--groups population"
                 for name in self.moved
             ),
@@ -227,7 +227,7 @@ def effects(
     interval: float | None = None,
     **reading: Any,
 ) -> Effects:
-    """Return how the expected response changes with columns of the table, on average over rows.
+    """Compute how the expected response changes with columns of a table, on average over its rows.
 
     Parameters
     ----------
@@ -241,9 +241,10 @@ def effects(
         Whether to compute derivatives with respect to numeric columns instead of comparisons.
     step : float or "sd", optional
         The increase of a numeric column, in its unit. ``sd`` compares half a standard deviation
-        above each value with half a standard deviation below it; the standard deviation is that of
-        the column in the fit's table. Default: 1; but a column with exactly two values is compared
-        at these two, and a column in ``bs(...)``, which cannot be extrapolated, at its quartiles.
+        above each value with half a standard deviation below it, where the standard deviation is
+        computed from the fit's table. Default: 1. However, a column with exactly two values is
+        compared at these two values, and a column in ``bs(...)``, which cannot be extrapolated, is
+        compared at its quartiles.
     between : two values, optional
         Two values of a single column. The second is compared with the first.
     scale : str
@@ -256,8 +257,8 @@ def effects(
         Average separately over the rows that have the same labels in these columns. Default: one
         average over all rows.
     weights : str, optional
-        A numeric column with the weight of each row, such as the number of people whom it
-        represents in a census.
+        A numeric column with the weight of each row, such as the number of people in a census
+        whom the row represents.
     rope : two numbers, optional
         The ends of the region of practical equivalence, on the scale of the effects.
     seed : int, optional
@@ -393,8 +394,8 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
         labels = [label.split(":") for label in table.texts(name).tolist()]
         if any(len(label) != len(parts) for label in labels):
             raise DataError(
-                f"effects: {name} is a group whose labels contain colons, so {changed} cannot be "
-                "changed in them; give the table as new (--new)"
+                f"effects: the labels of {name} contain colons, so {changed} cannot be changed in "
+                "them; pass --new (in Python, new) a table with separate columns"
             )
         cells |= {
             part: np.array([label[parts.index(part)] for label in labels], dtype=object)
@@ -425,7 +426,7 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
 
 
 def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
-    """Return the average number of trials of each set of rows; 1 for other families."""
+    """Return the average number of trials in each set of rows; 1 for families without trials."""
     column, fixed = trials_of(fit), fit.data.values.get("trials", 1)
     if not find_family(rule_of(fit.program).family).has_trials:
         return np.ones(len(sets.index))
@@ -438,7 +439,7 @@ def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
 
 
 def trials_of(fit: Fit) -> str:
-    """Return the column of trials of a binomial response; empty for others."""
+    """Return the column of trials of a binomial response; empty for other responses."""
     source = fit.data.declaration.data.get("trials")
     numbers = getattr(source, "numbers", ())
     has_trials = find_family(rule_of(fit.program).family).has_trials
@@ -647,8 +648,8 @@ def _derivative(
 ) -> Change:
     """Return the nodes and weights of a derivative with respect to a column, for each row.
 
-    The nodes are equally spaced around each value; where one of them would lie outside `within`,
-    all are moved inside. The weights give the derivative of the polynomial through all nodes.
+    The nodes are equally spaced around each value. If one of them would be outside `within`, all
+    are moved inside. The weights give the derivative of the polynomial through all nodes.
     """
     size = np.where(values == 0, sd, np.minimum(sd, np.abs(values))) if is_limited else sd
     width = STEP * np.broadcast_to(size, values.shape)
@@ -657,7 +658,7 @@ def _derivative(
     offsets = np.arange(-half, half + 1)
     at = (values - center) / width  # where the derivative is taken, in steps from the center
     powers = np.arange(NUM_NODES)
-    # The weights satisfy sum_k w_k offset_k^p = p at^(p - 1): exact for each power p.
+    # The weights satisfy sum_k w_k offset_k^p = p at^(p - 1), so they are exact for each power p.
     wanted = powers[:, None] * at ** np.maximum(powers - 1, 0)[:, None]
     weights = np.linalg.solve(np.power.outer(offsets, powers).T.astype(float), wanted) / width
     nodes = tuple(center + each * width for each in offsets)

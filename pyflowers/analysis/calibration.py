@@ -4,15 +4,15 @@ If the simulated parameters come from the prior and the draws from the posterior
 true value among L independent draws is uniform on {0, …, L}. Draws are thinned to L, and fits
 whose effective sample size is below L are reported [1]_.
 
-Posterior SBC [2]_ asks whether the computation is right at one data set. Parameters are drawn from
-the posterior given y, new data y_new of the same design are drawn given them, and the model is
-fitted to y and y_new together. The parameters are then also a draw from the posterior given (y,
-y_new), so their ranks are uniform. Prior SBC averages over all data that the prior implies;
-posterior SBC tests the computation at the observed data, and needs no proper prior.
+Posterior SBC [2]_ checks whether the computation is correct for one data set. Parameters are drawn
+from the posterior given y, new data y_new of the same design are drawn given these parameters, and
+the model is fitted to y and y_new together. The parameters are then also a draw from the posterior
+given (y, y_new), so their ranks are uniform. Prior SBC averages over all data that the prior
+implies. Posterior SBC tests the computation for the observed data, and needs no proper prior.
 
 A program with an effect for each observation, such as b[N], also has an effect for each new row.
-So that these effects are drawn too, the new rows are already in the data of the fit to y, but
-``held_out`` leaves them out of its likelihood.
+To draw these effects too, the fit to y includes the new rows in its data, but ``held_out`` leaves
+them out of the likelihood.
 
 References
 ----------
@@ -56,8 +56,7 @@ PROB = 0.9999
 """Probability of the simultaneous band that the ranks of a quantity must not leave."""
 
 NOTABLE = 0.02
-"""A note gives the number of quantities that are expected outside their bands by chance, if it is
-at least this large."""
+"""The smallest expected number of quantities outside their bands by chance that a note reports."""
 
 INTERVALS = (0.5, 0.9)
 """Central intervals whose coverage is reported."""
@@ -67,7 +66,7 @@ NUM_RANKS = 100
 """Default number of draws among which a true value is ranked."""
 
 PRIOR_THIN = 10
-"""Thinning of the draws from which data are simulated: those of Markov chains are autocorrelated,
+"""Thinning of the draws from which data are simulated. Draws of Markov chains are autocorrelated,
 but the bands assume independent data sets."""
 
 _LARGEST_COUNT = 2**31 - 1
@@ -78,7 +77,7 @@ FILE = "calibration.json"
 
 
 def _is_own(path: Path) -> bool:
-    """Whether pyflowers wrote a file: it is the record of a calibration, or the record lists it."""
+    """Return whether a file is the record of a calibration, or is listed in that record."""
     record = read_json(path.with_name(FILE))
     listed = {FILE, *record.get("files", ())}
     return {"simulator_is_program", "seed"} <= record.keys() and path.name in listed
@@ -88,7 +87,7 @@ _KIND = FileKind("calibration", _is_own)
 
 
 def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
-    """Refuse a folder with files that a calibration would replace but pyflowers did not write.
+    """Refuse a folder if a calibration would replace a file that pyflowers did not write.
 
     Raises
     ------
@@ -126,16 +125,17 @@ class Calibration(Shown):
     seed : int
         Seed of the simulated data and of the fits.
     simulator_is_program : bool
-        Whether the program itself drew the parameters, from its prior, and the data. Then only its
-        computation is tested, because an error in its prior or likelihood would be in the data too.
+        Whether the program itself drew the parameters from its prior, and then the data. If so,
+        only its computation is tested, because an error in its prior or likelihood would also be
+        in the data.
     drop : bool
         Whether to leave out fits with divergences and fits whose effective sample size is below the
-        number of draws that a true value is ranked among.
+        number of draws among which a true value is ranked.
     is_posterior : bool
         Whether the parameters were drawn from the posterior given observed data, not from the
         prior.
     of_simulation : tuple of str
-        Limitations of the simulated parameters, a sentence each.
+        Limitations of the simulated parameters, one sentence each.
     sha256 : str
         Digest of the program.
     priors : mapping of str to float
@@ -226,8 +226,8 @@ class Calibration(Shown):
         files = tuple(dict.fromkeys([*earlier, *made]))
         fields = _Record.model_fields.keys() - {"files"}
         record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
-        # The record is written first, so that files left by an interruption count as files of
-        # pyflowers.
+        # The record is written first, so that files left by an interruption are recognised as
+        # files that pyflowers wrote.
         with new_file(folder / FILE, _KIND) as new:
             new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         if figures:
@@ -243,12 +243,12 @@ class Calibration(Shown):
 
     @property
     def ranks(self) -> pd.DataFrame:
-        """The table with a row for each quantity of each fit that counts."""
+        """The ranks: a table with a row for each quantity of each fit that is counted."""
         return self._all[~self._doubtful(self._all)] if self.drop else self._all
 
     @property
     def num_fits(self) -> int:
-        """The number of fits that count."""
+        """The number of fits that are counted."""
         return int(self.ranks["task"].nunique())
 
     @property
@@ -262,7 +262,7 @@ class Calibration(Shown):
 
     @property
     def num_draws(self) -> int:
-        """The number of draws that each true value is ranked among.
+        """The number of draws among which each true value is ranked.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class Calibration(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """The limitations of the ranks, a sentence each."""
+        """The limitations of the ranks, one sentence each."""
         sentences = []
         ledger = self.batch.ledger()
         errors = self.batch.failures
@@ -416,7 +416,7 @@ def _chi_square(ranks: NDArray[np.int64], num_draws: int, num_bins: int = 20) ->
 
 
 LOG_LIK = "log_lik"
-"""Name of the test quantity that is the log likelihood of all observations together."""
+"""Name of the log likelihood of all observations, which is also a test quantity."""
 
 
 def of_fit(
@@ -439,9 +439,9 @@ def of_fit(
     Returns
     -------
     mapping of str to array
-        ``parameter``, ``true``, ``rank``, posterior ``mean`` and ``sd``; and, the same in all rows,
-        ``num_draws``, the parameters' smallest effective sample size ``ess``, and the number of
-        divergences ``divergent``.
+        ``parameter``, ``true``, ``rank``, and posterior ``mean`` and ``sd``. Three values are the
+        same in all rows: ``num_draws``, the parameters' smallest effective sample size ``ess``, and
+        the number of divergences ``divergent``.
 
     References
     ----------
@@ -496,9 +496,9 @@ def sbc(
 ) -> Calibration:
     """Check a program's computation by simulation; a second run continues where the first stopped.
 
-    Parameters are drawn from the prior, and data from these parameters; the program is fitted to
-    each data set. If the fits sample the right posteriors, the ranks of the true values among the
-    draws are uniform.
+    Parameters are drawn from the prior, and data given these parameters. The program is then fitted
+    to each data set. If the fits sample the right posteriors, the ranks of the true values among
+    the draws are uniform.
 
     Parameters
     ----------
@@ -520,8 +520,8 @@ def sbc(
         More test quantities, each as ``module:function``. The function takes draws and data, and
         returns an array of shape (chain, draw).
     num_ranks : int
-        The least number of draws that a true value is ranked among, from 50 to the number of draws
-        of a fit.
+        The minimum number of draws among which a true value is ranked, from 50 to the number of
+        draws of a fit.
     options : mapping, optional
         Sampler options of the fits, such as ``chains``, ``warmup`` and ``draws``.
     engine : str or Engine
@@ -534,9 +534,9 @@ def sbc(
         Number of processes on this machine. Default: the usable cores.
     simulate : callable, optional
         Function of (number, seed) that returns draws of parameters and data as a
-        :class:`pyflowers.PriorPredictive`; they replace draws from the program's prior. Without
-        it, an error in the prior or the ``y_rep`` of a program that draws with ``prior_only``
-        cannot be found.
+        :class:`pyflowers.PriorPredictive`. These replace draws from the program's prior. Without
+        this function, an error in the prior or in ``y_rep`` cannot be found if the program draws
+        with ``prior_only``.
     posterior : bool
         Whether to draw the parameters from the posterior given the observed data. Each fit then
         has both the observed and the simulated data (posterior SBC).
@@ -589,8 +589,8 @@ def sbc(
         with suppress(ConfigError):
             seed = Batch(Path(out)).seed
     chosen = new_seed() if seed is None else seed
-    # Only options that are given go to the tasks, because engines refuse options that they do not
-    # use.
+    # Only the options that were given are passed to the tasks, because engines refuse options that
+    # they do not use.
     given = dict(options or {})
     if "seed" in given:
         raise ConfigError("options: seed is not a sampler option; pass it as seed= instead")
@@ -692,8 +692,8 @@ def simulate_from_posterior(
 ) -> PriorPredictive:
     """Draw parameters given the observed data, and new data from each draw.
 
-    The posterior given the observed data is the prior for the new data. ``y_rep`` holds the
-    observed values, then the new ones, and ``data`` is the design of both.
+    The posterior given the observed data is the prior for the new data. ``y_rep`` contains the
+    observed values followed by the new ones, and ``data`` is the design of both.
 
     Parameters
     ----------
@@ -755,8 +755,8 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
     Raises
     ------
     ConfigError
-        If no rows can be added, because there is no such variable, or another size or a parameter
-        depends on it.
+        If no rows can be added, because there is no such variable, or because another size or a
+        parameter depends on it.
     """
 
     def depends(expression: str) -> bool:

@@ -4,12 +4,12 @@ For a statistic T of a data set the posterior predictive p-value is
 
     p = Pr(T(y_rep) > T(y) | y) + ½ Pr(T(y_rep) = T(y) | y)
 
-where y_rep are data of the same design drawn from the model [1]_. Ties count half, so that
-statistics of counts are treated alike on both sides. A p near 0 or 1 shows that the model does not
+where y_rep are data of the same design drawn from the model [1]_. Ties count half, so that both
+tails are treated alike for statistics of counts. A p near 0 or 1 shows that the model does not
 reproduce this aspect of the data. Most such p-values are further from 0 and 1 than uniform values
 would be [2]_; for statistics that hardly depend on the parameters, such as the dispersion within
-groups, they are uniform. So for at most about 1% of the data sets drawn from the model, the p-value
-is below 0.005 or above 0.995.
+groups, they are uniform. Therefore, the p-value is below 0.005 or above 0.995 for at most about 1%
+of the data sets drawn from the model.
 
 If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
@@ -17,17 +17,17 @@ vary within them. If times are known, values at consecutive times are compared (
 If the program declares a prediction, three statistics along each numeric covariate are checked:
 `curvature` shows whether the model bends as the data do, `spread` whether the values vary more in
 one quarter of the rows than in another, and `autocorrelation` whether neighbours along the
-covariate resemble each other. The last two are computed from the residuals of a least-squares fit
-of the data, or of replicated data, to the columns of the design. Like tests of the residuals of a
-regression [5]_, they hardly depend on the parameters.
+covariate resemble each other. The last two are computed from the residuals of a least-squares
+regression of the data, or of replicated data, on the columns of the design. Like tests of the
+residuals of a regression [5]_, they hardly depend on the parameters.
 
 Successes are compared with their expectation in each cell of the covariates and groups (`cells`),
-because the spread of successes follows from their mean. The statistic
+because the spread of successes follows from their mean. The statistic is
 
     χ²(y, θ) = Σ_c (y[c] − E[c])² / V[c]
 
-where y[c] is the sum of cell c, and E[c] and V[c] are its mean and variance given the draw θ,
-depends on the draw as well. So χ²(y_rep, θ) is compared with χ²(y, θ) in each draw [1]_. The part
+where y[c] is the sum of cell c, and E[c] and V[c] are its mean and variance given the draw θ. This
+statistic also depends on θ, so χ²(y_rep, θ) is compared with χ²(y, θ) in each draw [1]_. The part
 of the residuals that the columns of the design can fit is removed first, because in the data this
 part is always small.
 
@@ -46,7 +46,7 @@ values, weighted by Pareto-smoothed importance weights 1 / p(y[n] | draw) [4]_.
 
 The band of :mod:`.ecdf` assumes independent PITs, but leave-one-out PITs share the other
 observations. With many observations for each parameter this hardly matters. With few, the PITs are
-spread more evenly than independent values, so that the check is lenient.
+spread more evenly than independent values would be, so the check is lenient.
 
 References
 ----------
@@ -108,11 +108,11 @@ PIT_LIMIT = 1 - BAND_PROB
 """The check of the PITs fails below this p-value, because the PITs then leave their band."""
 
 SMALLEST_P = 1e-12
-"""The smallest p-value of the PITs that is printed: no model's assumptions are exact enough for a
-smaller one."""
+"""The smallest p-value of the PITs that is printed: no model's assumptions are exact enough to
+justify a smaller one."""
 
 MOST_GROUPED = 1_000_000_000
-"""The largest number of values in all data sets with new groups together; it limits the number of
+"""The largest total number of values in the data sets with new groups, which limits the number of
 these data sets."""
 
 FEWEST_REPLICATES = round(1 / LIMIT)
@@ -154,9 +154,9 @@ class PredictiveCheck:
         What to do if the check failed; empty if it passed, or for a statistic that the user
         added.
     limit : float
-        The check passes if p lies between `limit` and 1 - `limit`; for ``loo_pit``, if it is at
-        least `limit`. It is 0.01 for ``loo_pit`` and 0.005 for others, but for checks along
-        covariates 0.005 divided by the number of checks of the same kind.
+        The check passes if p is between `limit` and 1 - `limit`; for ``loo_pit``, if p is at least
+        `limit`. The limit is 0.01 for ``loo_pit`` and 0.005 for other checks. For checks along
+        covariates, 0.005 is divided by the number of checks of the same kind.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class PredictiveChecks(Shown):
     num_replicates : int
         Number of replicated data sets.
     notes : tuple of str
-        What was left out, and limitations of the checks.
+        What was left out, and other limitations of the checks.
 
     See Also
     --------
@@ -454,11 +454,11 @@ def check(
 
 
 def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
-    """Return statistics along each numeric covariate: their kinds and columns, and a function.
+    """Return the kinds and columns of the statistics along covariates, and a function for them.
 
-    The function returns all of them for data sets, shape (R, ·). A curvature is the projection of
-    the data on the part of the covariate's square that is orthogonal to a constant and to the
-    covariate, and so hardly depends on the slope.
+    The function returns all statistics of R data sets, shape (R, ·). A curvature is the projection
+    of the data onto the part of the covariate's square that is orthogonal to a constant and to the
+    covariate. It therefore hardly depends on the slope.
     """
     from pyflowers.analysis.average_effects import covariates, factor_levels
 
@@ -533,7 +533,7 @@ def _check(
 ) -> PredictiveCheck:
     """Return a check with its p-value, Monte Carlo error, finding and advice.
 
-    `of_data` is the statistic of the data, shape (1,), or, if it depends on the draw, (S,).
+    `of_data` is the statistic of the data. Its shape is (1,), or (S,) if it depends on the draw.
     """
     above = (replicated > of_data) + 0.5 * (replicated == of_data)
     p, observed = float(above.mean()), float(np.median(of_data))
@@ -687,7 +687,7 @@ def _check_pit(
         num_out = fit.data.num_obs - inside.size
         notes.append(
             f"{num_out} {'row is' if num_out == 1 else 'rows are'} held out of the likelihood: "
-            f"{LOO_PIT} leaves out held-out rows, and the other checks include them"
+            f"{LOO_PIT} leaves out these rows, and the other checks include them"
         )
     if not inside.size:
         return None

@@ -1,17 +1,18 @@
 """Contrasts and probabilities of derived quantities, with their Monte Carlo standard errors.
 
 An expression is evaluated in every draw, so its values are draws from its posterior. A number is
-summarised by its median and an interval, a condition by its probability, the mean of its indicator.
+summarised by its median and an interval, and a condition by its probability, which is the mean of
+its indicator.
 
 The grammar of expressions, such as ``mu_plant[3] - mu_plant[rose]``, is a small part of Python's:
 numbers, quantities and their elements, ``+ - * / **``, comparisons, ``and``, ``or``, ``not``, and
 the functions of :data:`FUNCTIONS`. Nothing else is evaluated: no attributes, other names or other
 calls. An element is named by its labels, as in the summary. Unless all labels are numbers, it can
-also be named by its position, counted from 1; a label has precedence over a position.
+also be named by its position, counted from 1; a label takes precedence over a position.
 
 If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the expected
-response averaged over the fit's rows, and ``mu[subject 308]`` its average over the rows where the
-column ``subject`` is ``308``. Several conditions are separated by commas.
+response averaged over the fit's rows, and ``mu[subject 308]`` is its average over the rows where
+the column ``subject`` is ``308``. Several conditions are separated by commas.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Array = NDArray[Any]
 
 
 def rank(values: Array) -> Array:
-    """Return the rank of each element within its draw: 1 is the largest; position breaks ties.
+    """Return each element's rank within its draw; 1 is the largest, and position breaks ties.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "sd": _of_all(partial(np.std, ddof=1)),
     "var": _of_all(partial(np.var, ddof=1)),
 }
-"""The functions of expressions; ``mean`` to ``var`` are taken over the elements in each draw."""
+"""The functions of expressions; ``mean`` to ``var`` are taken over all elements in each draw."""
 
 _CLOSING = {"mean", "sum", "min", "max", "sd", "var"}
 
@@ -172,7 +173,7 @@ def _labels(value: Any) -> tuple[tuple[str, ...], ...]:
 
 
 class _Expression:
-    """An expression. Its parts have values: numbers, or draws of numbers or of conditions."""
+    """An expression, whose parts evaluate to numbers, or to draws of numbers or conditions."""
 
     def __init__(self, text: str, posterior: xr.Dataset, fit: Fit | None = None) -> None:
         self.text = text
@@ -182,7 +183,7 @@ class _Expression:
         self.found: dict[str, xr.DataArray] = {}
 
     def with_names_of_python(self) -> str:
-        """Replace names that Python cannot parse: arbitrary labels, quantities like ``lambda``."""
+        """Replace names that Python cannot parse: arbitrary labels and names like ``lambda``."""
         text = self.text
         vectors = [str(name) for name, each in self.posterior.items() if own_dims(each)]
         names = "|".join(map(re.escape, sorted(vectors, key=len, reverse=True)))
@@ -279,7 +280,7 @@ class _Expression:
         )
 
     def quantity(self, name: str) -> xr.DataArray:
-        """Return a quantity as a whole."""
+        """Return all elements of a quantity."""
         own = name_in(self.posterior, name)
         if own not in self.posterior.data_vars:
             known = ", ".join(map(str, self.posterior)) or "nothing"
@@ -393,7 +394,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
 
 
 def _texts(fit: Fit, column: str) -> list[str]:
-    """Return the cells of a column as text: labels as they are written, and numbers 3.0 as 3."""
+    """Return the cells of a column as text: labels as written, and numbers such as 3.0 as 3."""
     table, of_labels = fit.data.table, set(map(fit.data.name_of, fit.data.labels))
     assert table is not None
     texts = list(map(str, table.texts(column)))
@@ -466,10 +467,10 @@ class Contrasts(Shown):
     derived: tuple[xr.DataArray, ...]
 
     def numbers(self) -> pd.DataFrame:
-        """Return median, intervals and Monte Carlo errors of each element that is a number.
+        """Return the median, intervals and Monte Carlo errors of each element that is a number.
 
-        The column ``mcse`` belongs to the median, ``mcse_5%`` and ``mcse_95%`` to the ends of the
-        interval.
+        The column ``mcse`` is the error of the median; ``mcse_5%`` and ``mcse_95%`` are the errors
+        of the ends of the interval.
         """
         of_numbers = partial(number_columns, interval=self.fit.interval)
         return self._table(
@@ -477,11 +478,11 @@ class Contrasts(Shown):
         )
 
     def ranks(self) -> pd.DataFrame:
-        """Return the probabilities of each element's ranks, for expressions ``rank(...)``.
+        """Return the probabilities of each element's ranks, for expressions like ``rank(...)``.
 
         ``P(first)`` is the probability of being the largest, ``P(top 3)`` of being one of the three
-        largest (if there are more than three elements), and ``P(last)`` of being the smallest, each
-        with its Monte Carlo error. Quantiles of ranks would hide that several elements may be
+        largest (if there are more than three elements), and ``P(last)`` of being the smallest. Each
+        has a Monte Carlo error. Quantiles of ranks would hide that several elements may be
         first.
         """
         return self._table(lambda each: bool(each.attrs["is_rank"]), _rank)
@@ -519,7 +520,7 @@ class Contrasts(Shown):
         return {name: table for name, table in every.items() if len(table)}
 
     def contents(self) -> list[Line]:
-        """Return the tables, and the fit's verdict if it fails."""
+        """Return the tables, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         return [
             heading(self.fit.name, self.fit.program.about),
@@ -555,7 +556,7 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
         functions ``abs``, ``exp``, ``log``, ``sqrt``, ``rank``, ``mean``, ``sum``, ``min``,
         ``max``, ``sd`` and ``var``.
         If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the
-        expected response averaged over the fit's rows, and ``mu[subject 308]`` its average over
+        expected response averaged over the fit's rows, and ``mu[subject 308]`` is its average over
         the rows where the column ``subject`` is ``308``.
     interval : float, optional
         Probability of the wider interval of the tables. Default: the fit's.
@@ -598,7 +599,7 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
 
 
 def number_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
-    """Return median, intervals, Monte Carlo errors and bulk ESS of draws (chain, draw, value)."""
+    """Return the median, intervals, MCSEs and bulk ESS of draws, shape (chain, draw, value)."""
     probs = interval_quantiles(0.5, interval)
     found = convergence.statistics(draws, list(probs.values()))
     return {

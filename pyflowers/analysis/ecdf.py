@@ -1,19 +1,19 @@
 """Simultaneous bands for the empirical distribution function of a sample that should be uniform.
 
 For N independent uniform values, C(z) = #{n : u[n] ≤ z} has the distribution Binomial(N, z) at each
-point z. The band contains, at every point z[1] < … < z[K], the counts whose two tails both exceed a
-level t:
+point z. At each of the points z[1] < … < z[K], the band contains the counts c for which both tail
+probabilities exceed a level t:
 
     Pr(C(z) ≤ c) > t   and   Pr(C(z) ≥ c) > t
 
-and t is the largest level for which C stays inside everywhere with at least the requested
-probability. That probability is computed exactly. C is a Poisson process of rate N on (0, 1),
-conditional on C(1) = N. The increments of the process between points are independent, so the mass
-of the paths that stay inside is propagated from point to point by a convolution, and divided by
-Pr(Poisson(N) = N) at the end. All terms are positive, so nothing cancels.
+Here t is the largest level for which C stays inside the band at all points with at least the
+requested probability. This probability is computed exactly. C is a Poisson process of rate N on
+(0, 1), conditional on C(1) = N. The increments of the process between points are independent, so
+the mass of the paths that stay inside is propagated from point to point by a convolution, and
+divided by Pr(Poisson(N) = N) at the end. All terms are positive, so there is no cancellation.
 
-Ranks among S draws are uniform on {0, …, S} if the computation is right. A rank r becomes the value
-(r + ½) / (S + 1), and the band is evaluated at multiples of 1/(S + 1).
+Ranks among S draws are uniform on {0, …, S} if the computation is correct. A rank r becomes the
+value (r + ½) / (S + 1), and the band is evaluated at multiples of 1/(S + 1).
 
 References
 ----------
@@ -41,7 +41,7 @@ MOST_POINTS = 1000
 
 FEWEST_POINTS = 100
 """The smallest number of points at which a band is evaluated. Ranks among fewer draws have only one
-point for each draw, and continuous values have one point less."""
+point for each draw, and continuous values have one point fewer."""
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -49,14 +49,14 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Limits within which the counts of uniform values stay at all points with a given probability.
+    """Limits that contain the counts of uniform values at all points with a given probability.
 
     Attributes
     ----------
     num_values : int
         N, the size of the sample.
     points : array, shape (K,)
-        Increasing, between 0 and 1.
+        The points, in increasing order, between 0 and 1.
     lower, upper : array of int, shape (K,)
         The smallest and the largest allowed number of values up to each point.
     prob : float
@@ -74,7 +74,7 @@ class Band:
     level: float
 
     def contains(self, values: ArrayLike) -> bool:
-        """Whether the values stay inside at every point.
+        """Return whether the values stay inside the band at every point.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     num_draws : int, optional
         S, if the values are ranks among S draws. Default: continuous values.
     prob : float
-        The least probability with which uniform values stay inside at all points simultaneously.
+        The minimum probability that uniform values stay inside the band at all points.
 
     Raises
     ------
@@ -110,8 +110,8 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     if not 0 < prob < 1:
         raise ConfigError(f"prob must lie between 0 and 1, got {prob!r}")
     points = band_points(num_values, num_draws)
-    # Bonferroni's inequality guarantees the probability `prob` at the level `low`, but at the level
-    # `high` only for a single point.
+    # At the level `low`, Bonferroni's inequality guarantees the probability `prob`. The level
+    # `high` would guarantee it only for a single point.
     low, high = (1 - prob) / (2 * points.size), (1 - prob) / 2
     while log(high / low) > 1e-4:
         middle = (low * high) ** 0.5
@@ -125,9 +125,9 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
 def p_value(values: ArrayLike, *, num_draws: int | None = None) -> float:
     """Return the probability that uniform values deviate at least as much as these at some point.
 
-    This is the probability that uniform values leave the widest band that these values leave. A
-    band of probability `prob` thus contains the values if the result is above 1 − `prob`. The
-    result is accurate far into the tail.
+    Of the bands that these values leave, take the widest: the result is the probability that
+    uniform values leave it. A band of probability `prob` thus contains the values if the result is
+    above 1 − `prob`. The result is accurate far into the tail.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def inside_probability(
     num_values : int
         N.
     points : array, shape (K,)
-        Increasing, between 0 and 1.
+        The points, in increasing order, between 0 and 1.
     lower, upper : array of int, shape (K,)
         The limits of the counts, inclusive.
     """
@@ -232,8 +232,8 @@ def outside_probability(
 ) -> float:
     """Return 1 minus :func:`inside_probability`, accurately even if it is very small.
 
-    The mass of the paths that leave the band is added up from point to point: given m values up to
-    one point, the number up to the next is m plus a binomial number out of the remaining values.
+    The mass of the paths that leave the band is summed from point to point. Given m values up to
+    one point, the number up to the next point is m plus a binomial number of the remaining values.
     """
     from scipy.special import bdtr, bdtrc
 

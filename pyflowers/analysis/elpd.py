@@ -1,17 +1,17 @@
 """elpd: how well a model predicts an observation, or a group, that it has not seen.
 
-elpd_loo = Σ_n log p(y[n] | y without y[n]), each term estimated from the draws of one fit by
-Pareto-smoothed importance sampling. Models of the same data are compared observation by
-observation: a difference in elpd has the standard error sqrt(N var_n(d[n])). Observations
-whose k-hat is too large can be left out exactly instead, by refits. Stacking finds the weights for
-which the mixture of the models' predictive distributions has the largest elpd.
+elpd_loo = Σ_n log p(y[n] | y without y[n]), where each term is estimated from the draws of one fit
+by Pareto-smoothed importance sampling. Models of the same data are compared observation by
+observation: a difference in elpd has the standard error sqrt(N var_n(d[n])). If the k-hat of an
+observation is too large, its term can be computed by a refit instead. Stacking finds the weights
+for which the mixture of the models' predictive distributions has the largest elpd.
 
 elpd has a Monte Carlo error. To first order, draw s, with weight w[n, s], changes term n by
 
     w[n, s] (p(y[n] | draw s) / p(y[n] | y without y[n]) − 1).
 
-The squares of these changes sum to the variance of an importance-sampling estimate [2]_, section
-2.3. All terms are computed from the same draws, so the changes are added up over n before they are
+The squares of these changes sum to the variance of an importance-sampling estimate ([2]_, section
+2.3). All terms are computed from the same draws, so the changes are added up over n before they are
 squared, and their effective sample size replaces the number of draws. The errors of refits are
 added as if they were independent, although the refits share the draws of the full fit.
 
@@ -21,13 +21,13 @@ all observations of group g; the parameters of the new group are integrated over
 Each term comes from a refit. Importance sampling from the full fit does not work here, because the
 posterior of a group's parameters is entirely different without the group.
 
-The standard error is over groups, sqrt(G var_g), since groups are the sampling units.
+The standard error is computed over groups, as sqrt(G var_g), since groups are the sampling units.
 
 References
 ----------
 .. [1] Vehtari, Gelman and Gabry (2017), Practical Bayesian model evaluation using leave-one-out
    cross-validation and WAIC, Statistics and Computing 27(5), eqs. 10, 23 and 24; the glossary of
-   their R package loo for what p_loo above the number of parameters means.
+   their R package loo for the meaning of a p_loo above the number of parameters.
 .. [2] Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
    25(72), for the threshold of k-hat, min(1 − 1/log10(S), 0.7).
 .. [3] Sivula, Magnusson, Matamoros and Vehtari (2020), Uncertainty in Bayesian leave-one-out
@@ -79,8 +79,8 @@ class ModelElpd:
     name : str
         The model.
     elpd, se : float
-        Expected log predictive density, the sum of `terms`, and its standard error, the error due
-        to the finite number of observations, or of groups.
+        Expected log predictive density, the sum of `terms`, and its standard error, which is due
+        to the finite number of observations or groups.
     difference, difference_se : float
         elpd minus the elpd of the best model, at most 0, and its standard error.
     terms : array
@@ -111,7 +111,7 @@ class ModelElpd:
 
 @dataclass(frozen=True, repr=False)
 class ElpdComparison(Shown):
-    """Models of the same data, the best first."""
+    """Models of the same data, best first."""
 
     models: tuple[ModelElpd, ...]
 
@@ -127,11 +127,11 @@ class ElpdComparison(Shown):
 
     @property
     def cautions(self) -> list[str]:
-        """The limitations of the comparison, a sentence each."""
+        """The limitations of the comparison, one sentence each."""
         raise NotImplementedError
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each model, the best first."""
+        """Return a table with a row for each model, best first."""
         rows = {
             model.name: {
                 "elpd": model.elpd,
@@ -171,7 +171,7 @@ class ModelLoo(ModelElpd):
     p_loo, p_loo_se : float
         Effective number of parameters, and its standard error.
     num_parameters : int
-        Number of parameters of the program; of all quantities if some parameters have no draws.
+        Number of parameters of the program, or of all quantities if some parameters have no draws.
     k_hat : array, shape (N,)
         Pareto shape of each observation's importance weights.
     good_k : float
@@ -222,7 +222,7 @@ class ModelLoo(ModelElpd):
 
     @property
     def num_bad(self) -> int:
-        """The number of observations with too large a k-hat and a term that is not from a refit."""
+        """The number of observations with a k-hat that is too large and no term from a refit."""
         return int((self.k_hat > self.good_k).sum()) - self.refitted.size
 
     @property
@@ -239,7 +239,7 @@ class LooComparison(ElpdComparison):
     Attributes
     ----------
     models : tuple of ModelLoo
-        The models, the best first.
+        The models, best first.
     num_obs : int
         Number of observations that are compared.
     num_fitted : mapping of str to int
@@ -273,7 +273,7 @@ class LooComparison(ElpdComparison):
 
     @property
     def cautions(self) -> list[str]:
-        """The limitations of the comparison, a sentence each."""
+        """The limitations of the comparison, one sentence each."""
         best, *others = self.models
         close = [m.name for m in others if abs(m.difference) < SMALL_DIFFERENCE]
         noisy = [m.name for m in others if abs(m.difference) < 2 * np.hypot(m.mcse, best.mcse)]
@@ -359,7 +359,7 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     Returns
     -------
     LooComparison
-        The models, the best first, with elpd, differences, stacking weights and k-hat.
+        The models, best first, with elpd, differences, stacking weights and k-hat.
 
     Raises
     ------
@@ -426,8 +426,8 @@ def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) 
 def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of the models in the mixture that predicts best.
 
-    They maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), a concave function. They are
-    found by the EM steps for a mixture's proportions, none of which decreases the function.
+    The weights maximise Σ_n log Σ_k w_k p(y[n] | y without y[n], model k), a concave function. They
+    are found by the EM steps for the proportions of a mixture, which never decrease the function.
 
     Parameters
     ----------
@@ -550,7 +550,7 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
 
 
 def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
-    """Return the positions in each fit of the observations that all fits share.
+    """Return, for each fit, the positions of the observations that all fits share.
 
     Raises
     ------
@@ -586,7 +586,7 @@ FEW_GROUPS = 20
 """The number of groups below which a standard error over groups is unreliable."""
 
 LARGE_ERROR = 0.5
-"""The Monte Carlo standard error of an elpd above which there is a caution."""
+"""The Monte Carlo standard error of an elpd above which a caution is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -634,7 +634,7 @@ class GroupComparison(ElpdComparison):
     Attributes
     ----------
     models : tuple of ModelGroups
-        The models, the best first.
+        The models, best first.
     column : str
         The table's name for the column of groups.
     groups : tuple of str
@@ -668,7 +668,7 @@ class GroupComparison(ElpdComparison):
 
     @property
     def cautions(self) -> list[str]:
-        """The limitations of the comparison, a sentence each."""
+        """The limitations of the comparison, one sentence each."""
         sentences = []
         if len(self.groups) < FEW_GROUPS and len(self.models) > 1:
             sentences.append(
@@ -684,7 +684,7 @@ class GroupComparison(ElpdComparison):
             if model.total_mcse > LARGE_ERROR:
                 sentences.append(
                     f"{model.name}: its elpd has a Monte Carlo standard error of "
-                    f"{model.total_mcse:.2g}; refit it with more draws to reduce it"
+                    f"{model.total_mcse:.2g}; refit the model with more draws to reduce this error"
                 )
         return sentences
 
@@ -709,7 +709,7 @@ def leave_one_group_out(
     Returns
     -------
     GroupComparison
-        The models, the best first, with elpd and differences.
+        The models, best first, with elpd and differences.
 
     Raises
     ------
@@ -776,7 +776,7 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     ConfigError
         If there is no such column, or it has a single group.
     """
-    # Ratings are not groups. Neither are the combinations of columns for which a formula adds up
+    # Ratings are not groups. Neither are the combinations of columns over which a formula adds up
     # rows.
     declared = fit.data.declaration
     cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""

@@ -1,8 +1,8 @@
 """The findings of failed predictive checks in words, with advice on each.
 
-A failed check points to a need, such as a likelihood with more variation, and each need has one
-name here. The advice on a need depends on the program: another family or term for a formula,
-another distribution for a program in Stan.
+A failed check points to a need, such as a likelihood with more variation, and this module has a
+name for each need. The advice on a need depends on the program: another family or term for a
+formula, another distribution for a program in Stan.
 """
 
 from __future__ import annotations
@@ -153,15 +153,13 @@ _REMEDIES: dict[str, dict[str, str]] = {
     },
     "chosen": {"": _MISSING_COVARIATE},
     "cells": {
-        "formula": "let these columns interact (a * b in the formula), or add a covariate that is "
-        "missing",
-        "": "let the effects of these columns depend on each other, or add a covariate that is "
-        "missing",
+        "formula": "let these columns interact (a * b in the formula), or add a missing covariate",
+        "": "let the effects of these columns depend on each other, or add a missing covariate",
     },
     "one column": {
         "formula": "treat {who} as a factor, C({who}), let the mean follow a curve along {who}, "
-        "or add a covariate that is missing",
-        "": "let the mean follow {who} more closely, or add a covariate that is missing",
+        "or add a missing covariate",
+        "": "let the mean follow {who} more closely, or add a missing covariate",
     },
     "curve": {
         "formula": "let the mean follow a curve along {covariate}, for example with {square} or "
@@ -205,12 +203,12 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "": "look for something that alternates in time, and add its effect; {order}"
     },
 }
-"""The advice on each need. Its key is the family of a formula, "formula" for all other families,
-"counts" for programs of counts in Stan, or "" for everything else."""
+"""The advice on each need. The keys are the family of a formula, "formula" for all other families,
+"counts" for programs of counts in Stan, and "" for everything else."""
 
 
 def is_binary(fit: Fit) -> bool:
-    """Whether the program declares observations that are 0 or 1."""
+    """Return whether the program declares observations that are 0 or 1."""
     declared = fit.program.source.blocks.data.get(fit.data.observed)
     return declared is not None and declared.is_int and declared.upper == "1"
 
@@ -307,8 +305,8 @@ def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
         is_coarse = abs(share[z] - points[z]) >= 0.01 and 0.01 <= points[z] <= 0.99
         digits = 0 if is_coarse else 2
-        lying, predicted = (f"{each:.{digits}%}" for each in (share[z], points[z]))
-        found = f"{lying} of {values} lie below their predicted {predicted} quantile"
+        below, predicted = (f"{each:.{digits}%}" for each in (share[z], points[z]))
+        found = f"{below} of {values} are below their predicted {predicted} quantile"
         return found, "see the figure of the PITs for where predictions and data differ"
     if abs(slope) > abs(spread):
         low, above = "low" if slope > 0 else "high", np.mean(u > 0.5)
@@ -360,7 +358,7 @@ def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
 
 
 def _has_effects_of_rows(fit: Fit) -> bool:
-    """Whether a group of the formula has a label for each row."""
+    """Return whether a column of groups in the formula has a different label in each row."""
     rule, table = fit.program.declaration.prediction, fit.data.table
     if rule is None or table is None:
         return False
@@ -369,7 +367,7 @@ def _has_effects_of_rows(fit: Fit) -> bool:
 
 
 def _spline(fit: Fit, covariate: str) -> str:
-    """Return a formula's spline along a covariate, or a factor if it has few different values.
+    """Return a spline term for a covariate, or a factor term if it has few different values.
 
     If the formula already has a spline along the covariate, return one with more columns.
     """
@@ -386,7 +384,7 @@ def _spline(fit: Fit, covariate: str) -> str:
 
 
 def _square(fit: Fit, covariate: str) -> str:
-    """Return a formula's square of a covariate, centred at its mean if the mean is far from 0."""
+    """Return a squared term for a covariate, centred at its mean if the mean is far from 0."""
     name, table = quote(covariate), fit.data.table
     if not covariate or table is None:
         return ""

@@ -71,7 +71,7 @@ class MethodResult:
         Number of draws; 0 for methods without draws.
     ess : float
         For the reference, the smallest bulk effective sample size; for an approximation, the number
-        of different draws (Pathfinder resamples, so its draws repeat); NaN without draws.
+        of distinct draws (Pathfinder resamples, so its draws repeat); NaN without draws.
     elbo : float
         Evidence lower bound in nats; NaN if the method has none.
     kl : float
@@ -184,7 +184,7 @@ class Comparison(Shown):
         ]
 
     def position(self, element: str) -> tuple[str, tuple[int, ...]]:
-        """Return the quantity of an element and the element's position in this quantity.
+        """Return the quantity that contains an element, and the element's position in it.
 
         Parameters
         ----------
@@ -204,14 +204,14 @@ class Comparison(Shown):
         raise KeyError(element)
 
     def table(self) -> pd.DataFrame:
-        """Return quantiles, mean and sd of each parameter by each method.
+        """Return the quantiles, mean and sd of each parameter by each method.
 
         Returns
         -------
         DataFrame
-            Index (parameter, method). ``sd_ratio`` is the method's sd divided by the reference's,
-            ``sd_ratio_mcse`` its Monte Carlo standard error, and ``width_ratio`` the same ratio for
-            the widths of the intervals, which exist even if the sd does not.
+            The index is (parameter, method). ``sd_ratio`` is the method's sd divided by the
+            reference's, and ``sd_ratio_mcse`` is its Monte Carlo standard error. ``width_ratio`` is
+            the same ratio for the widths of the intervals, which exist even if the sd does not.
         """
         reference = self.results[self.reference].quantities
         low, high = reference.columns[1:3]
@@ -371,7 +371,7 @@ def compare(
 def _approximations(
     reference: Fit, find: Callable[[], CmdStan], results: dict[str, MethodResult]
 ) -> dict[str, str]:
-    """Add Stan's approximations to `results`, and return the reason for each that is missing."""
+    """Add Stan's approximations to `results`, and return the reason for each missing one."""
     program, data = reference.program, reference.data
     failures: dict[str, str] = {}
     with stage("Approximating the posterior", len(METHODS)) as advance:
@@ -416,7 +416,7 @@ def _closed_form(
 
 
 def reference_method(fit: Fit) -> str:
-    """Return how a fit was sampled.
+    """Return the method that sampled a fit.
 
     Parameters
     ----------
@@ -479,7 +479,7 @@ def _approximation(reference: Fit, method: str, done: Approximation) -> MethodRe
 def of_draws(posterior: xr.Dataset, interval: float = INTERVAL) -> pd.DataFrame:
     """Summarise draws: median, the ends of an interval, mean, sd, and the mcse of sd."""
     draws = stacked(posterior)
-    # Draws of an approximation may be so large that their squares overflow: then sd is ∞.
+    # Draws of an approximation may be so large that their squares overflow, and sd is then ∞.
     with np.errstate(over="ignore", invalid="ignore"):
         values = [
             *np.quantile(draws, list(interval_quantiles(interval).values()), axis=(0, 1)),

@@ -56,7 +56,7 @@ LARGEST_BLOCK = 4_000_000
 """The largest number of draws, over all rows of a block, that one thread holds in memory."""
 
 OF_TABLES = ("row", "column", "change", "median", "mcse", "mcse_median")
-"""Names in the tables of predictions and effects; the user's columns may have the same names."""
+"""Column names in the tables of predictions and effects, which the user's columns may also have."""
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ NEW = "new"
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """One part of the predictions without a table.
+    """One part of the predictions that need no table.
 
     Attributes
     ----------
@@ -99,13 +99,13 @@ class Predictions(Shown):
     fit : Fit
         The fit.
     parts : tuple of Prediction
-        The observation of each group at the next time (a new observation where there are no times),
+        The observation of each group at the next time (a new observation if there are no times),
         an observation of a new group, and the mean of a new group. For a program that draws
         ``y_new`` and ``y_new_group`` in Stan, these two quantities.
     seed : int
         Seed of the predictions.
     notes : tuple of str
-        What is left out, and why.
+        What was left out, and why.
 
     See Also
     --------
@@ -137,16 +137,16 @@ class Predictions(Shown):
         return {part.title: part.quantity.values for part in self.parts}
 
     def table(self) -> pd.DataFrame:
-        """Return the median, two intervals and the median's Monte Carlo error of each value.
+        """Return the median of each value, two intervals, and the median's Monte Carlo error.
 
-        The intervals have probability 50% and the fit's ``interval``. Quantiles of counts are
-        values that occur: each is the smallest value whose cumulative probability is at least its
-        level.
+        The intervals have probability 50% and the fit's ``interval``. Each quantile of counts is
+        one of the draws: the smallest value whose cumulative probability is at least the level of
+        the quantile.
         """
         return pd.concat([_summary(each, self.fit.interval) for each in self.parts])
 
     def contents(self) -> list[Line]:
-        """Return the table, its notes, and the fit's verdict if it fails."""
+        """Return the table, its notes, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         return [
             heading(self.fit.name, self.fit.program.about),
@@ -158,7 +158,7 @@ class Predictions(Shown):
 
 
 def cell_text(cell: Any) -> str:
-    """Return a cell of a table as text: 3 for 3.0, and six digits of other numbers."""
+    """Return a cell of a table as text: 3 for 3.0, and other numbers to six significant digits."""
     if not isinstance(cell, float) and not _WHOLE.fullmatch(str(cell)):
         return str(cell)
     number = float(cell)
@@ -166,7 +166,7 @@ def cell_text(cell: Any) -> str:
 
 
 _WHOLE = re.compile(r"-?\d{1,15}\.0+")
-"""An integer with a decimal point, as in a column with a missing cell."""
+"""An integer written with a decimal point, as in a column with a missing cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ def row_sets(
     Raises
     ------
     ConfigError
-        If `by` or `weights` does not hold names of columns.
+        If `by` or `weights` contains anything other than names of columns.
     DataError
         If there is no such column, a weight is negative, or all rows of a set have weight 0.
     """
@@ -232,8 +232,8 @@ def row_sets(
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
             raise DataError(
-                f"{column}: the fit does not use this column and has not kept it; give the table "
-                f"as new (--new) ({hint_of(column, table.cells)})"
+                f"{column}: the fit does not use this column and has not kept it; pass --new (in "
+                f"Python, new) a table with this column ({hint_of(column, table.cells)})"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
@@ -278,7 +278,7 @@ def _by_level(table: Table, column: str) -> Labels:
 def in_blocks(
     predictor: Predictor, function: Callable[[Predictor], T]
 ) -> Iterator[tuple[slice, T]]:
-    """Evaluate a function of blocks of rows on all cores; yield blocks and results in order."""
+    """Evaluate a function of blocks of rows on all cores, and yield blocks and results in order."""
     num, size = len(predictor.rows), max(1, LARGEST_BLOCK // prod(predictor.lead))
     blocks = [slice(begin, min(begin + size, num)) for begin in range(0, num, size)]
     tasks = [lambda rows=rows: function(predictor.at(rows)) for rows in blocks]
@@ -366,8 +366,8 @@ class RowPredictions(Shown):
         # If a write fails halfway, the netCDF library may end the process.
         if shutil.disk_usage(Path(path).parent).free < 1.05 * size:
             raise FitError(
-                f"{path}: the draws take {size / 1e9:.1f} GB, but less is free on the disk; "
-                "free some space"
+                f"{path}: the draws need {size / 1e9:.1f} GB, which is more than the disk has "
+                "free; free some space"
             )
         with h5netcdf.File(path, "w") as file:
             node = file.create_group("predictions")
@@ -378,10 +378,10 @@ class RowPredictions(Shown):
                 made[:, :, rows] = values
 
     def table(self) -> pd.DataFrame:
-        """Return median, two intervals and Monte Carlo error of each row, or of each average.
+        """Return the median, two intervals and the Monte Carlo error of each row or each average.
 
-        Rows keep the order of the table. The index has their numbers in the table, and the columns
-        that the prediction depends on.
+        Rows keep the order of the table. The index contains their numbers in the table and the
+        columns on which the prediction depends.
         """
         return self._summaries
 
@@ -419,7 +419,7 @@ class RowPredictions(Shown):
         return pd.DataFrame(columns, index)
 
     def contents(self) -> list[Line]:
-        """Return the predicted quantity, the table, and the fit's verdict if it fails."""
+        """Return the predicted quantity, the table, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         one = "new observations" if self.sets is not None else "a new observation"
         what = {
@@ -429,7 +429,7 @@ class RowPredictions(Shown):
         }[self.kind]
         of_groups = {
             "data": "",
-            "none": ", effects of groups at their mean",
+            "none": ", with the effects of groups at their mean",
             "population": ", integrated over the population of groups",
         }[self.predictor.groups if self.predictor.rule.effects else "data"]
         new = ", ".join(
@@ -471,7 +471,7 @@ def predict(
     interval: float | None = None,
     **reading: Any,
 ) -> Predictions | RowPredictions:
-    """Predict the rows of a table; without a table, each group's next observation and a new group.
+    """Predict the rows of a table or, without one, each group's next observation and a new group.
 
     Parameters
     ----------
@@ -487,19 +487,19 @@ def predict(
         ``observation`` for a new observation.
     groups : str
         ``data``: each row has the effects of its group. The effects of a label that is not in
-        the fit are drawn from their population, once in each draw for all rows of the label.
+        the fit are drawn from their population, once per draw for all rows with the label.
         ``none``: the effects are at the mean of their population. ``population``: the effects are
-        integrated over their population, so that a row stands for all groups that there might be.
+        integrated over their population, so that a row represents all possible groups.
     by : str or sequence of str, optional
         Average over the rows that have the same labels in these columns.
     weights : str, optional
         A numeric column with the weight of each row in the averages, such as the number of people
-        whom the row represents in a census.
+        in a census whom the row represents.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on
-        their order. The seed does not change ``y_new`` and ``y_new_group`` that a program draws in
-        Stan.
+        their order. The seed has no effect on ``y_new`` and ``y_new_group`` if a program draws
+        them in Stan.
     interval : float, optional
         Probability of the wider interval of the table. Default: the fit's.
     **reading
@@ -508,7 +508,7 @@ def predict(
     Returns
     -------
     RowPredictions or Predictions
-        The draws and their table: of the rows, or of the next observation of each group and of a
+        The draws and their table, for the rows, or for the next observation of each group and a
         new group.
 
     Raises
@@ -543,8 +543,8 @@ def predict(
         return _predict_rows(fit, new, kind, groups, by, weights, seed, reading)
     if groups != "data" or reading:
         raise ConfigError(
-            f"{'groups' if groups != 'data' else next(iter(reading))} applies to rows of a table "
-            "only; give new, or kind for the rows of the fit"
+            f"{'groups' if groups != 'data' else next(iter(reading))} applies only to rows of a "
+            "table; give new, or give kind to predict the rows of the fit"
         )
     fit.program.require(Capability.Y_NEW)
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
@@ -615,7 +615,7 @@ def predictor_of(
     seed: int | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """Return the predictor of the rows of a table; by default, of the fit's rows."""
+    """Return the predictor of the rows of a table, by default of the fit's rows."""
     if groups not in GROUPS:
         raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
     rule = rule_of(fit.program)
@@ -648,7 +648,7 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
 
 
 def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
-    """Return draws of a single number, or of labelled groups."""
+    """Return draws of a single number or of labelled groups as a DataArray."""
     import xarray as xr
 
     dims = ("chain", "draw", "group") if groups else ("chain", "draw")
@@ -664,12 +664,12 @@ def _summary(part: Prediction, interval: float) -> pd.DataFrame:
 
 
 def summary(draws: NDArray[np.float64], interval: float) -> dict[str, NDArray[np.float64]]:
-    """Return median, intervals and the Monte Carlo error of the median for predictions.
+    """Return the median of predictions, its Monte Carlo error, and the intervals.
 
     Parameters
     ----------
     draws : array, shape (chain, draw, value)
-        The draws. Quantiles of integers are values that occur.
+        The draws. If they are integers, each quantile is one of the draws.
     interval : float
         Probability of the wider interval.
     """

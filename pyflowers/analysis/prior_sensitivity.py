@@ -1,8 +1,9 @@
-"""Which conclusions depend on the prior, and which on the likelihood: power-scaling sensitivity.
+"""Power-scaling sensitivity: which conclusions depend on the prior, and which on the likelihood.
 
-With p(θ | y) ∝ p(y | θ) p(θ), raising a component c, prior or likelihood, to the power alpha gives
-the importance ratios c(θ)^(alpha − 1), which are Pareto smoothed. The sensitivity of a quantity to
-a component is the distance D between its posterior and the scaled one, per doubling of alpha:
+With p(θ | y) ∝ p(y | θ) p(θ), raising a component c (the prior or the likelihood) to the power
+alpha gives the importance ratios c(θ)^(alpha − 1), which are Pareto smoothed. The sensitivity of a
+quantity to a component is the distance D between its posterior and its scaled posterior, per
+doubling of alpha:
 
     ½ Σ D(alpha) / |log2 alpha|  over alpha = 0.99 and 1.01.
 
@@ -12,15 +13,15 @@ draws and of the weighted draws, and integrals over the range of the draws,
     CJS(P ‖ Q) = ∫ P log2(2 P / (P + Q)) dx + (1 / (2 ln 2)) ∫ (Q − P) dx,
     D(P, Q)² = (CJS(P ‖ Q) + CJS(Q ‖ P)) / ∫ (P + Q) dx,
 
-and D lies between 0 and 1. D differs between x and −x, which has the distribution function 1 − P;
-the larger of the two distances is used.
+and D is between 0 and 1. D is not the same for x and for −x, which has the distribution function
+1 − P, so the larger of the two distances is used.
 
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
 A conclusion is counted as moving if it changes by at least this much.
 
-Distributions of group effects do not count as prior: they model the population, and scaling them
-would change the model ([1]_, section 2.4).
+Distributions of group effects do not count as part of the prior: they model the population, and
+scaling them would change the model ([1]_, section 2.4).
 
 References
 ----------
@@ -28,7 +29,7 @@ References
    likelihood sensitivity with power-scaling, Statistics and Computing 34, 57,
    doi 10.1007/s11222-023-10366-5: sections 2.1 and 2.2 for the weights, section 2.3 for the
    diagnostic, the distance and the threshold. As in their R package priorsense, the derivative is
-   with respect to log2 alpha, and is the mean of those on both sides of 1.
+   with respect to log2 alpha, and is the mean of the derivatives on both sides of 1.
 .. [2] Nguyen and Vreeken (2015), Non-parametric Jensen–Shannon divergence, ECML PKDD 2015, section
    3, for CJS and its bound.
 """
@@ -63,10 +64,10 @@ from pyflowers.programs import Capability
 FloatArray = NDArray[np.float64]
 
 LOCAL = (0.99, 1.01)
-"""Powers from which distances and changes per doubling are computed: a derivative at 1."""
+"""Powers from which distances and changes per doubling are computed, as derivatives at 1."""
 
 SHOWN = (0.8, 1.25)
-"""Powers at which the conclusions are shown, far enough from 1 for a move to be visible."""
+"""Powers at which the conclusions are shown, far enough from 1 for changes to be visible."""
 
 THRESHOLD = 0.05
 """The smallest sensitivity that matters."""
@@ -82,7 +83,7 @@ CHANCE = 0.05
 
 DECIDES = 1.0
 """Change of a median, in posterior standard deviations per doubling of the prior, above which the
-prior's weight decides the answer: four times :data:`SHIFT`, which deserves only a remark."""
+prior's weight decides the answer. It is four times :data:`SHIFT`, which only leads to a remark."""
 
 Z_90 = 1.6448536269514722
 
@@ -92,7 +93,7 @@ _BLOCK = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """One component of the posterior, scaled by several powers.
+    """One component of the posterior, raised to several powers.
 
     Attributes
     ----------
@@ -101,7 +102,7 @@ class Scaled:
     weights : mapping of float to array, shape (S,)
         Weights of the draws for each power whose k-hat is good.
     k_hat : mapping of float to float
-        Pareto shape for each power; NaN if the component is constant, so that all weights are
+        Pareto shape for each power; NaN if the component is constant and all weights are therefore
         equal.
     limit : float
         The k-hat up to which weights can be trusted.
@@ -127,7 +128,7 @@ class Scaled:
 
     @property
     def note(self) -> str:
-        """What could not be computed, in a sentence; empty if everything was."""
+        """A sentence about what could not be computed; empty if everything was computed."""
         far = [f"{alpha:g}" for alpha in SHOWN if alpha not in self.weights]
         why = self.refusal
         if self.is_constant:
@@ -161,7 +162,7 @@ class Sensitivity(Shown):
         powers 0.8 and 1.25, its change ``per_doubling``, and ``moves``, which is ``rises``,
         ``falls`` or empty.
     notes : tuple of str
-        What could not be computed, and other limitations, a sentence each.
+        What could not be computed, and other limitations, one sentence each.
 
     See Also
     --------
@@ -229,7 +230,7 @@ class Sensitivity(Shown):
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         moves = self.moves()
         moved: list[Line] = [
-            "Numbers that change visibly with the prior's weight, with the change per doubling:",
+            "Numbers that change visibly with the prior's weight, and their change per doubling:",
             in_file(moves, "conclusions.csv"),
         ]
         return [
@@ -247,7 +248,7 @@ class Sensitivity(Shown):
         ]
 
     def moves(self, component: str = "prior") -> pd.DataFrame:
-        """Return the conclusions that move when a component is scaled, and the direction.
+        """Return the conclusions that move when a component is scaled, and in which direction.
 
         Parameters
         ----------
@@ -270,7 +271,7 @@ class Sensitivity(Shown):
 
     @property
     def is_known(self) -> bool:
-        """Whether the sensitivity to the prior could be computed for some element."""
+        """Whether the sensitivity to the prior could be computed for at least one element."""
         return "prior" in self.distances and bool(self.distances["prior"].notna().any())
 
     @property
@@ -425,13 +426,13 @@ def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> Flo
     Returns
     -------
     array, shape (E,)
-        D(P, Q), 0 for a quantity that does not vary.
+        D(P, Q), which is 0 for a quantity that does not vary.
     """
     num = len(ascending)
     widths = np.diff(ascending, axis=0)
     p = np.arange(1, num)[:, None] / num
     q = np.minimum(np.cumsum(weights, axis=0)[:-1], 1.0)
-    # Summed from above, so that the upper tail has full precision.
+    # This sum runs from above, so that the upper tail has full precision.
     q_above = np.minimum(np.cumsum(weights[::-1], axis=0)[:-1][::-1], 1.0)
     return np.maximum(_distance(p, q, widths), _distance(1 - p, q_above, widths))
 
@@ -466,9 +467,9 @@ def conclusions(
     Returns
     -------
     array, shape (E, 6)
-        The conclusions in the order of :func:`names_of`. A quantile interpolates between draws,
-        each placed at the middle of its weight on the scale of probability (Hazen's definition if
-        weights are equal).
+        The conclusions in the order of :func:`names_of`. A quantile is interpolated between draws.
+        On the scale of probability, each draw is placed at the middle of its weight, which is
+        Hazen's definition if weights are equal.
     """
     mean = (weights * ascending).sum(axis=0)
     sd = np.sqrt((weights * (ascending - mean) ** 2).sum(axis=0))
@@ -485,7 +486,7 @@ def names_of(interval: float = INTERVAL) -> list[str]:
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
-    """Return the log likelihood at each draw, shape (S,), summed over the observations in it.
+    """Return the log likelihood at each draw, summed over the observations in it, shape (S,).
 
     The sum is computed block by block, because the pointwise likelihood may not fit into memory.
     """
@@ -519,7 +520,7 @@ def _scaled_block(
 ) -> tuple[FloatArray, pd.DataFrame]:
     """Return sensitivities, the conclusions at each power, and their change per doubling.
 
-    ``unit`` is the sd of a normal distribution with the same 90% interval, which also exists for a
+    ``unit`` is the sd of a normal distribution with the same 90% interval. It exists even for a
     posterior without a variance.
     """
     equal = np.full(ascending.shape, 1 / len(ascending))
@@ -551,7 +552,7 @@ def _scaled_block(
 
 
 def _judged(found: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
-    """Mark which conclusions move, and the direction; leave moments that do not exist blank."""
+    """Mark which conclusions move, and in which direction; set moments that do not exist to NaN."""
     parameter = found.index.get_level_values("parameter")
     conclusion = found.index.get_level_values("conclusion")
     for name in ("mean", "sd"):

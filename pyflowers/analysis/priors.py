@@ -3,14 +3,14 @@
 Only groups, times and covariates are needed; observed values are read only for a formula. Draws
 come from the program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
 
-Such data may span hundreds of orders of magnitude. Each quantile is therefore one of the draws, not
-an average of draws, and values beyond the range of floating-point numbers are infinite.
+The implied data may span hundreds of orders of magnitude. Each quantile is therefore one of the
+draws, not an average of draws, and values beyond the range of floating-point numbers are infinite.
 
 References
 ----------
 Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian workflow, JRSS A
-182(2), section 3, for what to look at; Bürkner (2017), brms, Journal of Statistical Software 80(1),
-for the convention of ``prior_only``.
+182(2), section 3, for prior predictive checks; Bürkner (2017), brms, Journal of Statistical
+Software 80(1), for the convention of ``prior_only``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PriorPredictive(Shown):
     program : Program
         The program.
     data : Data
-        The design; its observed variable holds placeholders.
+        The design; its observed variable contains placeholders.
     draws : mapping of str to array, shape (chain, draw, ...)
         The draws of every parameter.
     y_rep : array, shape (chain, draw, N), or None
@@ -64,9 +64,9 @@ class PriorPredictive(Shown):
     verdict : Part or None
         Verdict on the sampling; None if the draws are independent.
     notes : tuple of str
-        Limitations of the draws, a sentence each.
+        Limitations of the draws, one sentence each.
     interval : float
-        Probability of the interval that the tables show next to the 98% interval.
+        Probability of the interval that the tables show in addition to the 98% interval.
 
     See Also
     --------
@@ -111,7 +111,7 @@ class PriorPredictive(Shown):
         return dataset({n: d for n, d in self.draws.items() if n not in internal}, self.data)
 
     def summary(self) -> pd.DataFrame:
-        """Return quantiles of every parameter, a row for each element."""
+        """Return quantiles of every parameter, with a row for each element."""
         return quantile_table(
             {
                 name: flat(quantity)[:, :, i]
@@ -123,7 +123,7 @@ class PriorPredictive(Shown):
         )
 
     def implied(self) -> pd.DataFrame:
-        """Return quantiles over draws of each statistic of the implied data."""
+        """Return quantiles, over the draws, of each statistic of the implied data."""
         return quantile_table(self.statistics, "statistic", self.interval)
 
     def save(self, path: str | Path) -> None:
@@ -141,7 +141,7 @@ class PriorPredictive(Shown):
         Path(path).write_bytes(inference_data.to_bytes(groups))
 
     def contents(self) -> list[Line]:
-        """Return both tables, their notes, and the verdict on the sampling if there was any."""
+        """Return both tables, their notes, and the verdict on the sampling, if any."""
         num = self.data.num_obs
         implied: list[Line] = [
             f"The data that the prior implies, {num} {'value' if num == 1 else 'values'} of "
@@ -178,13 +178,13 @@ def prior(
     show_progress: bool = False,
     **reading: Any,
 ) -> PriorPredictive:
-    """Draw parameters from their prior, and data from them for the user's design.
+    """Draw parameters from their prior, and data for the user's design given these parameters.
 
     Parameters
     ----------
     program : str, Path or Program
-        A program that can draw from its prior: with a :class:`pyflowers.PriorModel` in Python, as
-        the shipped programs have, or with ``prior_only`` in Stan, as formulas have.
+        A program that can draw from its prior, either with a :class:`pyflowers.PriorModel` in
+        Python, as the shipped programs do, or with ``prior_only`` in Stan, as formulas do.
     data : path, DataFrame, mapping or Data, optional
         The design: groups, times, covariates. The observed column is not read and may be missing,
         except with a formula, whose default priors depend on it. Default: the example of the
@@ -200,9 +200,9 @@ def prior(
         More statistics of the implied data by name. Each function takes an array of shape (draw, N)
         and returns one of shape (draw,).
     group, time, value : str, optional
-        The table's names of the columns in these roles, if they differ from the declaration's.
+        The table's columns with these roles, if their names differ from those in the declaration.
     columns : mapping of str to str, optional
-        The names of columns in the table, by their names in the declaration.
+        The columns' names in the table, by their names in the declaration.
     engine : str or Engine
         The engine that samples a program with ``prior_only``; see :func:`pyflowers.fit`. Not used
         for draws in Python.
@@ -213,7 +213,7 @@ def prior(
     family : str, optional
         The family of a formula's response. Default: ``gaussian``.
     interval : float
-        Probability of the interval that the tables show next to the 98% interval.
+        Probability of the interval that the tables show in addition to the 98% interval.
     show_progress : bool
         Whether to show a progress bar for each chain on the terminal.
     **reading
@@ -381,7 +381,7 @@ def quantile_table(values: Mapping[str, FloatArray], index: str, interval: float
     index : str
         Name of the index.
     interval : float
-        Probability of the interval that is shown next to the 98% interval.
+        Probability of the interval that is shown in addition to the 98% interval.
     """
     quantiles = interval_quantiles(WIDE, interval)
     probs = list(quantiles.values())

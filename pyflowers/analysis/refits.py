@@ -1,17 +1,18 @@
 """Exact leave-one-out: the model is refitted without some observations, which it then predicts.
 
 The density of the held-out observations, p(y_out | y_in), is the ratio r of two evidences. Bridge
-sampling uses draws from the posteriors of the refit and of the fit to all observations: with
-L = p(y_out | parameters), m draws of the refit and n of the whole fit, r solves
+sampling uses draws from the posteriors of the refit and of the whole fit, which is the fit to all
+observations. With L = p(y_out | parameters), m draws of the refit and n draws of the whole fit, r
+solves
 
     r = mean_refit[L / (m r + n L)] / mean_whole[1 / (m r + n L)].
 
 The mean of L over the refit alone would be unbiased. But held-out observations are often far from
-the rest, and then a few draws dominate that mean without showing in its standard error. In the
-bridge, both means are of bounded functions.
+the rest. A few draws then dominate that mean, and its standard error does not reveal this. In the
+equation above, both means are of bounded functions.
 
 A program that declares ``held_out`` leaves the observations out itself, and its ``log_lik`` still
-contains them. If the likelihood is written in Python, the rows are removed from the table instead.
+includes them. If the likelihood is written in Python, the rows are removed from the table instead.
 
 References
 ----------
@@ -55,7 +56,7 @@ class HeldOut:
         The data block of the refit: without these observations, or with ``held_out`` set to 1 for
         them.
     whole : Data
-        The data block with all observations, priors included.
+        The data block with all observations, including the priors.
     """
 
     program: Program
@@ -71,7 +72,7 @@ class HeldOut:
         draws : mapping
             Draws from the posterior given the training data.
         of_whole : bool
-            Whether the draws are from the posterior given all data instead.
+            Whether the draws are instead from the posterior given all data.
 
         Raises
         ------
@@ -89,7 +90,7 @@ class HeldOut:
         if pointwise.new_group is None:
             raise ConfigError(
                 f"{self.program.name}: its likelihood in Python has no new_group, the density of a "
-                "group that the fit has not seen; pass one to Pointwise"
+                "group that the fit has not seen; pass new_group to Pointwise"
             )
         return pointwise.new_group(draws, held)
 
@@ -109,7 +110,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     Raises
     ------
     ConfigError
-        If the program cannot leave the observations out, or none would be left.
+        If the program cannot leave the observations out, or no observations would remain.
     """
     program.require(Capability.HELD_OUT)
     rows = np.unique(np.asarray(rows, dtype=np.int64))
@@ -136,7 +137,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
 
 
 def _has_switch(program: Program) -> bool:
-    """Whether the program leaves observations out itself, so that no rows need to be removed."""
+    """Return whether the program leaves observations out itself, so no rows need to be removed."""
     return program.declaration.roles.held_out in program.source.blocks.data
 
 
@@ -156,9 +157,9 @@ def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Da
             if column != whole.group and None in known:
                 name = labels.names[labels.codes[rows[known.index(None)]]]
                 raise ConfigError(
-                    f"{whole.declaration.title}: once the held-out observations are removed, no "
-                    f"other has the {labels.column} {name!r}; leave out fewer observations, or "
-                    "declare held_out in the program"
+                    f"{whole.declaration.title}: without the held-out observations, no "
+                    f"observation has the {labels.column} {name!r}; leave out fewer observations, "
+                    "or declare held_out in the program"
                 )
             is_new |= None in known
             values[name] = np.array([0 if i is None else i for i in known]) + 1
@@ -213,7 +214,7 @@ def predict_held_out(
     Raises
     ------
     ConfigError
-        If the program cannot leave the observations out, or has no density for a group left out.
+        If the program cannot leave the observations out, or has no density for a left-out group.
     PyflowersError
         If a refit does not finish.
     """
@@ -240,7 +241,7 @@ def predict_held_out(
         advance()
         return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
 
-    # All data blocks are made first, so that none is refused after a refit.
+    # All data blocks are created first, so that an invalid one is refused before any refit.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
     return list(in_order([partial(predict, part) for part in parts]))
 

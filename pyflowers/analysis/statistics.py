@@ -22,7 +22,7 @@ from pyflowers.errors import ConfigError
 FloatArray = NDArray[np.float64]
 
 Function = Callable[[FloatArray], FloatArray]
-"""Function of data sets, shape (R, N), that returns one number for each, shape (R,)."""
+"""Function of R data sets, shape (R, N), that returns a number for each of them, shape (R,)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Statistic:
 
 
 def variance_to_mean(y: FloatArray) -> FloatArray:
-    """Return the variance over the mean.
+    """Return the variance divided by the mean.
 
     For Poisson counts that are not all 0, its expectation is 1. It is 0 if the mean is 0 or there
     is only one value. The variance is computed in two passes.
@@ -93,12 +93,12 @@ OF_COUNTS = ("mean", "variance_to_mean", "zeros", "maximum")
 """The usual checks of counts."""
 
 OF_MEASUREMENTS = ("mean", "sd", "minimum", "maximum")
-"""The usual checks of measurements. A continuous model never gives a zero, and a ratio to the mean
-is meaningless if values may be negative."""
+"""The usual checks of measurements. A continuous model never predicts exact zeros, and a ratio to
+the mean is meaningless if values may be negative."""
 
 
 OF_BINARY = ("mean",)
-"""The usual check of values 0 and 1, whose other statistics follow from the mean."""
+"""The usual check of values that are 0 or 1, whose other statistics follow from the mean."""
 
 OF_RATINGS = ("mean", "sd")
 """The usual checks of ratings, which are never 0 and nearly always include the highest
@@ -106,13 +106,13 @@ rating."""
 
 
 OF_DATA = ("dispersion_within", "sd_within", "autocorrelation", "cells", "group_outlier", "loo_pit")
-"""The names of checks that are made for groups, times and cells."""
+"""The names of the checks of groups, times, cells and PITs."""
 
 
 def find_statistics(
     wanted: Sequence[str | Callable[[FloatArray], float]], usual: Sequence[str]
 ) -> list[Statistic]:
-    """Return the usual and the requested statistics, without repetition.
+    """Return the usual and the requested statistics, without duplicates.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
             ) from error
         if values.shape != y.shape[:1] or not np.isfinite(values).all():
             raise ConfigError(
-                f"statistic {name} must return one finite number for a data set, but returned "
+                f"statistic {name} must return one finite number for each data set, but returned "
                 f"{'something else' if values.shape != y.shape[:1] else 'NaN or infinity'}"
             )
         return values
@@ -199,14 +199,14 @@ def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
 
 @dataclass(frozen=True, eq=False)
 class GroupMeans:
-    """Means of each group.
+    """The mean of each group in the observed and in the replicated data.
 
     Attributes
     ----------
     labels : Labels
         The groups.
     observed : array, shape (group,)
-        Mean of the observations of each group.
+        Mean of the observations in each group.
     replicated : array, shape (S, group)
         Mean of each group in each replicated data set.
     """
@@ -223,9 +223,9 @@ class Groups:
     Attributes
     ----------
     codes : array of int, shape (N,)
-        Position of the group of each row.
+        Position of each row's group.
     sizes : array of int, shape (group,)
-        Number of rows of each group.
+        Number of rows in each group.
     counts : bool
         Whether the data are counts.
     """
@@ -252,16 +252,17 @@ class Groups:
     def within(self, y: FloatArray) -> FloatArray:
         """Return how much values vary around the means of their groups.
 
-        At least one group needs two rows. For measurements it is the pooled standard deviation,
-        √(Σ (y − m[p])² / Σ (n[p] − 1)), where m[p] is the mean of group p and n[p] its number of
-        rows. For counts it is the index of dispersion, Σ (y − m[p])² / m[p] / Σ (n[p] − 1), over
-        the groups with a count above 0: given the totals of the groups, its expectation for Poisson
-        counts is exactly 1, regardless of the rates. If all counts are 0, it is 1.
+        At least one group must have two rows. For measurements, the result is the pooled standard
+        deviation, √(Σ (y − m[p])² / Σ (n[p] − 1)), where m[p] is the mean of group p and n[p] its
+        number of rows. For counts, it is the index of dispersion,
+        Σ (y − m[p])² / m[p] / Σ (n[p] − 1), over the groups with a count above 0. Given the totals
+        of the groups, this index has expectation exactly 1 for Poisson counts, regardless of the
+        rates. If all counts are 0, the result is 1.
 
         References
         ----------
         Cochran (1954), Some methods for strengthening the common χ² tests, Biometrics 10(4), on
-        the variance test of the Poisson distribution, here added up over groups.
+        the variance test of the Poisson distribution, which is summed over groups here.
         """
         means = self.means(y)
         squares = self.means((y - means[:, self.codes]) ** 2) * self.sizes
@@ -273,14 +274,14 @@ class Groups:
         return np.asarray(np.divide(index, free, out=np.ones_like(index), where=free > 0))
 
     def consecutive(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return pairs of rows of one group at consecutive times, earlier rows first, shape (2, n).
+        """Return pairs of rows of the same group at consecutive times, earlier first, shape (2, n).
 
         Groups with two rows are left out, because their deviations are always opposite.
 
         Parameters
         ----------
         times : array of int, shape (N,)
-            Position of the time of each row among all times of the table.
+            Position of each row's time among all times in the table.
         """
         order = np.lexsort((times, self.codes))
         before, after = order[:-1], order[1:]

@@ -1,4 +1,4 @@
-"""Thousands of fits: on this machine's cores or a Dask cluster, without losing results.
+"""Thousands of fits on this machine's cores or on a Dask cluster, without losing results.
 
 >>> import pyflowers
 >>> from pyflowers import Task

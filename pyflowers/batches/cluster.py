@@ -1,7 +1,7 @@
-"""Tasks on a Dask cluster: each Dask worker owns worker processes like those of the pool.
+"""Tasks on a Dask cluster: each Dask worker owns worker processes, as a pool does.
 
-A fit never runs in a Dask worker itself. That process only passes jobs on, so it stays in contact
-with its scheduler during a fit and survives a crash or a time limit of the fit.
+A fit never runs in a Dask worker itself. The Dask worker only passes jobs on, so it stays in
+contact with its scheduler during a fit, and goes on if the fit crashes or exceeds its time limit.
 
 ``submit(key=…, pure=True)`` names each future by its task's key, and a future is released as soon
 as its outcome has arrived, so that the scheduler's memory does not grow with the batch.
@@ -30,7 +30,7 @@ AHEAD = 3
 """Number of jobs that are submitted for each thread of the cluster."""
 
 SECONDS_TO_RETURN = 60.0
-"""The longest time that a cluster may be without any worker."""
+"""The longest time in seconds for which a cluster may be without any worker."""
 
 SECONDS_TO_CONNECT = 15.0
 
@@ -46,7 +46,7 @@ class Cluster:
         A connected client. Its workers should have one thread each (``--nthreads 1``), or
         `resources` should limit the number of simultaneous fits to the number of cores.
     resources : mapping of str to float, optional
-        The amount of each resource of a Dask worker that a fit takes.
+        How much of each resource of a Dask worker a fit takes.
     """
 
     def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:
@@ -151,7 +151,7 @@ class Cluster:
         except TimeoutError:
             self._ended.put(future)
             return []
-        except (OSError, RuntimeError, CancelledError):  # scheduler and result are gone
+        except (OSError, RuntimeError, CancelledError):  # the scheduler and the result are gone
             outcomes = []
         del self._under_way[key]
         future.release()
@@ -166,14 +166,14 @@ class Cluster:
             return outcome
         error = future.exception(timeout=SECONDS_TO_RETURN)
         if isinstance(error, KilledWorker):
-            reason = "every Dask worker that tried this task ended; look at the logs of the workers"
+            reason = "every Dask worker that tried this task ended; look at the workers' logs"
         else:
             reason = f"the Dask worker could not run this task ({type(error).__name__}: {error})"
         return Outcome(job.key, reason, attempts=job.retries + 1)
 
 
 class _Processes(WorkerPlugin):  # type: ignore[misc]
-    """The processes of one Dask worker: one pool of a single process for each of its threads."""
+    """The processes of one Dask worker: a pool with a single process for each of its threads."""
 
     name = "pyflowers"
     idempotent = True  # registering it again has no effect

@@ -1,7 +1,7 @@
 """Tables that are kept from a fit, and the functions that compute them in the worker.
 
-A function of this kind takes a :class:`~pyflowers.fits.fit.Fit` and, by name, its own options, and
-returns a DataFrame or a mapping of equally long columns. It is named ``module:function``. The
+Such a function takes a :class:`~pyflowers.fits.fit.Fit` and, as keyword arguments, its own options.
+It returns a DataFrame or a mapping of equally long columns. It is named ``module:function``. The
 workers import the module, and the contents of the module's file are part of the task's key.
 
 A DataFrame's index becomes the first columns, unless it has no name and only counts the rows from

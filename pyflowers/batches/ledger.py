@@ -1,4 +1,4 @@
-"""The ledger of a batch: one SQLite file, which only the client writes, and the results in it.
+"""The ledger of a batch: one SQLite file with the results, which only the client writes.
 
 Each task has one row, identified by its key. The row and the tables that were kept from the fit are
 written in one transaction. So the row of a finished fit is never without its tables, no matter how
@@ -42,7 +42,7 @@ BYTES_BETWEEN_WRITES = 16_000_000
 """Bytes of outcomes that may be lost if the client is killed; their tasks are then refitted."""
 
 SECONDS_TO_WAIT = 60.0
-"""How long a writer waits for readers, and a reader for a writer."""
+"""Seconds for which a writer waits for readers, and a reader for a writer."""
 
 _TABLES = f"""
 PRAGMA application_id = {KIND};
@@ -84,8 +84,8 @@ class Ledger:
     Raises
     ------
     ConfigError
-        If the folder holds something else or a ledger of another format, or cannot be written, or
-        if another client is using it, or the system has no file locks.
+        If the folder holds other files or a ledger of another format, cannot be written or is in
+        use by another client, or if the system has no file locks.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -184,7 +184,7 @@ class Ledger:
         Raises
         ------
         ConfigError
-            If the disk is full or the folder is gone; the ledger is unchanged.
+            If the disk is full or the folder is gone; the ledger is then unchanged.
         """
         self._bytes, self._written = 0, time.monotonic()
         with writing(self.folder):
@@ -217,7 +217,7 @@ def is_running(folder: Path) -> bool:
     """Whether a client is running the batch in a folder now; on Windows, none can."""
     if fcntl is None:
         return False
-    # A shared lock: two status queries must not mistake each other for the running client.
+    # The lock is shared, so that two status queries do not mistake each other for the client.
     lock = _lock(folder, fcntl.LOCK_SH)
     if lock is not None:
         os.close(lock)
@@ -225,7 +225,7 @@ def is_running(folder: Path) -> bool:
 
 
 def _lock(folder: Path, kind: int) -> int | None:
-    """Lock the folder itself and return the descriptor to close; None if another process holds it.
+    """Lock the folder itself; return the descriptor to close, or None if it is already locked.
 
     The system releases the lock when this process ends for any reason.
     """
@@ -311,8 +311,8 @@ class Progress:
     Attributes
     ----------
     passed : int
-        Fits whose verdict passes. All counts are of the tasks of the last run, some of which may
-        have been fitted in an earlier run.
+        Fits whose verdict passes. All counts refer to the tasks of the last run, even if they were
+        fitted in an earlier run.
     doubtful : int
         Fits that finished, but whose verdict fails because of a diagnostic or the prior.
     failed : int
@@ -464,7 +464,7 @@ class Batch:
         Raises
         ------
         ConfigError
-            If no task that is done has such a table, or the ledger cannot be read.
+            If no finished fit has such a table, or the ledger cannot be read.
         DataError
             If a table is damaged.
         """
@@ -483,7 +483,7 @@ class Batch:
                     f"{failures.iloc[0]}"
                 )
             raise ConfigError(
-                f"{self.folder}: no task that is done has a table {name}; name one that was kept"
+                f"{self.folder}: no finished fit has a table {name}; name one that was kept"
             )
         try:
             parts = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]

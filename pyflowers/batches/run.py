@@ -39,7 +39,7 @@ _MODULE = "pyflowers.batches.worker"
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "STAN_NUM_THREADS"), "1"
 )
-"""Environment that gives each fit a single core: the libraries of a worker start no threads."""
+"""Environment variables that keep a worker's libraries from starting threads: one core per fit."""
 
 
 class Pool:
@@ -87,7 +87,7 @@ class Pool:
         self._hand_out()
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """Return outcomes as soon as there are some, or none after `seconds`.
+        """Return outcomes as soon as there are some, or an empty list after `seconds`.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Pool:
         self._waiting.clear()
 
     def end(self) -> None:
-        """End the processes; called from another thread than the one in :meth:`wait`."""
+        """End the processes; called from a thread other than the one in :meth:`wait`."""
         self._is_ending = True
         for worker in (*self._idle, *self._busy):
             worker.terminate()
@@ -190,7 +190,7 @@ def batch(
     workers : int, optional
         Number of processes on this machine. Default: the number of usable cores.
     time_limit : float, optional
-        Longest time of a task in seconds, not counting the start of its worker and the loading of
+        Time limit for a task in seconds, not counting the start of its worker and the loading of
         its program. Default: no limit.
     retries : int
         How many times a task is started again after its process has ended unexpectedly.
@@ -295,7 +295,7 @@ def _run(
             under_way -= receive()
         ledger.write()
     except BaseException as error:
-        # If this write also fails, as on a full disk, the first error is the one to report.
+        # If this write also fails, as on a full disk, the first error is still raised.
         with suppress(ConfigError):
             ledger.write()
             if not isinstance(error, Exception):
@@ -340,7 +340,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
 
 @contextmanager
 def _shown(total: int | None) -> Iterator[Callable[..., None]]:
-    """Show finished, doubtful and failed fits, rate and time left, where stderr is a terminal."""
+    """Show the progress of the fits, their rate and the time left, if stderr is a terminal."""
     from tqdm import tqdm
 
     poor: Counter[str] = Counter()

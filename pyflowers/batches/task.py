@@ -72,7 +72,7 @@ class Task:
         The tables to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the
         fit; see :class:`pyflowers.Keep`.
     time_limit : float, optional
-        Longest time in seconds, not counting the start of the worker and the loading of the
+        Time limit in seconds, not counting the start of the worker and the loading of the
         program. Default: the batch's limit.
 
     See Also
@@ -136,12 +136,12 @@ class Job:
     seed : int
         Seed of the fit.
     work : bytes
-        Pickled input of the worker. It is separate from the job, so that a failure to unpickle it
-        fails only this task. Empty if the task was refused.
+        Pickled input of the worker; empty if the task was refused. It is unpickled separately from
+        the job, so that a failure to unpickle it affects only this task.
     refused : str
         Why the task cannot be fitted at all; empty if it can.
     time_limit : float or None
-        Longest time in seconds.
+        Time limit in seconds.
     retries : int
         How many times the task is started again after its process has ended unexpectedly.
     """
@@ -206,7 +206,7 @@ class Planner:
     engine : Engine
         The engine that samples.
     time_limit : float or None
-        Longest time in seconds of a task without its own limit.
+        Time limit in seconds for a task that sets no limit itself.
     retries : int
         How many times a task is started again.
     """

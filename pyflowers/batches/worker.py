@@ -1,7 +1,7 @@
 """The process that fits tasks: ``python -m pyflowers.batches.worker``.
 
-The process is the same on this machine and on others. The Stan interpreter runs within it, because
-a crash of the interpreter costs only one task. CmdStan's processes end with this process.
+The same process is used on all machines. The Stan interpreter runs within it, because a crash of
+the interpreter costs only one task. CmdStan's processes end with this process.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def perform(job: Job) -> Outcome:
         program, engine, own_key = ready
         if own_key != engine_key:
             raise ToolchainError(
-                f"this worker's {engine.name} is not the one that the batch was planned with: "
-                "its versions or its compiler differ; use the same ones on all machines"
+                f"this worker's {engine.name} differs in its versions or its compiler from the "
+                "engine for which the batch was planned; use the same ones on all machines"
             )
         started = time.perf_counter()
         # The system ends this process when the time is up, even in the middle of Stan's code.
@@ -50,8 +50,8 @@ def perform(job: Job) -> Outcome:
         for name, table in tables.items():
             if len(table) > LARGEST_TABLE:
                 raise FitError(
-                    f"keep {name}: the table's {len(table):,} bytes are too many for the ledger; "
-                    "keep fewer draws or quantities"
+                    f"keep {name}: the table has {len(table):,} bytes, which is too many for the "
+                    "ledger; keep fewer draws or quantities"
                 )
         failed = ", ".join(each.name for each in fit.verdict.failed)
         # These versions distinguish the results of different installations.

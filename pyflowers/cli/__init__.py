@@ -1,8 +1,9 @@
 """The command line: commands parse their options, call the library and print what it returns.
 
-Exit status: 0, done; 1, an error, reported on standard error; 2, wrong usage; 3, done, but
-something failed, such as diagnostics with ``fit --check``; 128 + N, ended by signal N. A command's
-module is imported only when the command is called, so that ``pyflowers --help`` is instant.
+The exit status is 0 for success, 1 for an error (reported on standard error) and 2 for wrong usage.
+It is 3 if the command finished but something failed, such as a diagnostic with ``fit --check``, and
+128 + N if signal N ended the command. A command's module is imported only when the command is
+called, so that ``pyflowers --help`` is fast.
 """
 
 from pyflowers.cli.main import main

@@ -41,7 +41,7 @@ _MOST_NAMED = 5
     help="Address of a Dask cluster to fit on, such as tcp://HOST:8786 (needs the extra dask).",
 )
 @cmdstan_option
-@click.option("--out", type=PATH, help="Folder of the batch. [default: as in FILE.toml]")
+@click.option("--out", type=PATH, help="Folder for the batch. [default: as in FILE.toml]")
 @click.option("--check", is_flag=True, help="Also exit with status 3 if a fit is doubtful.")
 @click.pass_context
 def batch_command(
@@ -55,8 +55,8 @@ def batch_command(
     """Fit all combinations of models, tables, variants and repeats in FILE.toml, one core per fit.
 
     The folder of the batch holds a ledger with one row per task, and the results kept from each
-    fit. Run the same command again to resume; tasks whose inputs have changed are refitted. A fit
-    has passed, is doubtful (it finished, but its verdict fails) or has failed. Exit status 3 means
+    fit. Run the same command again to resume; tasks whose inputs have changed are refitted. Each
+    fit ends as passed, doubtful (it finished, but a check failed) or failed. Exit status 3 means
     that some fits failed or, with --check, that some are doubtful. With --status, the exit status
     depends on the fits only if --check is given.
 
@@ -132,7 +132,7 @@ def _show(batch: Batch, progress: Progress) -> None:
         say(f"failed checks of the doubtful fits: {', '.join(causes)}")
         _name(batch, "doubtful", "yellow")
         folder = str(batch.folder)
-        say(f"to list all, use the column verdict of pyflowers.Batch({folder!r}).ledger()")
+        say(f"to list them all, see the column verdict of pyflowers.Batch({folder!r}).ledger()")
     if progress.failed:
         _name(batch, "failed", "red")
         say("to run the failed tasks again, add --retry-failed")

@@ -30,11 +30,11 @@ BROKEN_PIPE = 141
 _failures: list[OSError] = []
 
 _PRINTED = "pyflowers.printed"
-"""The key in a command's context for what is printed instead of text: ``json`` or ``nothing``."""
+"""Key in a command's context; the value ``json`` or ``nothing`` is what replaces text output."""
 
 
 def output_options() -> list[click.Parameter]:
-    """Return ``--json`` and ``--quiet``, which every command has and none needs to handle."""
+    """Return ``--json`` and ``--quiet``, which every command has but none has to handle."""
     texts = {
         "--json": "Print JSON instead of text.",
         "--quiet": "Print only errors; with --json, only JSON and errors.",
@@ -71,7 +71,7 @@ def say(*pieces: str) -> None:
 
 
 def show(found: Shown) -> None:
-    """Print a result: its lines and its tables; long tables are shortened."""
+    """Print the lines and tables of a result, and shorten long tables."""
     say()
     for part in found.lines():
         if isinstance(part, tuple):
@@ -87,11 +87,11 @@ def print_table(table: pd.DataFrame) -> None:
     _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
     left, file = left_out(table), table.attrs.get("file")
     if left:
-        say(f"{left}; --out writes all to {file}" if file else left)
+        say(f"{left}; --out writes all rows to {file}" if file else left)
 
 
 def say_json(record: Mapping[str, Any]) -> None:
-    """Print a record as JSON in ASCII: every terminal can show it, so the JSON stays valid."""
+    """Print a record as JSON in ASCII, because some terminals cannot show other characters."""
     if _printed() == "json":
         _write(json_of(record, ensure_ascii=True).replace("\x7f", "\\u007f") + "\n")
 
@@ -134,7 +134,7 @@ def exit_status(status: int) -> int:
     if _failures[0].errno == errno.EPIPE:
         return BROKEN_PIPE
     reason = _failures[0].strerror
-    complain(f"error: the output cannot be written ({reason}); the files of this command are saved")
+    complain(f"error: the output cannot be written ({reason}); the command's files are saved")
     return status if status > 1 else 1
 
 

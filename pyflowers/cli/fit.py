@@ -114,7 +114,7 @@ def fit_command(
 def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
     """Fit a program to data with options of the command line.
 
-    If a folder in `replacing` holds a run with other inputs, it is refused before sampling.
+    A folder in `replacing` that holds a run with other inputs is refused before sampling.
     """
     import pyflowers
     from pyflowers.fits.folder import RunRecord, refuse_other_run
@@ -128,7 +128,7 @@ def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
 
 
 def record_of(fit: Fit, run: Path) -> dict[str, Any]:
-    """Return what ``--json`` prints for a fit in a run folder."""
+    """Return the record that ``--json`` prints for a fit in a run folder."""
     summary = fit.summary()
     return {
         "program": fit.name,
@@ -177,7 +177,7 @@ def _show(outcome: ModelOutcome) -> None:
 
 
 def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
-    """Return what ``--json`` prints for the models of an experiment."""
+    """Return the records that ``--json`` prints for the models of an experiment."""
     return [
         {"program": outcome.name, "refused": outcome.refused}
         if outcome.fit is None
@@ -208,8 +208,8 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Folder written by pyflowers sbc for one of the models; the report shows it with the "
-    "model's fit (repeatable).",
+    help="Folder that pyflowers sbc wrote for one of the models; the report shows the calibration "
+    "with the model's fit (repeatable).",
 )
 @click.option("--out", type=PATH, required=True, help="HTML file to write.")
 @click.pass_context
@@ -241,7 +241,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
         for parameter in ctx.command.params:
             if parameter.name in {*chosen, *run} - {"cmdstan"}:
                 raise ConfigError(
-                    f"{parameter.opts[0]}: a report of run folders takes no fitting options; leave "
+                    f"{parameter.opts[0]}: a report on run folders takes no fitting options; leave "
                     f"out {parameter.opts[0]} or the folders"
                 )
         fits = [Fit.load(folder).with_interval(interval) for folder in folders]

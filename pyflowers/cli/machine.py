@@ -115,8 +115,8 @@ def doctor_command(
     """Print diagnostic information for a bug report.
 
     The information covers the machine, the compiler, CmdStan, the cache, the packages and a short
-    fit. The exit status is 1 if a problem is found. With --repair, each FOLDER is a folder with
-    results, by default the current folder; only files that pyflowers left unfinished are removed.
+    fit. The exit status is 1 if a problem is found. With --repair, FOLDER is a folder with results
+    (default: the current folder). Only files that pyflowers left unfinished are removed.
 
       pyflowers doctor
       pyflowers doctor --repair runs
@@ -173,8 +173,8 @@ def lecture_command(
       pyflowers lecture --list
       pyflowers lecture leapfrog --out leapfrog
     """
-    # The ascents of the neural networks multiply small matrices. OpenBLAS's threads then spin and
-    # take 24 times as much CPU time as a single thread.
+    # Gradient ascent on the neural networks multiplies small matrices. OpenBLAS's threads then spin
+    # and take 24 times as much CPU time as a single thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
     from pyflowers.lectures.lecture import check_folder

@@ -65,7 +65,7 @@ COMMANDS = {
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
 SECONDS_TO_CLEAN_UP = 1.5
-"""An interrupted process exits within this time; the next command removes files that it leaves."""
+"""Seconds in which an interrupted process exits; the next command removes files left behind."""
 
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -121,7 +121,7 @@ def cli() -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("pyflowers")
     logger.handlers[:] = [handler]
-    # On a terminal, the bars of pyflowers.progress show the same information.
+    # On a terminal, the progress bars of pyflowers.progress show the same information.
     logger.setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)
 
 
@@ -173,7 +173,7 @@ def _status(args: list[str]) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Return a sentence on what went wrong, and where."""
+    """Return a sentence that says what went wrong and where."""
     if isinstance(error, PyflowersError):
         return str(error)
     if isinstance(error, MemoryError):

@@ -48,9 +48,9 @@ def prior_command(
 ) -> int:
     """Draw from a model's prior and show the data that it implies for your design.
 
-    TABLE, or --data, has your groups, times and covariates. Its observed values are not read and
-    may be missing, except with a formula, whose default priors depend on them. The command prints
-    quantiles of the parameters and of statistics of the implied data.
+    TABLE (or --data) contains your groups, times and covariates. Its observed values are not read
+    and may be missing, except with a formula, whose default priors depend on them. The command
+    prints quantiles of the parameters and of statistics of the implied data.
 
       pyflowers prior multilevel_poisson --prior mu_mean=1.5 --prior mu_sd=1
       pyflowers prior "weight ~ age + (age | rat)" rats.csv --out prior
@@ -215,15 +215,15 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @engine_options
 @include_option
 @workers_option
-@click.option("--out", type=PATH, required=True, help="Folder of the calibration.")
+@click.option("--out", type=PATH, required=True, help="Folder for the calibration.")
 def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     """Check a program's computation by simulation-based calibration.
 
     Parameters are drawn from the prior, and data are simulated from them for the design of --data.
     The program is fitted to each simulated data set, and the true values are ranked among the draws
     of the fit. If the computation is correct, the ranks are uniform. Every prior must be proper.
-    --posterior tests the computation at the observed data instead, with any prior. Run the same
-    command again to resume. Exit status 3 means that a quantity is not calibrated.
+    --posterior tests the computation at the observed data instead, and allows improper priors. Run
+    the same command again to resume. Exit status 3 means that a quantity is not calibrated.
 
       pyflowers sbc iid_normal --sims 100 --out sbc
     """

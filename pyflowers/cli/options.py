@@ -1,4 +1,4 @@
-"""Options that several commands share, named like the arguments in Python."""
+"""Options that several commands share, named like the Python arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ drop_missing_option = click.option(
     "--drop-missing",
     is_flag=True,
     default=None,
-    help="Leave out rows that have no value in a column that is used. [default: report an error]",
+    help="Leave out rows with a missing value in a column that is used. [default: report an error]",
 )
 
 reading_options = options(
@@ -63,7 +63,7 @@ reading_options = options(
     click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark. [default: .]"),
     click.option("--encoding", metavar="NAME", help="Encoding of a text file. [default: utf-8]"),
 )
-"""Options for how a table is read."""
+"""Options that determine how a table is read."""
 
 rows_options = options(
     click.option(
@@ -75,9 +75,9 @@ rows_options = options(
         type=click.Choice(["data", "none", "population"]),
         default="data",
         show_default=True,
-        help="Group effects of each row. data: the effects of its group, drawn from the population "
-        "if the group is not in the run; none: fixed at the mean of the population; population: "
-        "integrated over the population.",
+        help="Group effects of each row. data: the effects of the row's group, which are drawn "
+        "from the population if the run does not contain the group; none: effects fixed at the "
+        "mean of the population; population: effects integrated over the population.",
     ),
     click.option(
         "--by",
@@ -133,8 +133,8 @@ default_priors_option = click.option(
     "--priors",
     "default_priors",
     type=click.Choice(["brms"]),
-    help="Write a formula's program with the default priors of brms, which are flat on "
-    "coefficients. [default: proper priors on the scale of the data]",
+    help="Use the default priors of brms, which are flat for coefficients, in a formula's program. "
+    "[default: proper priors on the scale of the data]",
 )
 
 prior_option = click.option(
@@ -143,8 +143,8 @@ prior_option = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=partial(_pairs, float, "NAME=VALUE with a number"),
-    help="Set a hyperparameter (repeatable). pyflowers models NAME lists the hyperparameters of a "
-    "program; for a formula, see the .toml file that pyflowers new writes.",
+    help="Set a hyperparameter (repeatable). To list a program's hyperparameters, run pyflowers "
+    "models NAME; for a formula, see the .toml file that pyflowers new writes.",
 )
 
 seed_option = click.option(
@@ -206,9 +206,9 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
-        help="cmdstan; stanli, a Stan interpreter that needs no compiler; exact, which draws "
-        "independently, without a Markov chain, for programs that support this; or auto: cmdstan "
-        "if it is installed or already built, otherwise stanli.",
+        help="cmdstan; stanli (a Stan interpreter that needs no compiler); exact (independent "
+        "draws without a Markov chain, for programs that support this); or auto (cmdstan if it is "
+        "installed or already built, otherwise stanli).",
     )
     return engine_option(cmdstan_option(command))
 
@@ -248,7 +248,7 @@ def sampler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _centered(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> bool | dict[str, bool] | None:
-    """Return the parametrisation: one for all groups, or by group."""
+    """Return the parametrisation, either one for all groups or one for each group."""
     answers = {"yes": True, "no": False}
     if len(values) == 1 and values[0] in answers:
         return answers[values[0]]

@@ -1,4 +1,4 @@
-"""``pyflowers models``, ``new`` and ``compile``: Stan programs, shipped ones and your own."""
+"""``pyflowers models``, ``new`` and ``compile``, for shipped Stan programs and your own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The last step of commands that produce a result: write its folder, then print the result.
 
-The folder holds tables, figures and ``KIND.json``, a record of what ``--json`` prints.
+The folder holds tables, figures and ``KIND.json``, the record that ``--json`` prints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sens
 
 
 def out_option(kind: str) -> Decorator:
-    """Add ``--out``, a folder for results of this kind; refuse any other folder before any work."""
+    """Add ``--out``, a folder for results of this kind, and refuse other folders at once."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
         from pyflowers.storage import check_folder

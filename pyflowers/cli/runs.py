@@ -47,8 +47,8 @@ def _open(run: Path, interval: float | None) -> Fit:
     "statistics",
     metavar="NAME|MODULE:FUNCTION",
     multiple=True,
-    help="Also check this statistic (repeatable): sd, median, minimum …, or your own function, "
-    "which takes the array y and returns a number. MODULE can be a Python file.",
+    help="Also check this statistic (repeatable), such as sd, median or minimum, or your own "
+    "function, which takes the array y and returns a number. MODULE can be a Python file.",
 )
 @click.option(
     "--replicates",
@@ -62,10 +62,10 @@ def _open(run: Path, interval: float | None) -> Fit:
 def check_command(run: Path, out: Path | None, interval: float | None, **options: Any) -> int:
     """Check whether the model would produce data like yours.
 
-    RUN is a run folder of pyflowers fit. Each statistic of the data is compared with the same
-    statistic of data sets drawn from the fitted model: p is the share of these data sets in which
-    the statistic is larger than in your data, counting ties as half. Exit status 3 means that a
-    part of the verdict fails.
+    RUN is a run folder written by pyflowers fit. Each statistic of the data is compared with the
+    same statistic of data sets drawn from the fitted model. p is the share of these data sets in
+    which the statistic is larger than in your data, counting ties as half. Exit status 3 means that
+    a part of the verdict fails.
 
       pyflowers check runs/flowers
       pyflowers check runs/flowers --statistic median --out checks
@@ -133,7 +133,7 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
     help="What to predict for each row: the expected value, the linear predictor or a new "
     "observation. [default: expected]",
 )
-@click.option("--draws", is_flag=True, help="Also write the draws, to predictions.nc in --out.")
+@click.option("--draws", is_flag=True, help="Also write the draws to predictions.nc in --out.")
 @seed_of_draws
 @interval_option
 @out_option("predictions")
@@ -147,10 +147,11 @@ def predict_command(
 ) -> int:
     """Predict the rows of a table, or the next observation of each group and of a new group.
 
-    RUN is a run folder of pyflowers fit. With --new, --kind, --by or --weights, and always for a
-    formula or a program with [prediction] but no y_new, the result has one row per row of the
-    table, or per average over rows. Otherwise, the result has the next observation of each group
-    and of a new group, which a program of your own must compute as y_new and y_new_group.
+    RUN is a run folder written by pyflowers fit. By default, the command predicts the next
+    observation of each group and of a new group; your own program must compute these as y_new and
+    y_new_group. With --new, --kind, --by or --weights, the command predicts each row of a table, or
+    averages over rows. It always does so for a formula, and for a program with [prediction] but no
+    y_new.
 
       pyflowers predict runs/flowers
       pyflowers predict runs/rats --new rats.csv --kind observation
@@ -186,7 +187,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.command("effects")
 @run_argument
 @click.argument("columns", metavar="[COLUMN...]", nargs=-1)
-@click.option("--slopes", is_flag=True, help="Show average slopes, not comparisons.")
+@click.option("--slopes", is_flag=True, help="Show average slopes instead of comparisons.")
 @click.option(
     "--step",
     metavar="NUMBER|sd",
@@ -217,8 +218,9 @@ def effects_command(
 
     RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
     in its declaration. For a factor, the other levels are compared with the reference level; for
-    most numeric columns, x + 1 is compared with x (see --step). COLUMN selects columns. In every
-    draw, each row is predicted with both values, and all its other values stay as they are.
+    most numeric columns, x + 1 is compared with x (see --step). To show only some columns, name
+    them as COLUMN. In each draw, every row is predicted with both values of the column, while its
+    other values stay as they are.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -254,12 +256,12 @@ def contrast_command(
 ) -> int:
     """Compute an interval for each number, and a probability for each condition, from a posterior.
 
-    RUN is a run folder of pyflowers fit. EXPR is a number, such as "mu_plant[rose] - mu_plant[1]";
-    a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)", for each
-    element's probability of being the largest, one of the three largest, or the smallest. Name an
-    element by its label or, unless all labels are numbers, by its position, counted from 1. For a
-    formula, mu[subject 308] is the expected response averaged over the rows where subject is 308,
-    and mu is the average over all rows.
+    RUN is a run folder written by pyflowers fit. EXPR is a number, such as "mu_plant[rose] -
+    mu_plant[1]"; a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)",
+    for each element's probability of being the largest, one of the three largest, or the smallest.
+    Name an element by its label or, unless all labels are numbers, by its position, counted from 1.
+    For a formula, mu[subject 308] is the expected response averaged over the rows where subject is
+    308, and mu is the average over all rows.
 
     Operators are + - * / **, comparisons, and the words 'and', 'or' and 'not'. The functions are
     abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the elements of a
@@ -342,7 +344,7 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 @click.option(
     "--by-group",
     is_flag=True,
-    help="Leave out one group, not one observation, at a time, and refit each time.",
+    help="Leave out one group at a time, instead of one observation, and refit each time.",
 )
 @click.option(
     "--column",
@@ -356,9 +358,10 @@ def loo_command(
 ) -> int:
     """Compare models of the same data by how well they predict held-out observations or groups.
 
-    Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time; it needs no
-    refit where k-hat is small. Use --by-group to see how well a multilevel model predicts a whole
-    group that it has not seen. --json includes the elpd of each observation or group.
+    Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time, and needs
+    no refit for an observation with a small k-hat. Use --by-group to see how well a multilevel
+    model predicts a whole group that it has not seen. --json includes the elpd of each observation
+    or group.
 
     In the tables, se is the uncertainty due to the observations, and mcse is the uncertainty due to
     the draws. Stacking chooses the weights with which the combined models predict best; the weight
@@ -432,9 +435,9 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
 def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) -> int:
     """Repeat the fits of run folders and report whether the draws are equal.
 
-    Each DIR is a run folder. Each repeated run is bitwise equal, statistically equal (within Monte
-    Carlo error) or different; exit status 3 means that at least one is different. The recorded
-    engine is used unless --engine or --cmdstan names another.
+    Each DIR is a run folder. The draws of a repeated run are bitwise equal, statistically equal
+    (within Monte Carlo error) or different. Exit status 3 means that at least one run is different.
+    The recorded engine is used unless --engine or --cmdstan names another.
 
       pyflowers replay runs/flowers
     """

@@ -7,17 +7,18 @@ With M chains of N draws each, B the variance between and W the variance within 
     ESS   = M N / τ,                    τ = -1 + 2 Σ P_t,       P_t = ρ_{2t} + ρ_{2t+1}
     MCSE  = sd / sqrt(ESS of the mean)
 
-where the sum stops before the first P_t that is not positive, and P_t never rises. Every chain is
-split in half first. R-hat and bulk ESS are computed from the normal scores of the ranks of the
-draws, tail ESS from the indicators of the tails. R-hat, ESS and MCSE agree with ArviZ 0.23 up to
-rounding, and are NaN in the same cases: if a draw is NaN, or a chain has fewer than four draws; for
-R-hat also with a single chain, or if the draws never vary. In both packages, two values depend on
-rounding: R-hat if each chain is constant at a different value (in exact arithmetic it is infinite),
-and ESS if a P_t is exactly zero, which can happen with a few integer draws.
+where the sum stops before the first P_t that is not positive, and each P_t is limited to the one
+before it. Every chain is split in half first. R-hat and bulk ESS are computed from the normal
+scores of the ranks of the draws, and tail ESS from the indicators of the tails. R-hat, ESS and MCSE
+agree with ArviZ 0.23 up to rounding, and are NaN in the same cases: if a draw is NaN or a chain has
+fewer than four draws. R-hat is also NaN if there is a single chain or the draws never vary. In both
+packages, two values depend on rounding: R-hat if each chain is constant at a different value (in
+exact arithmetic it is infinite), and ESS if a P_t is exactly zero, which can happen with a few
+integer draws.
 
-Draws are shaped (chain, draw, element) and results (element,). Elements are processed in blocks,
-each laid out as (element, chain, draw), so that memory is bounded and every step runs along
-contiguous draws. Geyer's initial positive sequence ends the sum of ESS before the first P_t that is
+Draws have shape (chain, draw, element), and results have shape (element,). Elements are processed
+in blocks, each laid out as (element, chain, draw), so that memory is bounded and every step runs
+along contiguous draws. Geyer's initial positive sequence ends the sum before the first P_t that is
 not positive; his initial monotone sequence limits each P_t to the one before it [2]_.
 
 References
@@ -56,8 +57,8 @@ _ONE_ERROR = (0.1586553, 0.8413447)
 # Draws within this range of each other count as constant, as in ArviZ.
 _RESOLUTION = float(np.finfo(np.float64).resolution)
 
-# Size of a block of draws: small enough for a cache. Its statistics need about 12 times as much
-# memory.
+# Size of a block of draws, small enough for a cache. Computing its statistics needs about 12 times
+# as much memory.
 _BLOCK_BYTES = 2**20
 
 
@@ -124,7 +125,7 @@ def ess_bulk(draws: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    Each draw of an autoregression is 0.9 times the one before it plus noise, so that 4,000 draws
+    Each draw of an autoregression is 0.9 times the one before it plus noise, so 4,000 draws
     are worth about 4,000 (1 − 0.9) / (1 + 0.9) = 211 independent ones:
 
     >>> import numpy as np
@@ -379,8 +380,8 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
     Returns
     -------
     array, shape (chain,)
-        E-BFMI of each chain: the mean squared change of the energy over its variance. Low values,
-        such as those below 0.3, mean that new momenta change the energy too little.
+        E-BFMI of each chain: the mean squared change of the energy divided by its variance. Low
+        values, such as values below 0.3, mean that new momenta change the energy too little. It is
         NaN for a single draw.
 
     Raises
@@ -426,7 +427,7 @@ def _validated(draws: ArrayLike, dims: tuple[str, ...]) -> FloatArray:
 def _checked(prob: float) -> float:
     """Return a probability, or raise ConfigError."""
     if not 0 <= prob <= 1:
-        raise ConfigError(f"prob is {prob!r}, but a probability lies between 0 and 1")
+        raise ConfigError(f"prob is {prob!r}, but a probability must be between 0 and 1")
     return float(prob)
 
 
@@ -517,7 +518,7 @@ class Block:
         weight = position - lower
         below, above = self.ascending[:, lower], self.ascending[:, min(lower + 1, last)]
         step = above - below
-        # Interpolated from the nearer end, so that the result lies between the two.
+        # Interpolate from the nearer end, so that the result is between the two.
         value = below + step * weight if weight < 0.5 else above - step * (1 - weight)
         return np.asarray(value)
 
@@ -548,10 +549,11 @@ class Block:
         return self.mean_size
 
     def ess_quantile(self, prob: float) -> FloatArray:
-        """Return the ESS of the indicator of the draws up to a quantile, [1]_ eq. 16.
+        """Return the ESS of the indicator that a draw is at most a quantile, [1]_ eq. 16.
 
         The quantile is interpolated as in ArviZ. Rounding decides whether draws that are equal to
-        the quantile are in the tail, so with ties the effective sample size depends on rounding.
+        the quantile are in the tail, so the effective sample size depends on rounding if there are
+        ties.
         """
         num_draws = self.ascending.shape[-1]
         if num_draws < 2:
@@ -596,14 +598,14 @@ class Block:
 
 
 def split(chains: FloatArray) -> FloatArray:
-    """Return the halves of chains, shaped (element, chain, draw), without a middle draw."""
+    """Return the halves of chains, shape (element, chain, draw), leaving out a middle draw."""
     num_draws = chains.shape[-1]
     half = num_draws // 2
     return np.concatenate([chains[..., :half], chains[..., num_draws - half :]], axis=-2)
 
 
 def _r_hat(chains: FloatArray) -> FloatArray:
-    """Return sqrt(var⁺ / W), [1]_ eqs. 1 to 4, of chains shaped (element, chain, draw)."""
+    """Return sqrt(var⁺ / W), [1]_ eqs. 1 to 4, of chains with shape (element, chain, draw)."""
     num_draws = chains.shape[-1]
     between = num_draws * chains.mean(axis=-1).var(axis=-1, ddof=1)
     within = chains.var(axis=-1, ddof=1).mean(axis=-1)
@@ -612,7 +614,7 @@ def _r_hat(chains: FloatArray) -> FloatArray:
 
 
 def sort_with_order(chains: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return each element's draws, sorted, and their positions in the flattened array."""
+    """Return the sorted draws of each element, and their positions in the flattened array."""
     values = chains.reshape(len(chains), chains[:1].size)
     order = np.argsort(values, axis=-1) + values.shape[-1] * np.arange(len(values))[:, None]
     return values.ravel()[order], order
@@ -621,7 +623,7 @@ def sort_with_order(chains: FloatArray) -> tuple[FloatArray, IntArray]:
 def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]) -> FloatArray:
     """Return the normal scores of the average ranks of sorted draws, in a given order and shape.
 
-    A score is Φ⁻¹((rank - 3/8) / (S + 1/4)) with S draws of an element [1]_ (eq. 14) [4]_; tied
+    A score is Φ⁻¹((rank - 3/8) / (S + 1/4)) for S draws of an element ([1]_, eq. 14; [4]_). Tied
     draws share their mean rank. The scores of an element with a missing draw are NaN.
     """
     num_draws = ascending.shape[-1]
@@ -647,7 +649,7 @@ def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]
 def score_table(num_draws: int) -> FloatArray:
     """Return the scores of the ranks 1, 1.5, 2, … up to the number of draws."""
     probs = (np.arange(2, num_draws + 2) / 2 - 3 / 8) / (num_draws + 1 / 4)
-    # From the standard library: scipy.special takes longer to import than most summaries take.
+    # This is from the standard library: importing scipy.special takes longer than most summaries.
     lower = np.array([NormalDist().inv_cdf(p) for p in probs.tolist()])
     table = np.concatenate([lower, -lower[-2::-1]])
     table.flags.writeable = False
@@ -660,13 +662,13 @@ def effective_size(chains: FloatArray) -> FloatArray:
     Parameters
     ----------
     chains : array, shape (element, chain, draw)
-        Split chains, two or more.
+        Two or more split chains.
 
     Returns
     -------
     array, shape (element,)
-        The size: the number of draws if they never vary; NaN if a draw is infinite, or with fewer
-        than two draws.
+        The effective sample size. It is the number of draws if they never vary, and NaN if a draw
+        is infinite or there are fewer than two draws.
     """
     num_draws = chains.shape[-1]
     if num_draws < 2:
@@ -702,7 +704,7 @@ def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
     length = fast_length(num_draws + num_lags)
     centred = chains - chains.mean(axis=-1, keepdims=True)
     parts = np.fft.rfft(centred, n=length).view(np.float64)
-    # The squares of the alternating real and imaginary parts, summed over chains.
+    # Sum the squares of the alternating real and imaginary parts over chains.
     squares = np.einsum("ecf,ecf->ef", parts, parts)
     power = squares[:, ::2] + squares[:, 1::2]
     sums = np.fft.irfft(power, n=length)[:, :num_lags]
@@ -735,7 +737,7 @@ def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
 
 
 def fast_length(least: int) -> int:
-    """Return the smallest sufficient power of two, or three quarters of one.
+    """Return the smallest sufficient power of two, or three quarters of it if that is enough.
 
     SciPy's ``next_fast_len`` finds better sizes, but its import takes longer than they save.
     """

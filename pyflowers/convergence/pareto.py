@@ -1,14 +1,14 @@
 """Pareto smoothing of many sets of importance weights at once.
 
 The largest ratios of a set are replaced by the expected order statistics of a generalised Pareto
-distribution fitted to them. Its shape k-hat shows whether the weights can be trusted.
+distribution fitted to them. Its estimated shape, k-hat, shows whether the weights can be trusted.
 
 References
 ----------
 .. [1] Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
    25(72): algorithm 1, and section 3.2.4 for the threshold.
 .. [2] Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
-   distribution, Technometrics 51(3), with the weak prior on k of [1], appendix G.
+   distribution, Technometrics 51(3), with the weak prior on k from [1], appendix G.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
     Parameters
     ----------
     log_ratios : array, shape (…, S)
-        Logarithms of the ratios of S draws, each set up to a constant.
+        Logarithms of the ratios of S draws; each set is known up to a constant.
     r_eff : float
         Effective sample size divided by S: the smaller it is, the longer the tail that is smoothed.
 
@@ -71,8 +71,8 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
     log_weights : array, shape (…, S)
         Smoothed log weights; the weights of each set sum to 1.
     k_hat : array, shape (…)
-        Shape of each tail. Infinite where the tail has fewer than 5 ratios, and NaN where all
-        ratios are equal: then the draws need no weights.
+        Shape of each tail. It is infinite where the tail has fewer than 5 ratios, and NaN where all
+        ratios are equal, because the draws then need no weights.
 
     See Also
     --------
@@ -85,7 +85,7 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
 
     Examples
     --------
-    Ratios exp(k E), with E exponential with mean 1, have a Pareto tail of shape k:
+    Ratios exp(k E), where E is exponential with mean 1, have a Pareto tail of shape k:
 
     >>> import numpy as np
     >>> from pyflowers import convergence
@@ -115,7 +115,7 @@ def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatAr
 
 
 def _smoothed(tail: FloatArray, cut: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smoothed log ratios of ascending tails of equal length, at most 0, and k-hat."""
+    """Return smoothed log ratios, at most 0, and k-hat for ascending tails of equal length."""
     threshold = np.exp(cut)[:, None]
     k, sigma = _fit_generalised_pareto(np.exp(tail) - threshold)
     num = tail.shape[1]
@@ -132,7 +132,7 @@ def _smoothed(tail: FloatArray, cut: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _fit_generalised_pareto(excess: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Fit shape and scale to each row of ascending positive numbers: [2], and [1] appendix G.
+    """Fit shape and scale to each row of ascending positive numbers ([2]; [1], appendix G).
 
     The shape is k in the survival function (1 + k x / sigma)^(−1/k); it is large for heavy tails.
     """

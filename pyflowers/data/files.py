@@ -100,7 +100,7 @@ def read_table(
     except ImportError as error:
         package = "pyarrow" if suffix == ".parquet" else "openpyxl"
         raise DataError(
-            f"{path} needs {package} to be read; run pip install 'pyflowers[{suffix[1:]}]', "
+            f"{path} cannot be read without {package}; run pip install 'pyflowers[{suffix[1:]}]', "
             "or save the table as CSV"
         ) from error
     except UnicodeError as error:
@@ -158,7 +158,7 @@ def _read_delimited(
 
 
 def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
-    """Take the rows below the names in the first row; a column without a name is left out."""
+    """Return the rows below the column names in the first row; leave out unnamed columns."""
     body = cells.iloc[1:].set_axis(list(map(str, cells.iloc[0])), axis=1)
     # Blank lines, usually at the end, are not observations. The others keep their row numbers.
     body = body[~(body == "").all(axis=1)]

@@ -46,9 +46,9 @@ class Labels:
     Attributes
     ----------
     column : str
-        Its name, as the user wrote it.
+        The column's name, as the user wrote it.
     names : tuple of str
-        The different labels.
+        The distinct labels.
     codes : array of int, shape (N,)
         Position of each row's label in `names`.
     """
@@ -79,7 +79,7 @@ class Labels:
     def are_titles(self) -> bool:
         """Whether the labels can be understood without the column's name before them.
 
-        They can if a label begins with the name of the column, such as ``Beet 3`` in the column
+        This is so if a label begins with the name of the column, such as ``Beet 3`` in the column
         ``Beet``: ``Beet Beet 3`` would look like another label.
         """
         return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
@@ -106,7 +106,7 @@ class Table(Shown):
         Decimal mark of numbers that are written as text.
     levels : mapping of str to tuple of str
         Levels, in order, of the columns that are factors even if their cells look like numbers:
-        the columns of a data frame that are categorical, or text with a number in each cell.
+        categorical columns of a data frame, and columns of text whose cells are all numbers.
 
     Raises
     ------
@@ -204,7 +204,7 @@ class Table(Shown):
         Returns
         -------
         str
-            Such as ``data/flowers.csv, row 2``.
+            The place, such as ``data/flowers.csv, row 2``.
         """
         return f"{self.source}, row {self.rows[row]}"
 
@@ -221,7 +221,7 @@ class Table(Shown):
         Returns
         -------
         DataError
-            The error, whose message begins with the source and the row's number in it.
+            The error; its message begins with the source and, if `row` is given, the row's number.
         """
         return DataError(f"{self.source if row is None else self.where(row)}: {sentence}")
 
@@ -242,7 +242,8 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If there is no column of that name, or joining makes two combinations equal.
+            If there is no column of that name, or two different combinations are equal once they
+            are joined.
         """
         parts = name.split(":")
         if name not in self.cells and len(parts) > 1 and self.cells.keys() >= set(parts):
@@ -254,7 +255,7 @@ class Table(Shown):
                     i for i, its in enumerate(rows) if first.setdefault(joined[i], its) != its
                 )
                 raise DataError(
-                    f"{self.where(row)}: {name} is {joined[row]!r} here and in an earlier row with "
+                    f"{self.where(row)}: {name} is {joined[row]!r}, as in an earlier row with "
                     f"other labels of {' and '.join(parts)}; remove the colons from the labels"
                 )
             return np.array(joined, dtype=object)
@@ -269,7 +270,7 @@ class Table(Shown):
         return self.cells[name]
 
     def texts(self, name: str) -> NDArray[Any]:
-        """Return the cells of a column as text, as labels are written; missing cells are empty.
+        """Return the cells of a column as text, in the form of labels; missing cells are empty.
 
         Parameters
         ----------
@@ -279,7 +280,7 @@ class Table(Shown):
         Returns
         -------
         array of str, shape (N,)
-            The texts.
+            The text of each cell.
 
         Raises
         ------
@@ -305,12 +306,12 @@ class Table(Shown):
         Returns
         -------
         Labels
-            The different labels, and the position of each row's label among them.
+            The distinct labels, and the position of each row's label among them.
 
         Raises
         ------
         DataError
-            If a cell is blank, or has a character that no file of draws can hold.
+            If a cell is blank, or has a character that a file of draws cannot hold.
         """
         codes, names = _distinct(self.column(name))
         for code, text in enumerate(names):
@@ -436,9 +437,9 @@ class Table(Shown):
         Returns
         -------
         array of bool, shape (N,)
-            True for blank cells; in a column of numbers, for ``NA``, ``NaN``, ``None``, ``null``
-            and the like in upper or lower case; in a column of labels, for ``NA``, ``N/A``,
-            ``NaN`` and ``<NA>``, unless they are `levels`.
+            True for blank cells. In a column of numbers, also true for ``NA``, ``NaN``, ``None``,
+            ``null`` and the like in upper or lower case; in a column of labels, also for ``NA``,
+            ``N/A``, ``NaN`` and ``<NA>``, unless they are among the column's `levels`.
         """
         codes, names = _distinct(self.column(name))
         marked = np.array([text.strip().lower() in _MISSING for text in names])
@@ -466,8 +467,8 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is missing, a label is not one of the levels, or fewer than half of the cells
-            of a column without known levels are text.
+            If a cell is missing, if a label is not one of the levels, or if the levels are not
+            known and fewer than half of the cells are text.
         """
         missing = np.flatnonzero(self.is_missing(name))
         if missing.size:
@@ -490,7 +491,7 @@ class Table(Shown):
         return pd.Categorical(found.of_rows, categories=list(known))
 
     def _refuse_mixed(self, name: str) -> None:
-        """Refuse a column with fewer than half of its cells text, which is probably a mistake."""
+        """Refuse a column if fewer than half of its cells are text, which is probably a mistake."""
         is_text = np.isnan(self._numbers_of(name))
         if 2 * is_text.sum() < len(self):
             row = int(np.argmax(is_text))
@@ -560,12 +561,12 @@ class Table(Shown):
     def without_missing(
         self, columns: Collection[str], *, drop: bool, option: str = " with --drop-missing"
     ) -> Table:
-        """Return the table without rows in which a column has no value, with a note on these rows.
+        """Return the table without the rows that lack a value in some column, and note them.
 
         Parameters
         ----------
         columns : collection of str
-            The columns.
+            The columns in which values may be missing.
         drop : bool
             Whether to leave such rows out; otherwise, they cause an error.
         option : str
@@ -598,9 +599,10 @@ class Table(Shown):
             f"{lacking} ({'row' if one else 'rows'} {rows})"
         )
         if not drop:
-            raise DataError(f"{what}; fill them in, or leave these rows out{option}")
+            which = "this row" if one else "these rows"
+            raise DataError(f"{what}; fill in what is missing, or leave {which} out{option}")
         if missing.all():
-            raise DataError(f"{what}, so no row is left; fill some in")
+            raise DataError(f"{what}, so no row is left; fill in some values")
         kept = self.at(~missing)
         kept._note(f"{what}; {'it is' if one else 'they are'} left out")
         return kept
@@ -613,7 +615,7 @@ class Table(Shown):
         group, time : Labels
             Groups and times of the rows, as :meth:`labels` returns them.
         leave : str
-            The remedy, for the message, if the rows have no times.
+            The remedy that the message gives if the rows have no times.
 
         Raises
         ------
@@ -677,7 +679,7 @@ class Table(Shown):
         return _to_numbers(cells)
 
     def _refuse_both_points(self, name: str) -> None:
-        """Refuse a column with points both as decimal marks and between thousands."""
+        """Refuse a column that has points both as decimal marks and between thousands."""
         cells = self.column(name)
         points = [i for i, cell in enumerate(cells) if isinstance(cell, str) and "." in cell]
         thousands = [i for i in points if _COMMA_NUMBER.fullmatch(cells[i])]
@@ -719,7 +721,7 @@ def from_frame(frame: pd.DataFrame) -> Table:
     Returns
     -------
     Table
-        The cells; messages number the rows from 1. Categorical columns, and columns of text whose
+        The table; messages number its rows from 1. Categorical columns, and columns of text whose
         cells are all numbers, are factors.
 
     Raises
@@ -767,7 +769,7 @@ def table_of(
     decimal: str = ".",
     levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Table:
-    """Return a frame as a table; in messages, `header` is the place of the column names."""
+    """Return a frame as a table; messages name `header` as the place of the column names."""
     names = [str(name) for name in frame.columns]
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:
@@ -784,7 +786,7 @@ def are_dates(names: Sequence[str]) -> bool:
 
 
 def has_order(names: Sequence[str]) -> bool:
-    """Whether labels have an order by value: numbers, dates, or labels numbered alike."""
+    """Whether labels can be ordered by value: numbers, dates, or labels numbered in one way."""
     return _sort_key(list(names)) is not None
 
 
@@ -799,12 +801,12 @@ def is_plain(text: str) -> bool:
 
 
 def number_of(text: str) -> float:
-    """Return the number that a text represents, or NaN if it represents none."""
+    """Return the number that a string represents, or NaN if it represents none."""
     return float(_to_numbers(np.array([text], dtype=object))[0])
 
 
 def other_separator(header: str) -> str:
-    """Return a hint if a header seems to have another separator; otherwise an empty text."""
+    """Return a hint if a header seems to have another separator; otherwise an empty string."""
     for separator, name in ((";", "--sep ';'"), ("\t", "--sep tab"), ("|", "--sep '|'")):
         if separator in header:
             return f" (if {separator!r} is the separator, add {name})"
@@ -816,7 +818,7 @@ def _kind(cells: NDArray[Any]) -> str:
 
 
 def _decimal_point(cell: Any) -> Any:
-    """Write a number with a decimal comma as Python does; anything else stays as it is."""
+    """Rewrite a number with a decimal comma in Python's notation; return other cells unchanged."""
     if isinstance(cell, str) and _COMMA_NUMBER.fullmatch(cell):
         return cell.replace(".", "").replace(",", ".")
     return cell
@@ -833,7 +835,7 @@ def _text_of(cells: NDArray[Any]) -> NDArray[Any]:
 
 
 def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return a number for each cell, and the distinct texts of the cells in order of appearance.
+    """Return a code for each cell, and the distinct cells as text in order of appearance.
 
     The text of a missing cell is empty.
     """
@@ -870,7 +872,7 @@ def _quoted(text: str) -> str:
 
 
 def _sort_key(names: list[str]) -> list[Any] | None:
-    """Return keys that sort names by value if all are numbers, dates or numbered labels."""
+    """Return keys that sort names by value; None if they are not numbers, dates or numbered."""
     numbers = _to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)

@@ -1,7 +1,7 @@
 """Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``.
 
-The caller may name the engine. Otherwise CmdStan, the reference, is used if it is available; if
-not, the interpreter is used, with CmdStan for requests that the interpreter cannot satisfy.
+The caller may name the engine. Otherwise CmdStan, the reference, is used if it is available. If it
+is not, the interpreter is used, and CmdStan only for requests that the interpreter cannot satisfy.
 ``exact`` is used only if it is named, because its draws do not come from a Markov chain.
 """
 
@@ -51,16 +51,16 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     Parameters
     ----------
     name : str or Engine
-        ``cmdstan``, ``stanli``, ``exact``, or ``auto``: CmdStan if one is named, installed or
-        already built; otherwise stanli, with CmdStan for requests that stanli cannot satisfy. An
-        Engine is returned unchanged.
+        ``cmdstan``, ``stanli``, ``exact`` or ``auto``. With ``auto``, CmdStan is used if it is
+        named by `cmdstan`, installed or already built; otherwise stanli is used, and CmdStan only
+        for requests that stanli cannot satisfy. An Engine is returned unchanged.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
 
     Raises
     ------
     ConfigError
-        For any other name, or if `cmdstan` is given with ``stanli`` or ``exact``.
+        If no engine has that name, or if `cmdstan` is given with ``stanli`` or ``exact``.
     ToolchainError
         If the engine is CmdStan, and it cannot be used or built.
     """
@@ -87,8 +87,8 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     found = available_cmdstan()
     if found is None and stanli_is_installed():
         logger.info(
-            "There is no CmdStan yet, so the interpreter stanli is used; run pyflowers setup to "
-            "build CmdStan"
+            "CmdStan is not installed yet, so the interpreter stanli is used; run pyflowers setup "
+            "to build CmdStan"
         )
         return AutoEngine()
     return CmdStanEngine(found or find_cmdstan())

@@ -3,7 +3,7 @@
 | method | approximation that Stan fits on the unconstrained scale |
 |---|---|
 | ``advi_meanfield`` | a normal with diagonal covariance, by stochastic ascent of the ELBO [1]_ |
-| ``advi_fullrank`` | a normal with full covariance, likewise [1]_ |
+| ``advi_fullrank`` | a normal with full covariance, by the same method [1]_ |
 | ``laplace`` | a normal at the posterior's mode, with the curvature there, Jacobian included [2]_ |
 | ``pathfinder`` | normals along several L-BFGS paths to the mode, importance-resampled [3]_ |
 
@@ -57,7 +57,7 @@ class Approximation(Shown):
     method : str
         One of :data:`METHODS`.
     draws : mapping
-        Each variable of the program, shaped (1, draw, …), as one chain for ArviZ.
+        Draws of each variable of the program, shaped (1, draw, …): one chain for ArviZ.
     log_p, log_q : array, shape (draw,)
         Log density of the posterior and of the approximation, each up to a constant, at the
         approximation's draws (for Pathfinder, at the draws before resampling).
@@ -66,7 +66,7 @@ class Approximation(Shown):
     elbo : float
         The last ELBO that ADVI reported; NaN for the other methods.
     wall_time : float
-        Elapsed seconds.
+        Elapsed time in seconds.
     warnings : tuple of str
         Stan's warnings, and a warning if k-hat is too large.
     """
@@ -95,7 +95,7 @@ class Approximation(Shown):
 
     @property
     def k_hat_verdict(self) -> str:
-        """The quality by k-hat: ``good``, ``usable`` for importance sampling, or ``bad``."""
+        """The quality judged by k-hat: ``good``, ``usable`` for importance sampling, or ``bad``."""
         return k_hat_verdict(self.k_hat)
 
 
@@ -140,7 +140,7 @@ def approximate(
     ConfigError
         If there is no such method.
     FitError
-        If Stan stops, with Stan's message.
+        If Stan stops; the message is Stan's.
 
     See Also
     --------
@@ -171,7 +171,7 @@ def approximate(
     elbo = _last_elbo(console) if method.startswith("advi") else float("nan")
     if method == "pathfinder":
         draws = _resampled(draws, log_p - log_q, num_draws, seed)
-    # Stan's own warnings, each once.
+    # Stan's own warnings; duplicates are removed below.
     complaints = re.findall(
         r"^.*(?:warning|not converge|maximum number of iterations).*$",
         console,
@@ -251,7 +251,7 @@ def _resampled(
     num_draws: int,
     seed: int,
 ) -> dict[str, NDArray[np.float64]]:
-    """Resample with replacement by smoothed ratios, as in algorithm 2 of Zhang et al. (2022)."""
+    """Resample with replacement, weighted by smoothed ratios (algorithm 2 of Zhang et al. 2022)."""
     finite = np.isfinite(log_ratios)
     if not finite.any():
         raise FitError("pathfinder: the log density is not finite at any draw; use NUTS")

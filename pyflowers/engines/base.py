@@ -1,8 +1,8 @@
 """The interface between programs and engines, and the sampler's options.
 
 An engine loads a program once and samples it any number of times. If it cannot do what is
-requested, it raises an error, such as :class:`EngineLacksError`, so that callers need not know
-which engine they have.
+requested, it raises an error, such as :class:`EngineLacksError`, so callers need not know which
+engine they use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENGINES: tuple[str, ...] = get_args(EngineName)
 """The names of the engines; ``auto`` chooses one that runs Stan."""
 
 LARGEST_SEED = 2**32 - 1
-"""Stan's seeds are unsigned 32-bit integers."""
+"""The largest seed; Stan's seeds are unsigned 32-bit integers."""
 
 _MANY = 2**31 - 1
 
@@ -105,7 +105,7 @@ class SamplerOptions(Record):
         return cls.parse({"seed": new_seed() if seed is None else seed, **options}, "options")
 
     def of_engine(self, used: Collection[str]) -> Self:
-        """Return the options for a record: those that an engine uses, each set explicitly."""
+        """Return the options that an engine uses, each set explicitly, for a record."""
         return type(self)(**{name: getattr(self, name) for name in self.fields() if name in used})
 
     @classmethod
@@ -124,7 +124,7 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
     Raises
     ------
     UnusedOptionError
-        If there is one; the message names the first.
+        If there is such an option; the message names the first one.
     """
     for name in given:
         if name not in used:
@@ -168,7 +168,7 @@ def new_seed() -> int:
 
 
 Keep = Mapping[str, NDArray[np.int64] | None]
-"""Variables to keep, each with the positions of the kept elements; None stands for all."""
+"""Variables to keep, each with the positions of the kept elements; None means all elements."""
 
 
 class EngineLacksError(FitError):
@@ -186,7 +186,7 @@ class Sample:
     Attributes
     ----------
     draws : mapping
-        Each variable that was kept, shaped (chain, draw, …).
+        Draws of each variable that was kept, shaped (chain, draw, …).
     stats : mapping
         Each sampler statistic by Stan's name, shaped (chain, draw); empty for independent draws.
     messages : mapping or None
@@ -195,14 +195,14 @@ class Sample:
     failures : mapping
         Stan's messages for draws whose generated quantities failed, each with its count.
     chain_times : tuple of mapping
-        Seconds of each chain: ``warmup``, ``sampling`` and ``total``.
+        Times of each chain in seconds: ``warmup``, ``sampling`` and ``total``.
     wall_time : float
-        Elapsed seconds for all chains.
+        Elapsed time for all chains, in seconds.
     streamed : mapping of str to mapping of str to array, shape (element,)
         For each quantity whose draws are not all kept, the results of
         :func:`pyflowers.convergence.statistics` for all elements of the quantity.
     independent : mapping of str to float, or None
-        Measurements by a sampler of independent draws; None for Markov chains.
+        Measurements that a sampler of independent draws reports; None for Markov chains.
     """
 
     draws: Mapping[str, NDArray[np.float64]]
@@ -259,8 +259,8 @@ class LoadedProgram(Protocol):
         inits
             Initial values in any form that CmdStanPy accepts. Default: random.
         keep : mapping of str to array of int or None, optional
-            Variables to return, each with the positions of the elements to return; None stands for
-            all elements. Default: all variables.
+            Variables to return, each with the positions of the elements to return; None means all
+            elements. Default: all variables.
         interval : float
             Probability of the central interval in summaries of quantities whose draws are not all
             kept.
@@ -270,7 +270,7 @@ class LoadedProgram(Protocol):
         Raises
         ------
         FitError
-            If any chain fails, with Stan's message. There is never a result with fewer chains.
+            If any chain fails; the message is Stan's. A result always has all chains.
         EngineLacksError
             If this engine cannot do what is requested.
         ConfigError
@@ -313,7 +313,7 @@ VALUE = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
 
 
 def no_start(reasons: Iterable[str]) -> str:
-    """Return the sentence for chains without valid initial values, with the most common reason."""
+    """Return the message for chains without valid initial values, with the most common reason."""
     counts = Counter(VALUE.sub(" is …", reason) for reason in reasons)
     reason = (
         max(counts, key=counts.__getitem__)

@@ -1,10 +1,10 @@
 """A program's log density, gradient and transforms, through BridgeStan's C interface.
 
-Two libraries have this interface: the one that :mod:`pyflowers.toolchain.build` compiles from a
+Two libraries have this interface: the library that :mod:`pyflowers.toolchain.build` compiles from a
 program, and the library of the interpreter stanli, which runs in a separate process because it may
-crash. ``bridgestan.StanModel`` is not used, for three reasons: it needs the whole interface; it
-releases Python's global lock, which must be held for Stan's autodiff stack; and its calls take ten
-times as long.
+crash. ``bridgestan.StanModel`` is not used, for three reasons: it requires the complete interface;
+it releases Python's global lock, which must be held to protect Stan's autodiff stack; and its calls
+take ten times as long.
 
 References
 ----------
@@ -54,7 +54,7 @@ class Density(Protocol):
     elements: tuple[str, ...]
 
     def evaluate(self, points: FloatArray, gradient: bool) -> tuple[FloatArray, FloatArray]:
-        """Return log densities and gradients, which are −∞ and 0 at a rejection.
+        """Return log densities and gradients, which are −∞ and 0 at points that are rejected.
 
         Gradients are computed only if `gradient` is true; otherwise their values are arbitrary.
         """
@@ -72,12 +72,12 @@ class Bridge:
     Parameters
     ----------
     path : str
-        The library.
+        The path of the library.
     model : int
         The address of the model.
     owner : object, optional
         The object that owns the model. A reference to it is kept, because the model is deleted
-        when its owner is.
+        with its owner.
     forgiving : bool
         Whether every failure of :meth:`evaluate` counts as a rejection. This is needed for the
         interpreter, which does not distinguish rejections from other failures.
@@ -87,7 +87,8 @@ class Bridge:
     names : tuple of str
         The names of the unconstrained parameters.
     elements : tuple of str
-        The elements of parameters and transformed parameters, such as ``theta.1.2``.
+        The names of the elements of parameters and transformed parameters, such as
+        ``theta.1.2``.
     """
 
     def __init__(self, path: str, model: int, owner: Any = None, forgiving: bool = False) -> None:
@@ -128,7 +129,7 @@ class Bridge:
     def _failures(
         self, function: Any, flags: tuple[bool, ...], arrays: list[Any], more: tuple[Any, ...] = ()
     ) -> Iterator[int]:
-        """Call a function with each row of the arrays; yield the rows at which it fails."""
+        """Call a function with each row of the arrays; yield the rows for which it fails."""
         # The buffer protocol returns an address five times as fast as array.ctypes.data.
         starts = [ctypes.addressof((ctypes.c_double * 0).from_buffer(array)) for array in arrays]
         strides = [array.strides[0] for array in arrays]
@@ -154,7 +155,7 @@ class Interpreted:
     CompileError, EngineLacksError, ToolchainError
         See :func:`pyflowers.engines.stanli.interpreted`.
     RuntimeError
-        If the data do not match the program's declarations, with Stan's message.
+        If the data do not match the program's declarations; the message is Stan's.
     """
 
     def __init__(self, source: Source, data: str, seed: int) -> None:
@@ -196,7 +197,7 @@ def compiled(source: Source, data: str, seed: int) -> Bridge:
     CompileError, ToolchainError
         See :func:`pyflowers.toolchain.build.compile_library`.
     RuntimeError
-        If the data do not match the program's declarations, with Stan's message.
+        If the data do not match the program's declarations; the message is Stan's.
     """
     path = str(compile_library(source))
     library, error = _load(path), ctypes.c_char_p()

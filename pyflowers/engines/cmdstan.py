@@ -37,7 +37,7 @@ from pyflowers.toolchain.compiler import compiler_version
 from pyflowers.toolchain.processes import interruptible, mortal
 
 SIGNIFICANT_FIGURES = 18
-"""Digits of each draw, enough to recover the same double from text."""
+"""Significant digits of each draw, enough to recover the same double from text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CmdStanEngine:
     uses: frozenset[str] = NUTS_USES
 
     def load(self, program: Program) -> CmdStanProgram:
-        """Return the compiled program; it is compiled first if necessary."""
+        """Return the compiled program, compiling it first if necessary."""
         return CmdStanProgram(compile_source(program.source, cmdstan=self.cmdstan))
 
 
@@ -114,7 +114,7 @@ class CmdStanProgram:
 
 
 def import_cmdstanpy() -> Any:
-    """Import CmdStanPy, which takes a third of a second."""
+    """Import CmdStanPy only when it is needed, because the import takes a third of a second."""
     with warnings.catch_warnings():
         # In a notebook without ipywidgets, tqdm warns and draws its bars as text.
         warnings.filterwarnings("ignore", message="IProgress not found")
@@ -136,7 +136,7 @@ def running(
 ) -> Iterator[tuple[Any, dict[str, Any], Path]]:
     """Yield CmdStanPy's model, the arguments common to its methods, and their output folder.
 
-    CmdStanPy's log is silenced, because the problems that it reports reach the user as an error.
+    CmdStanPy's log is silenced, because the problems that it reports are raised as an error.
 
     Raises
     ------
@@ -206,9 +206,9 @@ _STAN_SAID = re.compile(
 
 
 def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count Stan's messages during sampling, after removing values and places in the program.
+    """Count Stan's messages during sampling, after removing values and locations in the program.
 
-    Messages about rejected initial values are not counted, because Stan then draws others.
+    Messages about rejected initial values are not counted, because Stan then draws new ones.
 
     Returns
     -------

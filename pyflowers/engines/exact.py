@@ -1,12 +1,12 @@
 """The engine ``exact``: independent draws from posteriors, for programs with a ``closed_form``.
 
-There is no Markov chain and so no warm-up, step size or starting point. The "chains" are parts of
-one set of independent draws, so that the result has the same form as with other engines. The Stan
-program is not run: the program's ``ClosedForm`` draws the quantities, and must draw exactly those
-that the program keeps.
+There is no Markov chain, and therefore no warm-up, step size or starting point. The "chains" are
+parts of one set of independent draws, so that the result has the same form as with other engines.
+The Stan program is not run. The program's ``ClosedForm`` draws the quantities, and it must draw
+exactly those that the program keeps.
 
 If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
-to keep, groups are summarised block by block while they are drawn, and only the named draws of
+to keep, groups are summarised block by block while they are drawn, and only the draws of named
 group quantities are kept.
 """
 
@@ -41,10 +41,10 @@ from pyflowers.resources import version
 USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 
 LARGEST = 50_000_000
-"""The most draws of group quantities that are held in memory (400 MB), unless they are named.
+"""The maximum number of draws of group quantities kept in memory (400 MB) if none are named.
 
-The limit is fixed, so that a run writes the same files on every machine. Summaries, labels and the
-run folder take several times as much memory.
+The limit is fixed, so that a run writes the same files on every machine. Summaries, labels and
+writing the run folder take several times as much memory.
 """
 
 FloatArray = NDArray[np.float64]
@@ -153,7 +153,7 @@ class ExactProgram:
 
 
 def in_chains(values: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Return draws, shape (chain × draw, …), as (chain, draw, …)."""
+    """Reshape draws from (chain × draw, …) to (chain, draw, …)."""
     return np.asarray(values, dtype=np.float64).reshape(*shape, *values.shape[1:])
 
 

@@ -1,9 +1,9 @@
 """Worker processes: starting them, asking them questions, and ending them.
 
-A worker is ``python -m MODULE``. Questions arrive on its standard input and answers leave on its
-standard output, as pickled messages. A worker runs in a separate session, so that Ctrl-C reaches
-only its owner. Its main thread does the work. A second thread reads the questions, and ends the
-process as soon as the input ends, which happens when the owner ends for any reason.
+A worker is ``python -m MODULE``. It reads questions from its standard input and writes answers to
+its standard output, as pickled messages. A worker runs in a separate session, so that Ctrl-C
+reaches only its owner. The worker's main thread does the work. A second thread reads the questions,
+and ends the process as soon as the input ends, which happens when the owner ends for any reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyflowers.errors import ToolchainError
 from pyflowers.resources import module_command, module_environment
 
 MOST_IDLE = 2
-"""The most idle workers that are kept; the number of busy ones is not limited."""
+"""The maximum number of idle workers that are kept; the number of busy workers is not limited."""
 
 SECONDS_TO_STOP = 2.0
 
@@ -40,7 +40,7 @@ class WorkerEndedError(Exception):
     Attributes
     ----------
     status : int
-        The worker's exit status, as :mod:`subprocess` gives it.
+        The worker's exit status, as :mod:`subprocess` reports it.
     """
 
     def __init__(self, status: int) -> None:
@@ -81,7 +81,7 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is still running."""
+        """Whether the process is still running."""
         return self._process.poll() is None
 
     def send(self, question: Any) -> None:

@@ -1,8 +1,8 @@
-"""Judging the computation and the prior of a fit, two of the three parts of the verdict.
+"""Judge the computation and the prior of a fit, which are two of the three parts of the verdict.
 
-Every check has a statistic, its worst value and the place of that value, a threshold and its
-source, and advice in case the check fails. The advice follows the cause: divergences come first,
-since they may be the reason why chains disagree; if chains disagree widely, longer runs do not
+Every check has a statistic, its worst value and where that value occurs, a threshold and its
+source, and advice in case the check fails. The advice addresses the cause first. Divergences come
+first, because they may explain why chains disagree. If chains disagree widely, longer runs do not
 help.
 
 A prior is in conflict with the data if the posterior median of a parameter lies outside the central
@@ -52,7 +52,7 @@ ESS_PER_CHAIN_AT_LEAST = 100
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 EXCESS_AT_MOST = 1e-6
-"""The most by which a log density may exceed the log of its hat function, to allow for rounding.
+"""Limit for the excess of a log density over the log of its hat function, to allow for rounding.
 
 Where a density exceeds its hat function, values are drawn too rarely.
 """
@@ -63,7 +63,7 @@ CENTRAL = 0.99
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
 _AT_MEANS = "Intercept_at_means"
-"""The name of the intercept at the columns' means in the programs of formulas."""
+"""The name of the intercept at the columns' means in a formula's program."""
 
 _DISAGREE = 1.1
 """R-hat above which the chains have not explored the same distribution."""
@@ -100,9 +100,9 @@ def diagnose(
     Returns
     -------
     Part
-        Divergences, tree depth and E-BFMI if the sampler was NUTS; R-hat, bulk and tail ESS
-        over all elements that vary. For independent draws: their number, and whether their
-        quantiles are finite.
+        For NUTS, the checks of divergences, tree depth and E-BFMI. For all Markov chains, the
+        checks of R-hat, bulk ESS and tail ESS over all elements that vary. For independent draws,
+        the checks of their number and of whether their quantiles are finite.
     """
     if independent is not None:
         checks = tuple(_independent(posterior, summary, independent))
@@ -238,7 +238,7 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
     num = int(divergent.sum())
     advice = (
         "use narrower priors (a flat prior may leave the posterior improper), above all on the sds "
-        "of groups (--prior); change between centred and non-centred group effects (--centered); "
+        "of groups (--prior); switch between centred and non-centred group effects (--centered); "
         "or, in a program of your own, declare the bounds that the model assumes"
     )
     if options.adapt_delta < 0.99:
@@ -257,9 +257,9 @@ def examine_prior(
     Parameters
     ----------
     program : Program
-        The program, of which the priors declared in ``[parameters.NAME]`` are judged. The
-        arguments of these priors are data, so group effects, whose distribution depends on other
-        parameters, are not included.
+        The program. The priors that it declares in ``[parameters.NAME]`` are judged. Their
+        arguments are data, so group effects are not included, because their distribution depends
+        on other parameters.
     data : Data
         The filled data block.
     summary : DataFrame
@@ -271,8 +271,8 @@ def examine_prior(
     Returns
     -------
     Part
-        A check for each proper prior, on the posterior median that lies furthest in the tail of
-        that prior.
+        A check for each proper prior. It judges the posterior median that lies furthest in the
+        tail of that prior.
     """
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
@@ -304,10 +304,10 @@ def examine_prior(
 def _against_priors(
     program: Program, data: Data, name: str, medians: pd.Series[float]
 ) -> Iterator[Check]:
-    """Yield the check of a quantity, or one for each element with a separate prior."""
+    """Yield one check for a quantity, or one for each element that has a separate prior."""
     whole = _against_prior(program, data, name, medians)
     if whole is None and not program.declaration.prior_elements:
-        return  # no element has a separate prior, and a loop over very many would be slow
+        return  # no element has a separate prior, and a loop over many elements would be slow
     each = ((str(e), medians.iloc[i : i + 1]) for i, e in enumerate(medians.index))
     parts = [(name, medians)] if whole else each
     for part, its in parts:

@@ -155,8 +155,7 @@ class Fit(Shown):
         Raises
         ------
         ConfigError
-            If the interval does not lie between 0 and 1, or quantiles were computed during
-            sampling.
+            If the interval is not between 0 and 1, or quantiles were computed during sampling.
         """
         if interval is None or interval == self.interval:
             return self
@@ -203,7 +202,7 @@ class Fit(Shown):
 
     @property
     def is_in_likelihood(self) -> NDArray[np.bool_]:
-        """Whether each observation is in the likelihood, not held out by the data; shape (N,)."""
+        """Whether each observation is in the likelihood rather than held out; shape (N,)."""
         held_out = np.asarray(self.data.values.get(self.program.declaration.roles.held_out, 0))
         return np.broadcast_to(held_out == 0, (self.data.num_obs,))
 
@@ -211,9 +210,9 @@ class Fit(Shown):
     def idata(self) -> Any:
         """The whole fit as ``arviz.InferenceData``, or with ArviZ 1 as ``xarray.DataTree``.
 
-        If the program computes ``log_likelihood`` and ``posterior_predictive`` in Python, they are
-        part of it only if each has at most :data:`LARGEST_GROUP` values; if they are larger, call
-        the methods with these names.
+        If the program computes ``log_likelihood`` and ``posterior_predictive`` in Python, these
+        groups are included only if each has at most :data:`LARGEST_GROUP` values. If they are
+        larger, call the methods with these names.
         """
         return in_arviz(self.groups())
 
@@ -239,7 +238,7 @@ class Fit(Shown):
 
     @property
     def omitted_groups(self) -> tuple[str, ...]:
-        """Groups left out of ``idata``: they are too large, or need draws that were not kept."""
+        """Groups left out of ``idata``, as they are too large or need draws that were not kept."""
         fits = self.num_predictions <= LARGEST_GROUP and not self.is_partial
         if fits or self.program.python.pointwise is None:
             return ()
@@ -364,7 +363,7 @@ class Fit(Shown):
         Raises
         ------
         ConfigError
-            If the folder holds something else or a run with other inputs, or cannot be written.
+            If the folder holds other files or a run with other inputs, or cannot be written.
         """
         target = as_path(folder, "a run folder")
         record = self.record.model_copy(update={"omitted_groups": self.omitted_groups})
@@ -389,7 +388,7 @@ class Fit(Shown):
     def load(cls, folder: str | Path) -> Fit:
         """Read a run folder that :meth:`save` wrote.
 
-        The fit gets the recorded declaration. Roles and parameters that have since been added or
+        The fit has the recorded declaration. Roles and parameters that have since been added or
         changed in the declaration file also apply, if the text of the program has not changed.
 
         Parameters
@@ -446,8 +445,8 @@ class Fit(Shown):
             return [*self.record.notes]
         most = max(messages, key=messages.__getitem__)
         rejected = (
-            f"Stan rejected {sum(messages.values())} proposals, most often with {most!r}; "
-            "this is harmless if they are few and early"
+            f"Stan rejected proposals ({sum(messages.values())} in total), most often with the "
+            f"message {most!r}; this is harmless if they are few and early"
         )
         return [*self.record.notes, rejected]
 

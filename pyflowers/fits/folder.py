@@ -251,7 +251,7 @@ def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
 
 
 def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
-    """Describe how the inputs of two runs differ; empty if they do not."""
+    """Describe how the inputs of two runs differ; return an empty list if they do not."""
     program, was = now.program, before.program
     if was.name != program.name:
         return [f"the program was {was.name} and is {program.name}"]
@@ -282,7 +282,7 @@ def package_versions() -> dict[str, str]:
 
 
 def plain_inits(inits: Any) -> Any:
-    """Return initial values in JSON's types, in the form in which they were given."""
+    """Return initial values as JSON types, in the form in which they were given."""
     if isinstance(inits, Mapping):
         return {str(name): np.asarray(value).tolist() for name, value in inits.items()}
     if isinstance(inits, list | tuple):
@@ -359,7 +359,7 @@ def read_summary(folder: Path) -> pd.DataFrame:
 def program_of(record: RunRecord, folder: Path) -> Program:
     """Return the program of a run, with its text and declaration at the time of the run.
 
-    Its capabilities in Python are those of the shipped program with this name, or those of its
+    The program has the Python capabilities of the shipped program with this name, or of its
     formula. The record does not hold the capabilities of other programs.
 
     Raises
@@ -395,7 +395,7 @@ def declared_now(
     Parameters
     ----------
     program : Program
-        As :func:`program_of` returns it.
+        The program, as :func:`program_of` returns it.
     record : RunRecord
         The record.
     draws : collection of str

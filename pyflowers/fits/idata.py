@@ -1,7 +1,7 @@
 """Draws and data in ArviZ's groups, written to a netCDF file and read back.
 
-Groups: ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data`` and, if the program
-has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``log_prior``.
+The groups are ``posterior``, ``sample_stats``, ``observed_data``, ``constant_data`` and, if the
+program has them, ``log_likelihood``, ``posterior_predictive``, ``predictions`` and ``log_prior``.
 
 The file has the same form as xarray's files, so that ``arviz.from_netcdf`` and
 ``xarray.open_dataset`` read it: missing floats are NaN, booleans are bytes with the attribute
@@ -137,7 +137,7 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
 def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
     """Return the arrays of the data block except the observed variable, and their labels.
 
-    If there is a table, the arrays include those from which :func:`data_of` rebuilds it.
+    If there is a table, the arrays include all that :func:`data_of` needs to rebuild it.
     """
     arrays, coords = _constants(data, (name for name in data.values if name != data.observed))
     coords = {name: at for name, at in coords.items() if at[0] == (name,)}
@@ -269,7 +269,7 @@ def draws_of(
     program : Program
         The program.
     path : Path
-        The file, for messages.
+        The file, which error messages name.
     has_stats : bool
         Whether the sampler has statistics.
     keep : collection of str, optional
@@ -358,7 +358,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
             np.asarray(constant[row], dtype=np.int64),
-            # Text such as 1 and 2 could be numbers; only the levels show that it is a factor.
+            # Text such as 1 and 2 may be numbers; only the levels show that a column is a factor.
             levels={
                 columns[column]: levels
                 for column, levels in {**known, **declared.levels}.items()

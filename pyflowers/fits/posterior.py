@@ -49,10 +49,9 @@ def dataset(
 ) -> xr.Dataset:
     """Label draws, shaped (chain, draw, …), with the labels of the data.
 
-    A dimension is numbered if its labels are unknown or do not match its size. For a quantity of
-    which only some elements are kept, `keep` gives the positions of these elements. `called` gives
-    new names for some variables. A variable called ``chain`` or ``draw`` becomes ``chain_`` or
-    ``draw_``.
+    A dimension is numbered if its labels are unknown or do not match its size. If only some
+    elements of a quantity are kept, `keep` gives their positions. `called` gives new names
+    for some variables. A variable called ``chain`` or ``draw`` becomes ``chain_`` or ``draw_``.
     """
     arrays, coords = Arrays(), Arrays()
     for name, values in draws.items():
@@ -213,8 +212,8 @@ def summarize(
     Notes
     -----
     R-hat is the rank-normalised split R-hat. R-hat, ``ess_bulk`` and ``ess_tail`` are defined by
-    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4, 10 and
-    section 4.3; ``mcse_mean`` is sd / sqrt(ESS of the mean).
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4 and 10
+    and section 4.3; ``mcse_mean`` is sd / sqrt(ESS of the mean).
     """
     quantiles = interval_quantiles(interval)
     order = [*quantiles, "mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat"]

@@ -86,7 +86,7 @@ def fit(
     group, time, value : str, optional
         The names of these columns in the table, if they differ from the names in the declaration.
     columns : mapping of str to str, optional
-        The same for any column: the names in the table, by the names in the declaration.
+        The same for any column, as a mapping from names in the declaration to names in the table.
     engine : str or Engine
         ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see
         :func:`pyflowers.engines.find_engine`.
@@ -97,7 +97,7 @@ def fit(
     family : str, optional
         The family of a formula's response. Default: ``gaussian``.
     default_priors : str, optional
-        ``brms`` for the default priors of brms in a formula's program, which are flat on
+        ``brms`` gives a formula's program the default priors of brms, which are flat for
         coefficients. Default: the proper priors of pyflowers.
     inits : mapping, float, path or sequence of these, optional
         Initial values of the parameters, as CmdStanPy accepts them; a sequence has one entry per
@@ -270,10 +270,12 @@ def fit_data(
     )
     if sample.failures:
         most = max(sample.failures, key=sample.failures.__getitem__)
+        num = sum(sample.failures.values())
+        where = "1 draw" if num == 1 else f"{num} draws"
         notes = [
             *notes,
-            f"the generated quantities failed in {sum(sample.failures.values())} draws, most often "
-            f"with {most!r}; they are missing from those draws, but the parameters are kept",
+            f"the generated quantities failed in {where}, most often with the message {most!r}; "
+            "they are missing there, but the parameters are kept",
         ]
     outcome = {
         "engine": engine_record(loaded),

@@ -2,7 +2,7 @@
 
 Did the sampling work, does the prior suit the data, and does the model reproduce the data? Each
 part has passed, has failed or was not examined. A fit can be trusted only if all three parts have
-passed: the draws may be right although the prior is absurd or the data contradict the model. Failed
+passed: the draws may be right even if the prior is absurd or the data contradict the model. Failed
 checks are values, not exceptions.
 """
 
@@ -87,7 +87,7 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """One part of the verdict; it prints as its result.
+    """One part of the verdict, which prints as its result.
 
     Attributes
     ----------
@@ -169,15 +169,15 @@ class Part:
 class Verdict:
     """The judgement on a fit in three parts: computation, prior and data.
 
-    Each part has passed, has failed or was not examined. A verdict prints as its sentence, with a
-    line for each part.
+    Each part has passed, has failed or was not examined. A verdict prints as one sentence, followed
+    by a line for each part.
 
     Attributes
     ----------
     computation : Part
         Whether the sampling worked: R-hat, ESS, divergences and so on.
     prior : Part
-        Whether the posterior agrees with the prior: no posterior median in the tail of its prior.
+        Whether posterior and prior agree: no posterior median lies in the tail of its prior.
     data : Part
         Whether the model reproduces the data: the predictive checks, if they were run.
 
@@ -215,7 +215,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing that was examined failed."""
+        """Whether all checks that were run have passed."""
         return not self.failed
 
     @property

@@ -1,13 +1,14 @@
 """Metropolis, HMC and NUTS on the multilevel Poisson posterior of the flowers.
 
-The target is ``stan/multilevel_poisson.stan`` with the lecture's three plants and four months, as
-:class:`~pyflowers.samplers.StanDensity` gives it: x = (mu, log sigma2, one coordinate for each
-plant). Stan adapts step size and mass in its warm-up. For the other two samplers, a pilot run of
-HMC with unit mass gives the covariance Σ of the posterior, and then
+The target is ``stan/multilevel_poisson.stan`` with the lecture's three plants and four months, in
+the coordinates of :class:`~pyflowers.samplers.StanDensity`: x = (mu, log sigma2, one coordinate for
+each plant). Stan adapts the step size and the mass during its warm-up. For the other two samplers,
+a pilot run of HMC with unit mass estimates the covariance Σ of the posterior, and then
 
     Metropolis proposes N(x, 2.38²/d Σ)  ([1]_),     HMC takes the mass diag(Σ)⁻¹.
 
-With three plants, sigma2 and mu have heavy tails, so they are compared by quantiles.
+With only three plants, the posteriors of sigma2 and mu have heavy tails, so they are compared by
+their quantiles.
 
 References
 ----------
@@ -59,7 +60,7 @@ def flowers_by_hand(settings: Settings) -> Lecture:
     factor = np.linalg.cholesky(2.38**2 / target.dim * covariance)
     hmc = HMC(target, HMC_STEP, HMC_STEPS, Mass(1 / np.diag(covariance)), HMC_JITTER)
     num_draws = settings.size(10_000, 2_500)
-    # Each sampler, with its number of draws and of evaluations per transition.
+    # Each sampler, with its number of draws and its number of evaluations per transition.
     kernels: dict[str, tuple[Kernel, int, int]] = {
         "Metropolis": (Metropolis(target, GaussianStep(factor)), 4 * num_draws, 1),
         "HMC": (hmc, num_draws, HMC_STEPS),
@@ -86,8 +87,8 @@ def flowers_by_hand(settings: Settings) -> Lecture:
         lecture.say(f"{name} {state} (R-hat {measures.largest_r_hat(draws[name]):.3f}). {sentence}")
     per_evaluation, per_second = measures.most_efficient(costs)
     lecture.say(
-        f"{per_evaluation}; Metropolis needs no gradient, and the additional cost of a gradient is "
-        "not counted here.",
+        f"{per_evaluation}. Metropolis needs no gradient; this count ignores the additional "
+        "cost of a gradient.",
         f"{per_second}. Stan's seconds include writing the draws; the seconds of the other "
         "samplers include Python.",
     )

@@ -4,10 +4,10 @@ The data are 1,000 points, shipped as ``data/gaussian_mixture.csv``, from
 
     0.5 N(1, 1) + 0.3 N(5, 2) + 0.2 N(10, 4)     (means and *variances*).
 
-``stan/gaussian_mixture.stan`` sums the components out and keeps the means in order. The same
-program without the order shows why the order is needed: chains that start with different labels
-never meet. Mean-field ADVI is compared with NUTS: ADVI's spread is too small, because the weights
-and means of neighbouring components are correlated.
+``stan/gaussian_mixture.stan`` marginalizes out the components and orders their means. The same
+program without the ordering constraint shows why the constraint is needed: chains that start with
+different labels rarely agree. Mean-field ADVI is compared with NUTS. ADVI's spread is too small,
+because the weights and means of neighbouring components are correlated.
 
 The density of a mixture does not change when its components swap numbers. Nor does a posterior with
 exchangeable priors, so it has K! copies of every mode. Averaged over all copies, component 1 has
@@ -55,7 +55,7 @@ VARIABLES = {"mu": MEANS, "sigma2": VARIANCES, "weight": WEIGHTS}
 
 
 def gaussian_mixture(settings: Settings) -> Lecture:
-    """Fit the mixture with ordered means by NUTS and ADVI, then without the order.
+    """Fit the mixture with ordered means by NUTS and ADVI, and with unordered means by NUTS.
 
     Raises
     ------
@@ -88,10 +88,10 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     _compare(lecture, fit, approximation)
     density = _density_draws(free, np.array([MEANS[1]]))[..., 0]
     lecture.say(
-        f"Without the order, {switching}. The chains start with different labels and change them "
-        f"{switching.within_chains} times.",
-        "Quantities without labels agree nevertheless: the density at "
-        f"y = {MEANS[1]:g} has R-hat {measures.r_hat(density):.3f} over those chains.",
+        f"Without the ordering constraint, {switching}. The chains start with different labels; "
+        f"the number of label changes within chains is {switching.within_chains}.",
+        f"The density at y = {MEANS[1]:g}, which does not depend on the labels, has R-hat "
+        f"{measures.r_hat(density):.3f} over those chains.",
     )
     _show_posterior(lecture, fit, approximation)
     _show_density(lecture, y, fit)
@@ -119,14 +119,14 @@ class LabelSwitching:
     Attributes
     ----------
     orders : tuple of tuples of int
-        The distinct orders of the components, the most frequent first. Each lists the components,
-        counted from 1, in increasing order of their means.
+        The distinct orders of the components, the most frequent first. Each order lists the
+        components, numbered from 1, by increasing mean.
     switched : float
         The share of draws whose order is not the most frequent one.
     within_chains : int
         The number of times that a chain changed its order from one draw to the next.
     r_hat, r_hat_sorted : float
-        The largest R-hat of the components' means, as labelled and once sorted.
+        The largest R-hat of the components' means, as labelled and after sorting.
     """
 
     orders: tuple[tuple[int, ...], ...]
@@ -144,17 +144,17 @@ class LabelSwitching:
         if self.detected:
             return (
                 f"label switching: {len(self.orders)} orders of the components among the draws; "
-                f"R-hat {self.r_hat:.2f} as labelled, {self.r_hat_sorted:.3f} once sorted"
+                f"R-hat {self.r_hat:.2f} as labelled, {self.r_hat_sorted:.3f} after sorting"
             )
         if self.r_hat > R_HAT_AT_MOST:
             return (
                 f"no convergence, and labels do not explain it: R-hat {self.r_hat:.2f} as labelled "
-                f"and {self.r_hat_sorted:.2f} once sorted"
+                f"and {self.r_hat_sorted:.2f} after sorting"
             )
         if self.switched > 0:
             return (
-                f"the components have another order in {self.switched:.1%} of the draws, but R-hat "
-                f"passes as labelled: {self.r_hat:.3f}"
+                f"the components have a different order in {self.switched:.1%} of the draws, but "
+                f"R-hat passes as labelled: {self.r_hat:.3f}"
             )
         return f"no label switching: R-hat {self.r_hat:.3f} as labelled"
 
@@ -202,9 +202,9 @@ def _compare(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
     off = max(abs(row["truth"] - row["NUTS mean"]) / row["NUTS sd"] for row in rows)
     narrow = min(rows, key=lambda row: float(row["ADVI sd / NUTS sd"]))
     lecture.say(
-        f"The true values lie within {off:.1f} posterior sds of the posterior means.",
-        f"Compared with NUTS, mean-field ADVI is narrowest in {narrow['quantity']}, where its sd "
-        f"is {narrow['ADVI sd / NUTS sd']:.2f} times NUTS's; its k-hat is "
+        f"All true values are within {off:.1f} posterior sds of the posterior means.",
+        f"Relative to NUTS, mean-field ADVI is narrowest for {narrow['quantity']}, where its sd "
+        f"is {narrow['ADVI sd / NUTS sd']:.2f} times NUTS's. ADVI's k-hat is "
         f"{approximation.k_hat:.2f} ({approximation.k_hat_verdict}).",
     )
 
@@ -261,7 +261,7 @@ def _show_labels(lecture: Lecture, mu: FloatArray) -> None:
     def traces(ax: Axes, means: FloatArray) -> None:
         measures.draw_traces(ax, means[..., 0], 300)
 
-    alt = "Without the order each chain has its own labels; after sorting, the chains agree."
+    alt = "Without ordering, each chain has its own labels; after sorting, the chains agree."
     note, labels = "Four chains, is_ordered = 0.", ("draw", "y")
     figure = panel_figure(shown, traces, 2.4, alt, note, labels=labels)
     figure.axes[1].set_ylim(figure.axes[0].get_ylim())

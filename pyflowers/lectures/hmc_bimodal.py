@@ -2,9 +2,9 @@
 
 The lecture takes 2,000 draws with each of three samplers: Metropolis with steps of up to 5, and
 Hamiltonian Monte Carlo with ε = 0.5, L = 10 and with ε = 0.2, L = 10. A path of length ε L = 2
-stays in its mode more often than a path of length 5. The samplers are compared by the cost of an
-effective draw: in evaluations of the gradient (of the density for Metropolis), which is the cost of
-the algorithm, and in seconds, the cost of the implementation.
+stays in its mode more often than a path of length 5. The cost of an effective draw is
+measured in two ways: in evaluations of the gradient (of the density for Metropolis), which is the
+cost of the algorithm, and in seconds, which is the cost of the implementation.
 
 References
 ----------

@@ -27,7 +27,7 @@ from pyflowers.samplers import INTEGRATORS, Integrator, NormalMixture, PhasePoin
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
 NUM_FITTED = 4
-"""Number of step sizes, the smallest ones, to which orders are fitted."""
+"""The number of step sizes to which the orders are fitted; the smallest ones are used."""
 
 NAMES = {"euler": "Euler", "modified_euler": "modified Euler", "leapfrog": "leapfrog"}
 
@@ -66,8 +66,8 @@ def leapfrog(settings: Settings) -> Lecture:
     lecture.say(
         f"Fitted orders of the energy error: {orders}; a path needs the same number of gradients "
         "with each integrator.",
-        f"Run forwards, flipped and run again, a path misses its start by {reversal}; only the "
-        "leapfrog is reversible.",
+        "If a path is run, flipped and run again, the largest distances from the start are: "
+        f"{reversal}. Only the leapfrog is reversible.",
     )
     _show_errors(lecture, sizes, errors)
     _show_phase_space(lecture)
@@ -119,7 +119,9 @@ def _show_errors(
         plain_ticks(ax.xaxis)
         plain_ticks(ax.yaxis)
 
-    alt = "Errors of energy and position by step size: slope 1 for both Eulers, 2 for leapfrog."
+    alt = (
+        "Errors of energy and position by step size: slope 1 for the Euler methods, 2 for leapfrog."
+    )
     shown = {f"Error of the {which}": by_name for which, by_name in errors.items()}
     labels = ("step size ε", f"root mean square at time {TIME:g}")
     figure = panel_figure(shown, slopes, 2.6, alt, labels=labels, legend="upper left")

@@ -111,7 +111,7 @@ class Lecture:
     settings : Settings
         How the example was run.
     findings : list of str
-        Sentences, each with its numbers.
+        Sentences that state results with their numbers.
     tables : dict of str to sequence of rows
         Tables by caption; a row maps each column to its value.
     figures : dict of str to Figure
@@ -135,7 +135,7 @@ class Lecture:
     <BLANKLINE>
     - The area of the unit disc is about 3.1.
     <BLANKLINE>
-    Again: `pyflowers lecture area --seed 1 --out DIR`
+    Run again: `pyflowers lecture area --seed 1 --out DIR`
     <BLANKLINE>
     >>> lecture.record()["findings"]
     ['The area of the unit disc is about 3.1.']
@@ -158,7 +158,7 @@ class Lecture:
         Parameters
         ----------
         *findings : str
-            Sentences, each with its numbers.
+            Sentences that state results with their numbers.
         """
         self.findings.extend(findings)
 
@@ -171,10 +171,10 @@ class Lecture:
         parts += [f"![{alt_text(figure)}]({name}.png)" for name, figure in self.figures.items()]
         quick = " --quick" if self.settings.quick else ""
         again = f"pyflowers lecture {self.name} --seed {self.settings.seed}{quick} --out DIR"
-        return "\n\n".join([*parts, f"Again: `{again}`"]) + "\n"
+        return "\n\n".join([*parts, f"Run again: `{again}`"]) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """Return everything but title and figures, with versions, in a form that JSON can hold."""
+        """Return all but the title and the figures, with versions, as values that JSON can hold."""
         record: dict[str, Any] = plain(
             {
                 "lecture": self.name,
@@ -204,7 +204,7 @@ class Lecture:
         Raises
         ------
         ConfigError
-            If the folder holds something else, or cannot be written.
+            If the folder holds other files, or cannot be written.
         """
         with new_folder(folder, _kind(self.name)) as new:
             text = json.dumps(self.record(), indent=2, ensure_ascii=False, allow_nan=False)

@@ -125,6 +125,6 @@ def _distributions_figure(paths: FloatArray, pi: FloatArray) -> StyledFigure:
 
     steps = (1, 8, 20, NUM_STEPS)
     shown = {f"step {step}": paths[START, step] for step in steps}
-    alt = f"The chain's distribution after {', '.join(map(str, steps))} steps, ending on π."
+    alt = f"The chain's distribution after {', '.join(map(str, steps))} steps, ending at π."
     note, labels = f"All from {START} flowers. Line: π.", ("flowers", "probability")
     return panel_figure(shown, bars, 1.75, alt, note, labels=labels, share="y")

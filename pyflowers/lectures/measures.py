@@ -70,7 +70,7 @@ def nuts(
 ) -> Fit:
     """Fit a shipped program, by name, with Stan's NUTS; `options` are passed to the fit.
 
-    With a title, progress is shown: a line in the log and, on a terminal, bars.
+    If a title is given, progress is shown: a line in the log and, on a terminal, bars.
     """
     if title:
         logger.info("%s", title)
@@ -94,14 +94,14 @@ def efficiency(
     ----------
     sampler : str
     draws : Draws
-        Draws of each quantity. The row has the smallest bulk ESS among them.
+        Draws of each quantity. The row reports the smallest bulk ESS among them.
     acceptance : float
         Mean acceptance rate; for NUTS, the mean acceptance statistic.
     evaluations : int
-        Evaluations of the gradient after warm-up, or of the log density if the sampler uses no
-        gradient.
+        Number of evaluations of the gradient after warm-up, or of the log density if the sampler
+        uses no gradient.
     seconds : float
-        Time of one core after warm-up, in seconds.
+        Time on one core after warm-up, in seconds.
     """
     least = smallest_ess(draws)
     return {
@@ -188,7 +188,7 @@ def mixes(draws: Draws) -> bool:
 def statistics(draws: FloatArray, moments: bool = True) -> Statistics:
     """Return the statistics of draws shaped (chain, draw).
 
-    `moments` must be false if mean and sd do not exist, or cannot be estimated from draws.
+    `moments` must be false if the mean and sd do not exist or cannot be estimated from draws.
     """
     values = np.asarray(draws)
     stacked = values[..., None]
@@ -221,7 +221,7 @@ def compare(quantity: str, estimates: Statistics, reference: Statistics) -> list
 def compare_draws(
     draws: Draws, reference: Mapping[str, Statistics], heavy_tailed: Sequence[str] = ()
 ) -> list[Discrepancy]:
-    """Compare each quantity with the reference; if it is heavy-tailed, only its quantiles."""
+    """Compare each quantity with its reference; compare only quantiles if it is heavy-tailed."""
     comparisons = []
     for name, values in draws.items():
         comparisons += compare(name, statistics(values, name not in heavy_tailed), reference[name])
@@ -236,9 +236,10 @@ def worst(comparisons: Iterable[Discrepancy]) -> Discrepancy:
 def agreement(comparisons: Sequence[Discrepancy], what: str) -> str:
     """Return one sentence on whether all comparisons agree."""
     far = worst(comparisons)
-    verdict = "agree" if far.agrees else "DISAGREE"
+    num, num_far = len(comparisons), sum(not each.agrees for each in comparisons)
+    verdict = f"DISAGREE in {num_far} of" if num_far else "agree in"
     return (
-        f"{what} {verdict} in {len(comparisons)} statistics: the largest difference is "
+        f"{what} {verdict} {num} statistics: the largest difference is "
         f"{abs(far.z):.1f} Monte Carlo standard errors ({far.statistic} of {far.quantity}: "
         f"{far.value:.3g} and {far.reference:.3g}); up to {STANDARD_ERRORS:g} counts as agreement."
     )
@@ -259,9 +260,9 @@ def panel_figure(
 ) -> StyledFigure:
     """Draw a panel for each item, titled by its key, in rows of `columns` or in a single row.
 
-    `labels` are the labels of x, below the last row, and of y, at the left. `legend` is the place
-    of a legend above all panels, which shows the artists of the first panel. `share` contains x or
-    y for an axis that all panels share.
+    `labels` are the labels of the x axis, below the last row, and of the y axis, on the left.
+    `legend` is the position of a legend above all panels, which shows the artists of the first
+    panel. `share` names the axes that all panels share: x, y or both.
     """
     columns = columns or len(shown)
     shared = {"sharex": "x" in share, "sharey": "y" in share}

@@ -1,6 +1,6 @@
 """Random-walk Metropolis on two modes, and the effect of an asymmetric proposal.
 
-The lecture's target, up to its constant √(2π), is
+The lecture's target, up to the constant factor √(2π), is
 
     p̂(m) = 0.7 exp(−(m − 1.5)²/2) + 0.3 exp(−(m + 1.5)²/2).
 
@@ -80,7 +80,7 @@ def starts(target: NormalMixture) -> FloatArray:
 
 
 def exact(target: NormalMixture) -> Statistics:
-    """Return mean, sd and quantiles of the mixture; for the quantiles, invert the cdf."""
+    """Return the mean, sd and quantiles of the mixture; the cdf is inverted for the quantiles."""
     from scipy.optimize import brentq
 
     far = 12 * float(target.sds.max())
@@ -164,7 +164,7 @@ def _show_scales(lecture: Lecture, rows: list[dict[str, Any]]) -> None:
 
 
 def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> None:
-    """Run the handout's proposal unchanged, with the Hastings correction, and repaired."""
+    """Run the handout's proposal unchanged, with the Hastings correction and with a fair sign."""
     one_sided, mean = samplers.OneSidedStep(HANDOUT_SCALE), float(target.mean[0])
     kernels: dict[str, samplers.Kernel] = {
         "as in the handout": Metropolis(target, one_sided),
@@ -216,10 +216,12 @@ def _show_separated(lecture: Lecture, separated: dict[float, FloatArray]) -> Non
     """Report how a local and a wide proposal handle modes that are twelve sds apart."""
     (local, narrow), (wide, broad) = separated.items()
     crossings = int((np.diff(np.sign(narrow), axis=1) != 0).sum())
+    looks = "" if crossings else ": each chain looks settled but visits only one mode"
     lecture.say(
-        f"With modes at −6 and 6, a proposal of scale {local:g} crosses between them {crossings} "
-        f"times in {narrow.size:,} draws (R-hat {measures.r_hat(narrow):.2f}): each chain looks "
-        f"settled but visits only one mode. Scale {wide:g} jumps across (R-hat "
+        f"With modes at −6 and 6 and a proposal of scale {local:g}, the number of crossings "
+        f"between the modes is {crossings} in {narrow.size:,} draws (R-hat "
+        f"{measures.r_hat(narrow):.2f}){looks}. "
+        f"A proposal of scale {wide:g} jumps across (R-hat "
         f"{measures.r_hat(broad):.3f}, {(broad > 0).mean():.0%} of draws in the mode of weight "
         f"{SEPARATED.weights[0]:.0%})."
     )

@@ -25,7 +25,7 @@ import numpy as np
 from pyflowers.lectures.measures import FloatArray
 
 Weights = Mapping[str, FloatArray]
-"""Variables of the Stan program by name, with any leading axes before their shape."""
+"""Variables of the Stan program by name; leading axes may precede the shape of each."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class RegressionTask:
 
     @property
     def judged(self) -> FloatArray:
-        """Points at which functions are judged, in the range of x: modes differ most outside it."""
+        """Points in the range of x at which functions are judged; modes differ most outside it."""
         return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 

@@ -9,16 +9,17 @@ weights N(0, 10²), σ ~ Gamma(0.5, 1), noise of sd σ² |
 | cubed sine | sin³(6x), 34 points in two pieces | 1–10–10–1 tanh | weights N(0, 1), noise sd 0.1 |
 
 NUTS and the lecture's HMC (ε = 0.002, L = 50) draw from the posterior of the weights; mean-field
-ADVI approximates it. Predictions average over draws: mean ± 2 sd of f is the uncertainty about the
-function (epistemic); with the noise it is the uncertainty about the next point (total).
+ADVI approximates it. Predictions average over draws. The band of mean ± 2 sd of f shows the
+uncertainty about the function (epistemic); with the noise added, it shows the uncertainty about the
+next point (total).
 
 A chain that starts in a mode with a poor fit stays there. So each NUTS chain starts from the best
 of several ascents from random points, with different points for each chain.
 
-The weights have symmetries, so their posterior has 3,840 or more copies of each mode, between which
-chains rarely or never cross. For that reason R-hat of the weights fails, and this is reported. The
-function has no copies. If chains disagree on it, they are in different modes or have moved too
-little along a ridge, and this is shown.
+The weights have symmetries, so their posterior has 3,840 or more copies of each mode, and chains
+rarely or never cross between the copies. Therefore R-hat fails for the weights, as the findings
+report. The function is the same in all copies. If chains disagree on the function, they are in
+different modes or have moved too little along a ridge, which the findings also show.
 
 On the first task four remedies were tried, with seed 1 and a maximum tree depth of 8, which nearly
 every draw reaches. A third of all ascents end more than 200 nats below the best one. From the best
@@ -27,7 +28,7 @@ each other, and R-hat was 1.30 after 270 draws, because the ridges are long and 
 metric follows them better: after 500 draws, as in the lecture, R-hat was 1.12 on one machine and
 1.20 on another, which rounds differently; after 1,000 iterations of warm-up and 1,000 draws it was
 still 1.09. A maximum tree depth of 9, in twice the time, gave 1.15. Four units shape the curve.
-Where the fifth unit goes, to an end or next to another unit, differs between chains and rarely
+The position of the fifth unit, at an end or next to another unit, differs between chains and rarely
 changes, and it shifts f by half its sd. So the function does not converge in the time of a lecture,
 and the verdict reports this.
 
@@ -75,7 +76,7 @@ HMC_STEP, HMC_STEPS = 0.002, 50
 """The lecture's ε and L."""
 
 HMC_BLOCK = 100
-"""Transitions of HMC between updates of the progress bar."""
+"""The number of HMC transitions between updates of the progress bar."""
 
 ASCENT_STEPS = 500
 FEW_ASCENTS = 3
@@ -155,7 +156,7 @@ class NetworkDraws:
         return self.network.predict(self.weights, x)
 
     def function_verdict(self, x: FloatArray) -> Part | None:
-        """Judge R-hat and ESS of f at x, which is the same in all copies of a mode.
+        """Judge R-hat and ESS of f at x; f is the same in all copies of a mode.
 
         ADVI's draws are independent and have no verdict.
         """
@@ -191,7 +192,7 @@ def open_density(network: Network) -> StanDensity:
 def by_nuts(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Sample with Stan's NUTS, each chain from its best ascent; also return all log densities."""
+    """Sample with NUTS, starting each chain at its best ascent; also return all log densities."""
     starts, ascents = best_starts(task, density, settings)
     points = [density.constrain(start) for start in starts]
     fit = measures.nuts(
@@ -214,7 +215,7 @@ def by_nuts(
 
 
 def by_advi(task: RegressionTask, settings: Settings) -> NetworkDraws:
-    """Approximate by mean-field ADVI."""
+    """Approximate the posterior of the weights by mean-field ADVI."""
     with stage(f"{task.title}: ADVI", 1) as advance:
         found = measures.advi(PROGRAM, task.network.stan_data(), settings)
         advance(1)
@@ -226,7 +227,7 @@ def by_advi(task: RegressionTask, settings: Settings) -> NetworkDraws:
 def by_hmc(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Run the lecture's HMC from random starts; also return the log likelihood, warm-up included.
+    """Run the lecture's HMC from random starts; also return the log likelihood, with warm-up.
 
     The first half of the transitions is warm-up. Every fifth draw is kept, because neighbouring
     draws are similar.
@@ -377,6 +378,12 @@ def _findings(
     best, others = ascents[:, 0], ascents[:, 1:].ravel()
     heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
     near = int((others > best.max() - NEAR).sum())
+    why = (
+        ""
+        if fit.verdict is None or fit.verdict.passed
+        else f": each of their modes has {task.network.num_copies:,} copies, and chains rarely or "
+        "never cross between them"
+    )
     # Neal (2011), section 5.4.4, recommends an acceptance rate of 0.65.
     too_long = ": ε is too large for this posterior, and chains get stuck"
     return [
@@ -386,21 +393,21 @@ def _findings(
         f"within {NEAR:g} nats of the best.",
         f"{task.title}: NUTS's verdict on f, judged at {len(task.judged)} points in the range of "
         f"the data, {_brief(fit.function_verdict(task.judged))}; its verdict on the weights "
-        f"{_brief(fit.verdict)}, since each of their modes has {task.network.num_copies:,} "
-        "copies, and chains rarely or never cross between them. Two copies of one draw differ by "
-        f"{symmetry:.0e} in log density.",
+        f"{_brief(fit.verdict)}{why}. Two copies of one draw differ by {symmetry:.0e} in log "
+        "density.",
         f"{task.title}: the means of f in NUTS's chains are at most "
         f"{of_nuts['chains apart, in total sds']:.2f} total sds apart.",
         f"{task.title}: HMC with ε = {HMC_STEP:g}, L = {HMC_STEPS} accepts "
         f"{hmc.acceptance:.0%} of its moves in the second half"
         f"{too_long if hmc.acceptance < 0.4 else ''}. It took {hmc.gradients:,} gradients "
-        f"(NUTS {fit.gradients:,} after warm-up); its R-hat of f is {of_hmc['R-hat of f']:.2f}, "
-        f"its mean differs from NUTS's by up to {of_hmc['mean: off NUTS, in its sds']:.1f} "
-        f"posterior sds, and its sd is {of_hmc['sd / NUTS sd']:.2f} times NUTS's.",
+        f"(NUTS took {fit.gradients:,} after warm-up); its R-hat of f is "
+        f"{of_hmc['R-hat of f']:.2f}, its mean differs from NUTS's by up to "
+        f"{of_hmc['mean: off NUTS, in its sds']:.1f} posterior sds, and its sd is "
+        f"{of_hmc['sd / NUTS sd']:.2f} times NUTS's.",
         f"{task.title}: the mean of mean-field ADVI differs from NUTS's by up to "
         f"{of_advi['mean: off NUTS, in its sds']:.1f} posterior sds, and its sd is "
-        f"{of_advi['sd / NUTS sd']:.2f} times NUTS's: independent weights cannot follow a "
-        "function's posterior.",
+        f"{of_advi['sd / NUTS sd']:.2f} times NUTS's: an approximation with "
+        "independent weights cannot represent the posterior of the function.",
     ]
 
 

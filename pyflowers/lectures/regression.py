@@ -10,8 +10,8 @@ burn-in is visible. Stochastic gradient Langevin dynamics (SGLD) moves by
 
 with ĝ from mini-batches of 10. It has no accept step, so a small bias of order ε remains.
 
-An error in the lecture: the handout's SGLD adds noise of sd ε, its step size, where Langevin
-dynamics need an sd of √ε. With full gradients, the sd of the draws is then about √ε times the
+An error in the lecture: the handout's SGLD adds noise of sd ε, its step size, whereas Langevin
+dynamics needs an sd of √ε. With full gradients, the sd of the draws is then about √ε times the
 posterior sd. Both versions are run here.
 
 References
@@ -103,7 +103,7 @@ def regression(settings: Settings) -> Lecture:
         f"With the handout's noise of sd ε, the sd of beta is {ratio[FULL]:.3f} times the exact sd "
         f"with full gradients, where theory predicts √ε = {np.sqrt(SGLD_STEP):.3f}. With "
         f"mini-batches it is {ratio[SHOWN[2]]:.3f} times the exact sd, and nearly all of this is "
-        "the noise of the mini-batches: this is an optimiser, not a sampler.",
+        "the noise of the mini-batches. The handout's SGLD is an optimiser, not a sampler.",
         f"The first {BURN_IN:,} draws from the start {START} are discarded as burn-in.",
     )
     _show_burn_in(lecture, paths, exact["beta"])

@@ -1,8 +1,8 @@
 """Figures of fits, checks, comparisons, predictions and priors.
 
-Functions that draw return matplotlib figures; :func:`run_images` returns the contents of files.
-Nothing is written, printed or set globally. Modules of :mod:`pyflowers.analysis`, which a run
-folder's figures do not need, are imported when a figure needs them.
+Functions that draw return matplotlib figures; :func:`run_images` returns the contents of files. No
+function writes a file, prints or changes global settings. The figures of a run folder do not need
+:mod:`pyflowers.analysis`, so its modules are imported only when another figure needs them.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")

@@ -33,7 +33,7 @@ NUM_POINTS = 61
 """Number of points of a curve."""
 
 MOST_CURVES = 6
-"""The largest number of levels, or of distinct numbers, of a column with a curve for each."""
+"""The largest number of levels or distinct numbers of a column that have separate curves."""
 
 MOST_LABELS = 200
 """The largest number of thin lines, one for each label of a group."""
@@ -53,8 +53,9 @@ def conditional_effects(
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
 
-    Other numeric columns are at their means; factors, and columns with two distinct numbers, are at
-    their most frequent value. Effects of groups are left out, and trials are 1.
+    Other numeric columns are fixed at their means; factors, and columns with two distinct numbers,
+    are fixed at their most frequent values. Effects of groups are left out, and the number of
+    trials is 1.
 
     Parameters
     ----------
@@ -65,12 +66,12 @@ def conditional_effects(
         there are more than 30 levels, those with the 15 largest and the 15 smallest medians are
         drawn. Other numeric columns have a curve.
     by : str, optional
-        A second column: a factor or a numeric column, with at most 6 levels or different values.
+        A second column: a factor or a numeric column, with at most 6 levels or distinct numbers.
         Each value has a separate curve or, if `column` has rows, a row next to each level.
     spread : str, optional
-        A column of groups. The median for each of its labels is drawn as a thin line. A column that
-        is constant within a label, such as the sex of a person, keeps its value in the line of that
-        label.
+        A column of groups. The median for each of its labels is drawn as a thin line. If another
+        column is constant within a label, such as the sex of a person, the label's line uses that
+        value.
     theme : Theme
         Colours of the figure.
 
@@ -83,7 +84,7 @@ def conditional_effects(
     ------
     ConfigError
         If the program declares no ``[prediction]``, the response does not depend on the column, or
-        `by` or `spread` does not suit it.
+        `by` or `spread` cannot be used with it.
 
     See Also
     --------
@@ -114,7 +115,7 @@ def conditional_effects(
     if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):
         raise ConfigError(
             f"by must be a covariate other than {column}, with at most {MOST_CURVES} levels or "
-            f"numbers, got {by!r}"
+            f"distinct numbers, got {by!r}"
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:
@@ -122,8 +123,7 @@ def conditional_effects(
     if column in levels:
         if spread:
             raise ConfigError(
-                f"spread needs a column with more than two distinct numbers, but {column} is not "
-                "one"
+                f"spread needs a column with more than two distinct numbers, unlike {column}"
             )
         rows = {name: few[name] for name in (column, by) if name}
         return _of_levels(fit, {**rows, column: levels[column]}, theme)
@@ -131,7 +131,7 @@ def conditional_effects(
 
 
 def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
-    """Return the values of each numeric column that has few different values."""
+    """Return the values of each numeric column that has few distinct values."""
     own = fit.data.table
     assert own is not None
     found = {
@@ -237,7 +237,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     if spread is not None:
         curves = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
-        which = "each" if curves.shape[1] < MOST_LABELS else f"{MOST_LABELS} of"
+        which = "each" if curves.shape[1] < MOST_LABELS else f"{MOST_LABELS} labels of"
         handles.append(style.key(f"{which} {label(spread)}, median", color=theme.muted, lw=0.8))
     few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
     levels = {**few, **factor_levels(fit)}[by] if by else [None]
@@ -273,8 +273,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     held = _held(fit, column, *filter(None, [by]))
     if spread is not None:
         held += (
-            f" A column that is constant within one {label(spread)} keeps its value in the line of "
-            f"that {label(spread)}."
+            f" If a column is constant within one {label(spread)}, the line of that "
+            f"{label(spread)} uses that value."
         )
     return finish(figure, alt, held)
 

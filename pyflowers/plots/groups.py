@@ -38,7 +38,7 @@ ROW_CHARACTERS = 66
 
 @styled
 def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the posterior of each group: medians with two intervals, the largest median on top.
+    """Draw the posterior of each group: medians with two intervals, sorted by the median.
 
     The intervals have probability 50% and the fit's ``interval``, 90% by default.
 
@@ -83,7 +83,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         names = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
         vectors = ", ".join(names) or "none"
         raise ConfigError(
-            f"forest: {quantity!r} is not a vector of {fit.name}, whose vectors are {vectors}"
+            f"forest: {quantity!r} is not a vector of {fit.name}; it has these vectors: {vectors}"
         )
     levels = np.quantile(flat(found), interval_probs(fit.interval), axis=(0, 1))
     shown, note = extremes(-levels[2])
@@ -148,8 +148,8 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
     >>> figure = pyflowers.plots.group_intervals(pyflowers.check(fit))
     >>> pyflowers.plots.alt_text(figure)
-    'Observed means of 3 groups against those replicated by iid_normal: 1 outside their 90%
-    interval.'
+    'Observed means of 3 groups and means replicated by iid_normal. The number of observed means
+    outside their 90% intervals is 1.'
     """
     groups, fit = checks.groups, checks.fit
     if groups is None:
@@ -162,7 +162,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     notes = []
     if inside.mean() > MOST_INSIDE:
         notes.append(
-            f"{int(inside.sum())} of {num} observed means lie in their 50% intervals. This happens "
+            f"{int(inside.sum())} of {num} observed means are in their 50% intervals. This happens "
             "if a model has a mean for each group, however badly it fits otherwise."
         )
     if shown.size < num:
@@ -178,8 +178,8 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     style.legend(figure, [style.key("observed", ls="", **dot), *handles])
     outside = (observed < levels[0]) | (observed > levels[4])
     alt = (
-        f"Observed means of {num} groups against those replicated by {fit.name}: "
-        f"{int(outside.sum())} outside their {percent(fit.interval)} interval."
+        f"Observed means of {num} groups and means replicated by {fit.name}. The number of "
+        f"observed means outside their {percent(fit.interval)} intervals is {int(outside.sum())}."
     )
     return finish(figure, alt, *notes)
 
@@ -240,7 +240,8 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     left = max(float(low.min()), float(inner_low.min()) - 2 * span)
     ax.set_xlim(left - 0.04 * (right - left), right + 0.04 * (right - left))
     is_beyond = bool((high > right).any() or (low < left).any())
-    beyond = "Intervals extend beyond the axis; their ends are in the table." if is_beyond else ""
+    note_beyond = "Some intervals extend beyond the axis; their ends are in the table."
+    beyond = note_beyond if is_beyond else ""
     titles = " and ".join(part.title for part in parts)
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
     alt = (
@@ -341,8 +342,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         note = (
             f"{MOST_ROWS} of {len(groups)} {label(groups.column)} labels are shown: the "
             f"{MOST_ROWS // 2} with the lowest and the {MOST_ROWS // 2} with the highest averages. "
-            f"The {len(groups) - MOST_ROWS} between them are left out, but are in the summary "
-            "table."
+            "The others are left out, but are in the summary table."
         )
     rows = np.arange(shown.size)
     figure, ax = named_rows([groups.names[i] for i in shown], groups.column, theme)
@@ -377,8 +377,9 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     """Draw each group's observations over time, with a panel for each group.
 
-    A time that only other groups have is marked by a cross at the bottom of the group's panel and a
-    gap in its line. Without times, all groups are in one panel, with a dot for each observation.
+    If a group has no observation at a time at which another group has one, a cross at the bottom of
+    its panel and a gap in its line mark that time. Without times, all groups are in one panel, with
+    a dot for each observation.
 
     Parameters
     ----------
@@ -396,7 +397,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
     Raises
     ------
     ConfigError
-        If the data have no groups or nothing is observed.
+        If the data have no groups or no observations.
 
     Examples
     --------
@@ -418,7 +419,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
         shown = np.argsort(averages, kind="stable")[at]
         note = (
             f"{at.size} of {num} {label(groups.column)} labels are shown, evenly spaced from the "
-            f"lowest average to the highest; {num - at.size} are left out."
+            "lowest average to the highest; the other labels are left out."
         )
     low, high = float(data.y.min()), float(data.y.max())
     if times is None:
@@ -442,7 +443,7 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
 
 
 def _limits(data: Data) -> tuple[float, float]:
-    """Return limits that contain all observations, and 0 if the smallest one is near it."""
+    """Return limits that contain all observations, and 0 if the smallest one is near 0."""
     low, high = float(data.y.min()), float(data.y.max())
     low = 0.0 if 0 < low < NEAR_ZERO * high else low
     margin = 0.09 * ((high - low) or 1.0)
@@ -450,7 +451,7 @@ def _limits(data: Data) -> tuple[float, float]:
 
 
 def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
-    """Draw a row of dots for each group, at different heights so that equal ones stay visible."""
+    """Draw a row of dots for each group, at different heights so that equal values stay visible."""
     most = int(groups.counts[shown].max())
     height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
     figure = style.new_figure(0.6 + height, theme)
@@ -524,14 +525,14 @@ def interval_probs(interval: float) -> tuple[float, ...]:
 
 
 def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
-    """Return the rows in order, or the first and last of too many, and a note on the others."""
+    """Return the rows in order, or only the first and last if there are too many, with a note."""
     order = np.argsort(order_by, kind="stable")
     if order.size <= MOST_ROWS:
         return order, ""
     half = MOST_ROWS // 2
     note = (
-        f"The {half} largest and the {half} smallest medians are shown; {order.size - MOST_ROWS} "
-        "between them are left out."
+        f"The {half} largest and the {half} smallest of {order.size} medians are shown; the others "
+        "are left out."
     )
     return np.concatenate([order[:half], order[-half:]]), note
 

@@ -45,8 +45,8 @@ def coordinate_ascent(
     Parameters
     ----------
     comparison : Comparison
-        The result of :func:`pyflowers.compare` for a program for a single normal distribution that
-        declares ``vb_from_afar``, with at least two observations.
+        The result of :func:`pyflowers.compare` for a program that describes a single normal
+        distribution and declares ``vb_from_afar``, given at least two observations.
     precision : bool
         Whether the second axis is lambda = 1/sigma2, as in Bishop's figure, or sigma2 itself.
     theme : Theme
@@ -55,7 +55,7 @@ def coordinate_ascent(
     Returns
     -------
     Figure
-        Four panels: the start, after each of the first two updates, and at convergence.
+        Four panels: q at the start, after each of the first two updates, and at convergence.
 
     Raises
     ------
@@ -79,8 +79,8 @@ def coordinate_ascent(
         name = comparison.program.name
         raise ConfigError(
             f"coordinate_ascent: the comparison of {name} has no variational fit that starts far "
-            "from the solution; use a program for a single normal distribution that declares "
-            "vb_from_afar, with at least two observations"
+            "from the solution; use a program that describes a single normal distribution and "
+            "declares vb_from_afar, with at least two observations"
         )
     exact: Any = comparison.exact
     mean, scale = map(str, comparison.nuts.posterior)
@@ -345,7 +345,7 @@ def _left_out(comparison: Comparison) -> str:
 
 
 def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
-    """Return the colour of each method, the same in every figure: ink for the exact posterior."""
+    """Return the colour of each method, which is the same in every figure."""
     others = [method for method in METHOD_NAMES if method not in ("exact", "independent")]
     palette = dict(zip(others, theme.chains, strict=True))
     palette["independent"] = palette["nuts"]  # a comparison has only one of the two

@@ -33,10 +33,10 @@ MOST_PANELS = 8
 MOST_PAIRED = 5
 MOST_PRIORS = 6
 MOST_POINTS = 4000
-"""The fewest points in a thinned panel, which shows every n-th draw and all divergent draws."""
+"""The fewest points in a thinned panel. It shows every n-th draw and all divergent draws."""
 
 MOST_VECTOR_POINTS = 60_000
-"""The most points of a trace drawn as lines; longer ones are images, so that files stay small."""
+"""The most points of traceplots drawn as lines; larger ones are images, to keep files small."""
 
 RANK_BINS = 20
 
@@ -54,7 +54,7 @@ STEP = {True: "draw after warm-up", False: "draw"}
 """Label of the x axis of a traceplot: without a Markov chain there is no warm-up."""
 
 BINS_OF_A_KERNEL = 8
-"""Number of bins per standard deviation of a kernel, unless their total is too small or large."""
+"""Number of bins per standard deviation of a kernel, unless there would be too few or too many."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def choose(
     -------
     shown : list of Element
         The elements in the order of the posterior. If there are too many, each vector contributes
-        the same number: those with the largest R-hat and, if these are equal, the first. Constant
-        elements are left out if any element varies. The choice is deterministic.
+        the same number: the elements with the largest R-hat or, if R-hat is equal, the first ones.
+        Constant elements are left out if any element varies. The choice is deterministic.
     note : str
         A sentence about the elements that are not shown; empty if all are shown.
 
@@ -134,7 +134,7 @@ def choose(
         names = [name for name in names if name in kept]
         note = (
             f"{len(names)} of {total} parameters are shown: from each vector, the elements with "
-            f"the largest R-hat. The other {total - len(names)} are in the summary table."
+            f"the largest R-hat. The summary table contains all {total}."
         )
     return [Element(name, np.asarray(draws[name], dtype=np.float64)) for name in names], note
 
@@ -260,8 +260,9 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     axes[-1].set_xlabel(STEP[fit.record.independent is None])
     _chain_legend(figure, num_chains, theme)
     alt = (
-        f"Traceplots of {_names(shown)} of {fit.name}, {num_chains} chains of {num_draws} draws: "
-        f"the chains' medians lie at most {max(apart):.2f} posterior standard deviations apart."
+        f"Traceplots of {_names(shown)} of {fit.name} (chains: {num_chains}, draws per chain: "
+        f"{num_draws}). The chains' medians differ by at most {max(apart):.2f} posterior standard "
+        "deviations."
     )
     return finish(figure, alt, note)
 
@@ -270,8 +271,8 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = LIGHT) -> Figure:
     """Draw rank plots: histograms of the ranks of each chain's draws among all draws.
 
-    Chains that explore the same distribution have flat histograms. The grey band holds at least 99%
-    of the bars of independent draws; if draws are autocorrelated, more bars lie outside.
+    Chains that explore the same distribution have flat histograms. The grey band contains at least
+    99% of the bars if draws are independent, and fewer if they are autocorrelated.
 
     Parameters
     ----------
@@ -335,9 +336,9 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     figure.supylabel("draws of a chain", fontsize=9)
     _chain_legend(figure, num_chains, theme)
     alt = (
-        f"Rank plots of {len(shown)} parameters of {fit.name}, {num_chains} chains: at most "
-        f"{worst:.0%} of a parameter's bars lie outside the band that holds 99% of the bars of "
-        "independent draws."
+        f"Rank plots of {_names(shown)} of {fit.name} (chains: {num_chains}). At most {worst:.0%} "
+        "of a parameter's bars are outside the band that contains 99% of the bars if draws are "
+        "independent."
     )
     return finish(figure, alt, note)
 
@@ -361,7 +362,7 @@ def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -
 
 
 def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the ranks of values, from 1, in the same shape; ties share their average rank."""
+    """Return ranks of values, starting at 1, in the same shape; ties share their average rank."""
     found = pd.Series(values.ravel()).rank(na_option="bottom")
     return np.reshape(found.to_numpy(), values.shape)
 
@@ -463,7 +464,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         mark = {"ls": "", "marker": "x", "color": theme.alarm}
         style.legend(figure, [style.key(f"divergent: {total}", **mark)])
         told = f"{total or 'none'} of {diverging.size} transitions diverged"
-        told += " and are marked" if total else ""
+        told += " (marked)" if total else ""
     which = "draws that did not diverge" if total else "draws"
     points = f"One in {step} of the {which} is shown." if step > 1 else ""
     alt = f"Pair plot of {_names(shown)} of {fit.name}: {told}.{_strongest(shown)}"
@@ -499,8 +500,12 @@ def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> 
         missing |= ~np.isfinite(element.draws)
         beyond |= (element.draws < low) | (element.draws > high)
     num_beyond, num_missing = int((beyond & ~missing).sum()), int(missing.sum())
-    counts = {"lie beyond the axes": num_beyond, "are missing or infinite": num_missing}
-    return [f"{num} of {beyond.size} draws {what}." for what, num in counts.items() if num]
+    counts = {"beyond the axes": num_beyond, "missing or infinite": num_missing}
+    return [
+        f"{num} of {beyond.size} draws {'is' if num == 1 else 'are'} {what}."
+        for what, num in counts.items()
+        if num
+    ]
 
 
 def _strongest(shown: Sequence[Element]) -> str:
@@ -567,10 +572,10 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         _prior_panel(ax, element, prior, logarithmic, theme)
         style.title(ax, element.name, 2, fit.program.unit_of(element.name, fit.data))
         _, low, high = np.quantile(element.draws, probs)
-        inner = f"{percent(fit.interval)} between {low:.3g} and {high:.3g}"
-        sentence = f"{element.name}: prior {prior.text}, posterior {inner}"
+        inner = f"{percent(fit.interval)} of the posterior is between {low:.3g} and {high:.3g}"
+        sentence = f"{element.name}: the prior is {prior.text}, and {inner}"
         if np.isfinite(prior.sd) and sd > 0 and not logarithmic:
-            sentence += f", the prior's sd is {prior.sd / sd:.3g} times the posterior's"
+            sentence += f"; the prior's sd is {prior.sd / sd:.3g} times the posterior's"
         sentences.append(f"{sentence}.")
     posterior = style.key("posterior", color=theme.model, lw=3, alpha=0.6)
     style.legend(figure, [posterior, style.key("prior", color=theme.prior, ls=style.DASHED)])

@@ -39,7 +39,7 @@ MOST_REPLICATES = 1000
 """The largest number of replicated data sets in a figure; they are evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
-"""The most replicated values; for larger data, fewer data sets are replicated, but at least 50."""
+"""The most replicated values. For larger data, fewer data sets (but at least 50) are replicated."""
 
 NUM_DENSITIES = 50
 """Number of replicated data sets in a density overlay."""
@@ -48,7 +48,7 @@ MOST_COUNTS = 45
 """The most bars of a rootogram."""
 
 MOST_BARS = 30
-"""Number of bars of a statistic; if its values are multiples of a step, roughly the maximum."""
+"""Number of bars of a histogram; roughly the maximum if the values are multiples of a step."""
 
 MOST_QUANTITIES = 12
 
@@ -108,8 +108,9 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     style.legend(figure, [handles[first], *handles[:first], *handles[first + 1 :]])
     alt = (
         f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
-        f"of {num} observed {what} lie outside their {percent(fit.interval)} predictive interval, "
-        f"as about {num * (1 - fit.interval):.0f} do under a good model."
+        f"of {num} observed {what} {'is' if outside == 1 else 'are'} outside the "
+        f"{percent(fit.interval)} predictive intervals; about {num * (1 - fit.interval):.0f} would "
+        "be expected under a good model."
     )
     return finish(figure, alt)
 
@@ -136,7 +137,7 @@ def _rootogram(
     interval: float,
     theme: Theme,
 ) -> tuple[int, int, str]:
-    """Draw observed counts as bars, with predictive intervals; return how many are outside."""
+    """Draw observed counts as bars, with predictive intervals; return the number outside."""
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
     width = max(1, int(np.ceil((top + 1 - lowest) / MOST_COUNTS)))
     edges = np.arange(lowest, top + width + 1, width) - 0.5
@@ -164,7 +165,7 @@ def _rootogram(
 def _distribution(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, str]:
-    """Draw distribution functions; return at how many points the observed one is outside."""
+    """Draw distribution functions; return the number of observed points outside the band."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
@@ -237,8 +238,8 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
     style.legend(figure, [replicated, *seen])
     alt = (
-        f"Density of the observed values over those of {len(densities)} data sets replicated by "
-        f"{fit.name}; the observed median is {np.median(y):.3g}."
+        f"Density of the observed values over the densities of {len(densities)} data sets "
+        f"replicated by {fit.name}; the observed median is {np.median(y):.3g}."
     )
     return finish(figure, alt)
 
@@ -292,7 +293,7 @@ def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
     low, high = min(low, check.observed), max(high, check.observed)
     step = _lattice(check.replicated)
     if step:
-        # Every bar contains the same number of possible values, and its edges lie between them.
+        # Every bar contains the same number of possible values, and its edges are between values.
         width = step * max(1, int(np.ceil((high - low) / step / MOST_BARS)))
         edges = np.arange(low - step / 2, high + width, width)
     else:
@@ -306,7 +307,7 @@ def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
 
 
 def _lattice(values: NDArray[np.float64]) -> float:
-    """Return the step of which all differences are multiples, as for counts; 0 if there is none."""
+    """Return the smallest difference if all others are multiples of it, as for counts, else 0."""
     gaps = np.diff(np.unique(values))
     if not gaps.size:
         return 0.0
@@ -364,7 +365,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     figure, (ax,) = panels(1, 1, 2.15, theme)
     inside = _ecdf_difference(ax, checks.pit.values, checks.pit.band, theme)
     ax.set_ylabel("ECDF − uniform")
-    ax.set_xlabel(f"PIT of {fitted(checks.fit.data.value_name, 2.5)} under leave-one-out")
+    ax.set_xlabel(f"leave-one-out PIT of {fitted(checks.fit.data.value_name, 2.5)}")
     alt = (
         f"Distribution function of the {checks.pit.values.size} PITs of {checks.fit.name} minus "
         f"the uniform one: it {'stays inside' if inside else 'leaves'} the {BAND_PROB:.0%} "
@@ -430,8 +431,8 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
         f"Ranks of the true values of {found.name} over {found.num_fits} simulated data sets, as "
         f"their distribution function minus the uniform one: {found}."
     )
-    left_out = len(table) - len(names)
-    note = f"{left_out} quantities with more uniform ranks are left out." if left_out else ""
+    note = f"{len(names)} of {len(table)} quantities are shown: those with the least uniform ranks."
+    note = note if len(names) < len(table) else ""
     return finish(figure, alt, note)
 
 

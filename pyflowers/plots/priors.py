@@ -1,4 +1,4 @@
-"""Figures of priors: their draws, the data that they imply, and sensitivity to them."""
+"""Figures of priors: draws, the data that priors imply, and the sensitivity to priors."""
 
 from __future__ import annotations
 
@@ -160,9 +160,9 @@ def _histograms(
         style.title(ax, name, 2, unit)
         inner = f"{percent(prior.interval)} between {low:.3g} and {high:.3g}"
         sentences.append(f"{name}: median {middle:.3g}, {inner}.")
-    note = "Each panel shows the middle 95% of the draws; the line is their median."
+    note = "Each panel shows the middle 95% of the draws, and a line at the median."
     if total > len(names):
-        note += f" {len(names)} of {total} are shown; the others are in the tables."
+        note += f" {len(names)} of {total} parameters are shown; the others are in the tables."
     return finish(figure, f"{what}. {' '.join(sentences)}", note)
 
 
@@ -175,8 +175,8 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         ax.set_xscale("log")
         edges = np.geomspace(low, high, BINS + 1)
     elif high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300):
-        # On a linear axis, the middle half of the draws would fall into one or two bars, because
-        # the ends of the axis are far outside it.
+        # The ends of the axis are far outside the middle half of the draws. On a linear axis, these
+        # draws would therefore fall into one or two bars.
         spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
         ax.set_xscale("symlog", linthresh=spread)
         ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))
@@ -256,10 +256,11 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     ax.set_xlim(left=LEAST)
     ax.grid(axis="y", visible=False)
     style.plain_ticks(ax.xaxis)
-    ax.set_xlabel(f"sensitivity to power-scaling; values from {THRESHOLD:g} (dashed) matter")
+    ax.set_xlabel(f"sensitivity to power-scaling; it matters if ≥ {THRESHOLD:g} (dashed)")
     style.legend(figure, ax.get_legend_handles_labels()[0], "upper left")
-    more = sum(len(each.distances) for each in found) - num_rows
-    note = f"{more} quantities that are less sensitive to the prior are not shown." if more else ""
+    total = sum(len(each.distances) for each in found)
+    note = f"{num_rows} of {total} quantities are shown: those most sensitive to the prior."
+    note = note if num_rows < total else ""
     return finish(figure, f"Sensitivity to power-scaling of the prior.{''.join(sentences)}", note)
 
 

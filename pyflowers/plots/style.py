@@ -1,9 +1,9 @@
 """The visual style of all figures, applied while a figure is built and drawn, never globally.
 
-The hues, which people with any colour vision can distinguish, are from Okabe and Ito (2008, Color
-Universal Design). Their lightness gives a contrast ratio to the page of at least 3 for lines and
-4.5 for text.
-Labels are drawn as the user wrote them: ``$`` is a dollar sign and not mathematics.
+The hues, which people with any type of colour vision can distinguish, are from Okabe and Ito (2008,
+Color Universal Design). The lightness is chosen so that the contrast ratio to the page is at least
+3 for lines and 4.5 for text. Labels are drawn as the user wrote them: ``$`` is a dollar sign and
+does not start a formula.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _FALLBACKS = (
     *("Microsoft YaHei", "Malgun Gothic", "Arial Unicode MS", "Symbola"),
 )
 _HARMLESS = r"Glyph .* missing from font|Matplotlib currently does not support .* natively"
-"""Warnings about a user's label if a font lacks a glyph or script; a box is drawn instead."""
+"""Warnings about labels with a glyph or script that a font lacks; a box is drawn instead."""
 
 
 @dataclass(frozen=True)
 class Theme:
     """The colours of a figure by their meaning.
 
-    Every colour is a string that matplotlib accepts, such as ``#1b2430``. There are two themes,
+    Every colour is a string that matplotlib accepts, such as ``#1b2430``. There are two themes:
     :data:`pyflowers.plots.LIGHT`, the default, and :data:`pyflowers.plots.DARK`.
 
     Attributes
@@ -135,7 +135,7 @@ class StyledFigure(Figure):
         return image.getvalue()
 
     def get_layout_engine(self) -> Any:
-        """Return the layout engine; None while the figure is being saved, after its layout."""
+        """Return the layout engine, or None while a figure that was laid out is being saved."""
         return None if self._laid_out else super().get_layout_engine()
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
@@ -230,7 +230,7 @@ def alt_text(figure: Figure) -> str:
 
 
 def label(text: str, most: int = 28) -> str:
-    """Return a user's label for drawing: one line, without control characters, not too long."""
+    """Return a user's label as a line of at most `most` characters, without control characters."""
     shown = visible(str(text))
     if len(shown) <= most:
         return shown
@@ -320,11 +320,11 @@ _NO_TEXT = re.compile(
     + "".join(f"{chr(end - 1)}{chr(end)}" for end in range(0xFFFF, 0x110000, 0x10000))
     + "]"
 )
-"""Control characters, surrogates and noncharacters; HTML forbids all of them but white space."""
+"""Control characters, surrogates and noncharacters; HTML forbids all of them except white space."""
 
 
 def visible(text: str, but: str = "") -> str:
-    """Replace control characters by their symbols or by �, except those in `but`."""
+    """Replace control characters with their symbols or with �, except those in `but`."""
 
     def picture(found: re.Match[str]) -> str:
         character = found[0]

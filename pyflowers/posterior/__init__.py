@@ -1,4 +1,4 @@
 """Posteriors without Stan: quadrature (``exact``) and mean-field variational Bayes (``vb``).
 
-Everything here works on plain numbers and does not depend on tables, programs or files.
+The package works on plain numbers and does not depend on tables, programs or files.
 """

@@ -1,17 +1,18 @@
 """Shared parts: two families of distributions, the priors, and normal sufficient statistics.
 
-The parameters of both families are arrays that broadcast, so that one object can hold the factor of
-q for a single fit, for a batch of fits or for all plants. The scaled inverse chi-square is
-parametrised as in Stan: `scale` is s, and the density of v = sigma2 with nu degrees of freedom is
+The parameters of both families are arrays that broadcast, so one object can hold a factor of the
+variational approximation q for a single fit, for a batch of fits or for all plants. The scaled
+inverse chi-square distribution is parametrised as in Stan: `scale` is s, and the density of
+v = sigma2 with nu degrees of freedom is
 
     p(v) = (nu/2)^(nu/2) / Γ(nu/2) · s^nu · v^(-(nu/2 + 1)) · exp(-nu s² / (2 v)),
 
 so nu s² / v ~ χ²(nu), E[1/v] = 1/s² and E[log v] = log(nu s² / 2) - ψ(nu/2).
 
-Updates of q use only the sufficient statistics, so their cost does not depend on the number of
-observations. All sums are taken about the first observation of each group, so that a mean that is
-large compared with the spread costs no precision, and equal observations have a sum of squares of
-exactly 0.
+Updates of q use only the sufficient statistics, so the cost of an update does not depend on the
+number of observations. All sums are taken about the first observation of each group. Therefore, no
+precision is lost if the mean is large compared with the spread, and the sum of squares of equal
+observations is exactly 0.
 
 References
 ----------
@@ -56,7 +57,7 @@ def checked_probability(p: npt.ArrayLike) -> FloatArray:
     """Return `p` as an array; raise ConfigError unless every value lies within [0, 1]."""
     p_array = np.asarray(p, dtype=np.float64)
     if not np.all((p_array >= 0) & (p_array <= 1)):
-        raise ConfigError(f"p is {p!r}, but a probability lies between 0 and 1")
+        raise ConfigError(f"p is {p!r}, but a probability must be between 0 and 1")
     return p_array
 
 
@@ -69,7 +70,7 @@ class Normal:
     mean : array, shape (...)
         Means.
     sd : array, shape (...)
-        Standard deviations, positive, in the unit and the shape of `mean`.
+        Positive standard deviations, in the unit and the shape of `mean`.
 
     Examples
     --------
@@ -159,7 +160,7 @@ class Normal:
         rng : numpy.random.Generator
             The source of the draws.
         size : int or tuple of int
-            Number of draws, or their shape.
+            Number of draws, or the shape of their array.
 
         Returns
         -------
@@ -179,7 +180,7 @@ class ScaledInvChiSquare:
     dof : array, shape (...)
         Degrees of freedom nu, positive.
     scale : array, shape (...)
-        The scale s, not s², positive.
+        The scale s (not s²), positive.
 
     Examples
     --------
@@ -205,13 +206,13 @@ class ScaledInvChiSquare:
 
     @property
     def mean(self) -> FloatArray:
-        """The mean nu s² / (nu - 2); NaN where nu <= 2, since it does not exist."""
+        """The mean nu s² / (nu - 2); NaN where nu <= 2, because no mean exists."""
         above = np.where(self.dof > 2, self.dof - 2, np.nan)
         return as_floats(self.dof / above * self.scale**2)
 
     @property
     def sd(self) -> FloatArray:
-        """The standard deviation, mean · sqrt(2 / (nu - 4)); NaN where nu <= 4 (none exists)."""
+        """The standard deviation, mean · sqrt(2 / (nu - 4)); NaN where nu <= 4."""
         above = np.where(self.dof > 4, self.dof - 4, np.nan)
         return as_floats(self.mean * np.sqrt(2 / above))
 
@@ -305,7 +306,7 @@ class ScaledInvChiSquare:
         rng : numpy.random.Generator
             The source of the draws.
         size : int or tuple of int
-            Number of draws, or their shape.
+            Number of draws, or the shape of their array.
 
         Returns
         -------
@@ -324,10 +325,10 @@ Distribution = Normal | ScaledInvChiSquare
 
 
 def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
-    """Return the log of the constant before v^(-(nu/2 + 1)) exp(-nu s² / (2 v)) in the density.
+    """Return the log of the constant that multiplies v^(-(nu/2 + 1)) exp(-nu s² / (2 v)).
 
-    It is zero if nu <= 0: such a prior is improper and is left unnormalised, with density
-    v^(-(nu/2 + 1)), which is 1/v for nu = 0 and flat for nu = -2.
+    The result is 0 if nu <= 0: such a prior is improper and is left unnormalised. Its density is
+    then v^(-(nu/2 + 1)), which is 1/v for nu = 0 and flat for nu = -2.
     """
     dof, scale = as_floats(dof), as_floats(scale)
     half = np.where(dof > 0, dof, 1.0) / 2
@@ -371,7 +372,7 @@ class NormalPrior:
 
     Examples
     --------
-    With the flat prior the posterior mean is the mean of the data:
+    Under the flat prior, the posterior mean is the mean of the data:
 
     >>> import numpy as np
     >>> from pyflowers import vb
@@ -415,7 +416,7 @@ class MultilevelPrior:
     sigma2_nu, sigma2_scale : float
         sigma2 ~ scaled-inv-χ²(sigma2_nu, sigma2_scale²), with the scale in units of the data.
     sigma2_plant_nu, sigma2_plant_scale : float
-        The same for every sigma2_plant; -2 and 0 give the flat prior on (0, inf).
+        The same hyperparameters for every sigma2_plant; -2 and 0 give the flat prior on (0, inf).
 
     Raises
     ------
@@ -474,7 +475,7 @@ class SufficientStatistics:
     num : array, shape (...)
         Number of observations.
     mean : array, shape (...)
-        Their mean; taken as 0 where `num` is 0.
+        Mean of the observations; taken as 0 where `num` is 0.
     ss : array, shape (...)
         Sum of squared deviations from the mean.
 
@@ -596,8 +597,8 @@ def grouped(
     index = np.asarray([number.setdefault(label, len(number)) for label in labels], dtype=np.intp)
     if y.shape != index.shape:
         raise DataError(
-            f"y has shape {y.shape} but its {what} have shape {index.shape}: give one label "
-            "per value"
+            f"y has shape {y.shape}, but the labels of its {what} have shape {index.shape}: give "
+            "one label per value"
         )
     return y, index, tuple(number)
 
@@ -634,9 +635,9 @@ def checked_labels(
     ------
     DataError
         If the statistics do not have one entry for each plant, there are no plants, or a plant's
-        posterior is improper: the message names the first such plant and the remedy.
+        posterior is improper. The message names the first such plant and the remedy.
     ConfigError
-        If there is not one label for each plant.
+        If the number of labels differs from the number of plants.
     """
     num = statistics.num
     if num.ndim != 1 or num.size == 0:
@@ -651,10 +652,10 @@ def checked_labels(
     if np.any(few):
         p = int(np.argmax(few))
         raise DataError(
-            f"plant {labels[p]}: {num[p]:g} observations leave sigma2_plant without a proper "
-            f"posterior under its improper prior; add observations or {remedy}"
+            f"plant {labels[p]}: too few observations ({num[p]:g}) for a proper posterior of "
+            f"sigma2_plant under its improper prior; add observations or {remedy}"
         )
     raise DataError(
-        f"plant {labels[int(np.argmax(constant))]}: all observations are equal, which leaves "
-        f"sigma2_plant without a proper posterior under its improper prior; {remedy}"
+        f"plant {labels[int(np.argmax(constant))]}: all observations are equal, so "
+        f"sigma2_plant has no proper posterior under its improper prior; {remedy}"
     )

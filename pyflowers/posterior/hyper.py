@@ -5,38 +5,39 @@ Given mu and sigma2, plants are independent, so
     log p(y, t, u) = log p(mu) + log p(u) + Σ_p log I_p(mu, u) + log d mu / dt,   u = log sigma2,
 
 with the plants' integrals (:class:`.plants.Plants`). Given u, mu is nearly normal, with a mean m(u)
-and a standard deviation s(u) that depend on u; the coordinate t with
+and a standard deviation s(u) that depend on u. The coordinate t is defined by
 
-    mu = m(u) + s(u) k sinh(t / k)
+    mu = m(u) + s(u) k sinh(t / k).
 
-counts standard deviations near m(u) and is logarithmic far out, so the density is smooth on a scale
-of one for all u. m and s are the mean and sd that mu would have if the only information from plant
-p were centre_p ~ N(mu, e^u + spread_p²). They need not be right: a wrong guess costs grid points,
-not exactness. If the guess is very wrong, because data and prior disagree, or if there are no
-informative plants, m and s are constant and k is 1.
+It counts standard deviations near m(u) and is logarithmic far out, so the density is smooth on a
+scale of one for all u. m and s are the mean and sd that mu would have if the only information from
+plant p were centre_p ~ N(mu, e^u + spread_p²). They need not be accurate: a poor guess requires
+more grid points, but does not affect exactness. If the guess is very poor, because data and prior
+disagree, or if there are no informative plants, m and s are constant and k is 1.
 
-The cost of a point grows with the number of plants. So if there are many, the region is found from
-a few of them, whose posterior is wider than the full one, and Newton's method then finds the
-maximum of the full posterior.
+The cost of a point grows with the number of plants. If there are many plants, the region is
+therefore found from a few of them. Their posterior is wider than the full one, so Newton's method
+then finds the maximum of the full posterior.
 
-**Draws** come from rejection with a piecewise constant envelope. A box of (t, u) is divided into
-cells. Over each cell the hat H is constant and lies above log p. A cell is drawn with probability
-proportional to its area times e^H, then a point uniformly within the cell. The point is kept if E +
-log p > H, where E is a standard exponential number. It then has exactly the density p, for any such
-H, and draws are independent (Devroye 1986, section II.3). No step refers to an earlier draw.
+**Draws** come from rejection sampling with a piecewise constant envelope. A box of (t, u) is
+divided into cells. Over each cell, the hat H is constant and lies above log p. First a cell is
+drawn, with probability proportional to its area times e^H, and then a point is drawn uniformly
+within the cell. The point is kept if E + log p > H, where E is a standard exponential variate. For
+any such H, the kept points have exactly the density p, and they are independent (Devroye 1986,
+section II.3). No step depends on an earlier draw.
 
-A quintic spline s through log p on an evenly spaced grid saves evaluations, as a squeeze (Marsaglia
-1977): if |s - log p| <= ε, a point with E + s - H outside ±ε is decided without log p. The few
-points within ±ε, points far out and points where s + ε exceeds H are decided by log p itself. The
-grid is refined, separately along each axis, until the error of the spline halfway between its
-points is at most 2e-4, or until the axis has 240 points. The error is measured at up to 24 places
-for each axis, where the density is above e^-14 of its maximum; ε is ten times the largest error
-that was found, and at least 1e-6.
+A quintic spline s through log p on an evenly spaced grid is used as a squeeze (Marsaglia 1977),
+which saves evaluations: if |s - log p| <= ε, the decision about a point with E + s - H outside ±ε
+does not need log p. For the few points within ±ε, for points far out and for points where s + ε
+exceeds H, log p itself is computed. The grid is refined, separately along each axis, until the
+error of the spline halfway between its points is at most 2e-4, or until the axis has 240 points.
+The error is measured at up to 24 places for each axis, where the density is above e^-14 of its
+maximum. ε is ten times the largest error that was found, and at least 1e-6.
 
 H is the largest of nine values of s on the cell, plus twice the amount that the curvature of s
-could add between them, plus ε. This is an estimate, so wherever log p is evaluated, its excess over
-H is recorded. If the excess is ever larger than rounding error, the hat is raised and all draws
-start over.
+could add between them, plus ε. Because this is only an estimate, the excess of log p over H is
+recorded wherever log p is evaluated. If the excess is ever larger than rounding error, the hat is
+raised and drawing starts over.
 
 The remaining approximations are the quadrature of each plant's integral (an error of at most 2e-9
 in log I), the mass outside the box (where the density is below e^-25 of its maximum), and rounding.
@@ -85,7 +86,7 @@ _CHECKED_DROP = 14.0
 _CHECKS = 24
 
 _CELLS = 96
-_SURE_DROP = 12.0  # farther below the maximum the spline was hardly checked, so log p decides
+_SURE_DROP = 12.0  # below this, the spline was hardly checked, so log p is computed
 _LOWEST_HAT = 60.0
 _ERROR_MARGIN = 10.0
 _SMALLEST_ERROR = 1e-7
@@ -104,7 +105,7 @@ def even_grid(box: Box, num_t: int, num_u: int) -> tuple[FloatArray, FloatArray]
 
 
 class Density:
-    """log p(y, t, u) at any points, without the constants of the plants.
+    """The log density log p(y, t, u) at any points, without the constants of the plants.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class Density:
         Whether m and s are constant: the median of the plants' centres, and roughly the posterior
         sd of mu.
     around : (float, float), optional
-        Constants m and s to use instead.
+        Constants to use for m and s, instead of all other choices.
 
     Attributes
     ----------
@@ -210,7 +211,7 @@ def located(plants: Plants) -> tuple[Density, Box]:
     scouts = density.of_some(_SCOUTS) if many else density
     found = zoom(scouts)
     if found.filled < _POORLY_FILLED:
-        # Data and prior disagree, and the guess of mu given u is far from right.
+        # Data and prior disagree, and the guess of mu given u is far off.
         mu = scouts.mu(found.t, found.u[:, None])
         centre = float((found.weights * mu).sum())
         unit = float(np.sqrt((found.weights * (mu - centre) ** 2).sum()))
@@ -299,10 +300,10 @@ class HyperDraws:
     acceptance : float
         Share of the proposals that were kept.
     num_exact : int
-        Number of proposals that the exact density had to decide.
+        Number of proposals for which the exact density had to be computed.
     largest_excess : float
-        The largest log density minus log hat of these proposals, at most 1e-6; -inf if there are
-        none.
+        The largest difference between the log density and the log hat at these proposals, at most
+        1e-6; -inf if there are none.
 
     See Also
     --------
@@ -340,7 +341,7 @@ class HyperSampler:
     Attributes
     ----------
     error : float
-        The largest error found in the spline.
+        The largest error of the spline that was found.
     log_evidence : float
         log p(y), from the spline, without the constants that `density` leaves out.
 
@@ -397,8 +398,8 @@ class HyperSampler:
     ) -> tuple[FloatArray, int, float]:
         """Propose points.
 
-        Return the accepted points, the number of proposals that log p decided, and the largest
-        excess of log p over H.
+        Return the accepted points, the number of proposals for which log p was computed, and the
+        largest excess of log p over H.
         """
         place = rng.random(num) * cumulative[-1]
         cell = np.minimum(np.searchsorted(cumulative, place, side="right"), self._hat.size - 1)
@@ -423,8 +424,9 @@ class HyperSampler:
 def _cell_bounds(lattice: FloatArray) -> FloatArray:
     """Bound a smooth function on each cell, shape (C, C), by its values at 3 × 3 points.
 
-    Between three evenly spaced points, a quadratic function exceeds its largest value at them by at
-    most an eighth of the size of its second difference. Twice that amount is added for each axis.
+    Between three evenly spaced points, a quadratic function exceeds the largest of its values at
+    these points by at most an eighth of the size of its second difference. Twice that amount is
+    added for each axis.
     """
     end = 2 * _CELLS
     corners = [lattice[i : i + end : 2, j : j + end : 2] for i, j in product(range(3), repeat=2)]
@@ -435,8 +437,8 @@ def _cell_bounds(lattice: FloatArray) -> FloatArray:
 
 
 def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpline, Box, float]:
-    """Fit a spline to log p in the box or a wider one; return spline, box and largest error."""
-    # Enough points for a function that is smooth on a scale of one, and for a narrow peak.
+    """Fit a spline to log p in a large enough box; return spline, box and largest error."""
+    # This suffices for a function that is smooth on a scale of one, and for a narrow peak.
     size = np.clip(np.ceil(np.diff(box)[:, 0] / 1.5), _FIRST_SIZE, _LARGEST_SIZE).astype(int)
     for _ in range(_REFINEMENTS):
         t, u = even_grid(box, *size)
@@ -456,7 +458,7 @@ def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpl
             box = larger
             continue
         spline = interpolate.RectBivariateSpline(t, u, values, kx=5, ky=5)
-        # Errors halfway between some of the points, along t and along u.
+        # Compute errors halfway between some of the points, along t and along u.
         row, column = np.argwhere(values[:-1, :-1] > values.max() - _CHECKED_DROP).T
         some = _spread(row.size, min(row.size, _CHECKS))
         errors = []

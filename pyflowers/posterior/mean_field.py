@@ -2,18 +2,18 @@
 
 The evidence lower bound of a factorised q is (Bishop 2006, eq. 10.3; Blei et al. 2017, eq. 13)
 
-    ELBO(q) = E_q[log p(y, parameters)] - E_q[log q(parameters)] = log p(y) - KL(q ‖ posterior),
+    ELBO(q) = E_q[log p(y, parameters)] - E_q[log q(parameters)] = log p(y) - KL(q ‖ posterior).
 
-and is computed here with all constants, so that ``log evidence - elbo`` is the divergence.
+It is computed here with all constants, so that ``log evidence - elbo`` is the divergence.
 
 **One normal distribution** has a semi-conjugate prior, in which sigma0 is a scale as in Stan's
 `scaled_inv_chi_square`:
 
     x_i ~ N(theta, sigma2),  theta ~ N(mu0, tau0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
 
-with theta and sigma2 independent in the prior. The factors of q(theta, sigma2) = q(theta) q(sigma2)
-that maximise the ELBO one at a time are proportional to exp E[log p], with the expectation over the
-other factor (Bishop 2006, eq. 10.9). With S = Σ(x_i - x̄)² they are
+with theta and sigma2 independent in the prior, and q(theta, sigma2) = q(theta) q(sigma2). Given the
+other factor, the factor that maximises the ELBO is proportional to exp E[log p], where the
+expectation is over the other factor (Bishop 2006, eq. 10.9). With S = Σ(x_i - x̄)², the factors are
 
     q(theta)  = N(mu_n, tau_n²),   tau_n² = 1 / (n / sigma_n² + 1 / tau0²),
                                    mu_n = w x̄ + (1 - w) mu0,   w = (n / sigma_n²) tau_n²,
@@ -21,40 +21,41 @@ other factor (Bishop 2006, eq. 10.9). With S = Σ(x_i - x̄)² they are
                 (nu0 + n) sigma_n² = nu0 sigma0² + S + n (x̄ - mu_n)² + n tau_n².
 
 The last two terms are E Σ(x_i - theta)² - S; without n tau_n², the uncertainty of theta would be
-ignored. This is *not* the model of Bishop's section 10.1.3 or Murphy's 21.5.1, whose prior theta |
-sigma2 ~ N(mu0, sigma2 / kappa0) depends on sigma2: theta's prior then acts as one more observation
-of sigma2, and the degrees of freedom are nu0 + n + 1.
+ignored. This is *not* the model of Bishop's section 10.1.3 or Murphy's section 21.5.1. Their prior
+theta | sigma2 ~ N(mu0, sigma2 / kappa0) depends on sigma2. It therefore acts as one more
+observation of sigma2, and the degrees of freedom are nu0 + n + 1.
 
 One sweep of these updates is a map G of the scalar s = sigma_n², and G is increasing: a larger s
-widens q(theta) and pulls it towards mu0, and both increase the next s. So from any start the sweeps
-move in one direction, to the nearest fixed point on that side. The fixed points are the positive
-roots of a cubic, so the ELBO has one maximum, or two with a saddle between them. The ascent starts
-below all fixed points or above all of them, whichever leads to the higher maximum.
+widens q(theta) and pulls it towards mu0, and both increase the next s. Therefore, from any start,
+the sweeps move in one direction, to the nearest fixed point on that side. The fixed points are the
+positive roots of a cubic, so the ELBO has either one maximum, or two with a saddle between them.
+The ascent starts below all fixed points or above all of them, whichever leads to the higher
+maximum.
 
 The stopping rule is the usual one, a small relative change of the ELBO. Because the ELBO is flat to
-first order at its maximum, parameters may still be wrong by 1e-5 when it changes by 1e-10. So the
-fixed point is then polished by Newton's method for the scalar equation log G(s) - log s = 0. It
-needs two or three steps, each of them a sweep extrapolated by 1 / (1 - d log G / d log s), or a
-plain sweep if that slope is 1 or more. After a last sweep, each factor is optimal given the
-other. The result is the fixed point that very many sweeps would reach, up to rounding error; the
-stopping rule still refers to the ELBO.
+first order at its maximum, parameters may still be wrong by 1e-5 when the ELBO changes by only
+1e-10. The fixed point is therefore polished by Newton's method for the scalar equation
+log G(s) - log s = 0. This needs two or three steps. Each step is a sweep extrapolated by
+1 / (1 - d log G / d log s), or a plain sweep if d log G / d log s is 1 or more. After a last sweep,
+each factor is optimal given the other. Up to rounding error, the result is the fixed point that
+very many sweeps would reach. The stopping rule still refers to the ELBO.
 
-Flat limits: tau0 = inf means p(theta) = 1 and nu0 = 0 means p(sigma2) = 1 / sigma2, both
-unnormalised, and ELBO and evidence are then relative to these densities.
+In the flat limits, tau0 = inf means p(theta) = 1, and nu0 = 0 means p(sigma2) = 1 / sigma2. Both
+densities are unnormalised, and the ELBO and the evidence are relative to them.
 
-**The multilevel normal model** has P plants; plant p has n_p observations with mean ȳ_p and sum of
-squares S_p about it:
+**The multilevel normal model** has P plants. Plant p has n_p observations, whose mean is ȳ_p and
+whose sum of squares about this mean is S_p:
 
     y[t,p] ~ N(mu_plant[p], sigma2_plant[p]),         mu ~ N(m0, s0²),
     mu_plant[p] ~ N(mu, sigma2),                      sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
     sigma2_plant[p] ~ scaled-inv-χ²(nu_p, c²),        flat: nu_p = -2, c = 0.
 
 q factorises over mu, sigma2 and every mu_plant[p] and sigma2_plant[p]. The optimal factor of one
-parameter is proportional to exp E[log p(y, parameters)], with E over the others (Bishop 2006, eq.
-10.9). Each parameter appears there as a normal or scaled inverse chi-square kernel: the model is
-conditionally conjugate (Blei et al. 2017, section 4.1). With 1/s² = E[1/sigma2], 1/s_p² =
-E[1/sigma2_plant] and (m, v), (m_p, v_p) the means and variances of q(mu), q(mu_plant[p]), the terms
-are
+parameter is proportional to exp E[log p(y, parameters)], where the expectation is over the other
+parameters (Bishop 2006, eq. 10.9). In this expression, each parameter has a normal or scaled
+inverse chi-square kernel: the model is conditionally conjugate (Blei et al. 2017, section 4.1). Let
+1/s² = E[1/sigma2] and 1/s_p² = E[1/sigma2_plant], and let (m, v) and (m_p, v_p) be the means and
+variances of q(mu) and q(mu_plant[p]). Then the terms are
 
   * quadratic in mu_plant[p]: -(n_p / s_p²) (ȳ_p - mu_plant)² / 2 - (mu_plant - m)² / (2 s²), so
         v_p = 1 / (n_p / s_p² + 1 / s²),   m_p = v_p (n_p ȳ_p / s_p² + m / s²);           (1)
@@ -66,9 +67,9 @@ are
         (nu0 + P) s² = nu0 sigma0² + Σ ((m_p - m)² + v_p + v).                            (4)
 
 A sweep consists of (1), (2), (3), (4). No update lowers the ELBO. An improper prior on sigma2_plant
-(nu_p <= 0) has the density sigma2_plant^(-(nu_p/2 + 1)), which is 1 for the flat prior. ELBO and
-evidence then have the units of that density: they can be used to compare approximations of one
-posterior given the same data, but not to compare this model with another.
+(nu_p <= 0) has the density sigma2_plant^(-(nu_p/2 + 1)), which is 1 for the flat prior. The ELBO
+and the evidence then depend on the units of that density: they can be used to compare
+approximations of the same posterior, but not to compare this model with another.
 
 References
 ----------
@@ -379,7 +380,7 @@ class VBResult(Shown):
     def to_inference_data(
         self, rng: np.random.Generator, *, num_draws: int = 4000, num_chains: int = 1
     ) -> Any:
-        """Return draws of q as ``arviz.InferenceData``, or with ArviZ 1 as a DataTree.
+        """Return draws of q as ``arviz.InferenceData`` or, with ArviZ 1, as a DataTree.
 
         Parameters
         ----------
@@ -446,7 +447,8 @@ def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
     if num:
         which = f"{num} of {np.size(converged)} fits" if np.size(converged) > 1 else "the fit"
         warnings.warn(
-            f"{which} had not converged after {num_iter} sweeps: raise max_iter, or loosen tol",
+            f"{which} had not converged after {num_iter} sweep{'s' * (num_iter > 1)}: raise "
+            "max_iter, or loosen tol",
             NotConvergedWarning,
             stacklevel=3,
         )
@@ -472,7 +474,7 @@ class NormalVB(VBResult):
     num_iter : int
         Number of sweeps.
     converged : array of bool, shape of the batch
-        Whether the stopping rule was met within the maximum number of sweeps, and the refinement
+        Whether the stopping rule was met within the maximum number of sweeps and the refinement
         converged.
     coords : mapping of str to sequence
         Labels of the axes of the batch.
@@ -516,10 +518,10 @@ class NormalVB(VBResult):
 
 @dataclass(frozen=True)
 class Theta(Normal):
-    """q(theta) with the distances of its mean from data and prior, free of cancellation.
+    """q(theta) with the distances of its mean from data and prior, without cancellation.
 
-    `from_data` and `from_prior` are mu_n - x̄ and mu_n - mu0; 0 if there are no data, or no prior
-    mean.
+    `from_data` is mu_n - x̄, or 0 if there are no data. `from_prior` is mu_n - mu0, or 0 if there
+    is no prior mean.
     """
 
     from_data: FloatArray
@@ -529,8 +531,8 @@ class Theta(Normal):
 class NormalModel(Model):
     """Data and hyperparameters in the shape of the batch; an improper posterior is refused.
 
-    Integrating out theta given sigma2, then sigma2, shows when the posterior is proper: with n = 0
-    the posterior is the prior; with nu0 = 0 and S = 0 its density has a pole at theta = x̄; with
+    Integrating out theta given sigma2, then sigma2, shows when the posterior is proper. With n = 0,
+    the posterior is the prior. With nu0 = 0 and S = 0, its density has a pole at theta = x̄. With
     tau0 = inf, sigma2 has nu0 + n - 1 degrees of freedom, which must be positive.
 
     Attributes
@@ -549,8 +551,8 @@ class NormalModel(Model):
     ConfigError
         If the shapes of data and prior do not broadcast.
     DataError
-        If a posterior is improper, or the scales of data and prior are too extreme; the message
-        names the first such data set, and a remedy.
+        If a posterior is improper, or the scales of data and prior are too extreme. The message
+        names the first such data set and a remedy.
     """
 
     names = ("theta", "sigma2")
@@ -616,7 +618,7 @@ class NormalModel(Model):
         return as_floats(log_lik + log_theta + log_sigma2 + theta.entropy() + sigma2.entropy())
 
     def polished(self, s: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Solve log G(s) = log s by Newton's method; return s and where it converged."""
+        """Solve log G(s) = log s by Newton's method; return s, and where the method converged."""
         dof, num, conflict = self.dof, self.num, self.conflict
         previous = np.full_like(s, np.inf)
         for _ in range(_POLISH_STEPS):
@@ -656,16 +658,16 @@ class NormalModel(Model):
         return q, self.elbo(q), still & polished, num_iter + 1
 
     def best_start(self, tol: float, max_iter: int) -> Factors:
-        """Start below all fixed points or above them all, whichever leads to the higher maximum.
+        """Return a start below or above all fixed points, whichever leads to the higher maximum.
 
-        The start from below is sigma_n² = A / ν, as if theta were exactly x̄. The start from above
-        is w = 0, with theta at its prior, and can win only if the cubic of the fixed points
+        The start below has sigma_n² = A / ν, as if theta were exactly x̄. The start above has
+        w = 0, so that q(theta) is the prior. It can be better only if the cubic of the fixed points
 
             A n² λ³ + (2 A n a + n² - ν n²) λ² + (A a² + n a² d² + n a - 2 ν n a) λ - ν a² = 0
 
         in λ = 1 / sigma_n², with A = nu0 sigma0² + S, a = 1 / tau0², d = x̄ - mu0 and ν = nu0 + n,
-        has coefficients that change sign three times (Descartes). The start from above is tried
-        only if there is such a data set.
+        has coefficients that change sign three times (Descartes). The start above is tried only if
+        there is such a data set.
         """
         known, num, dof, a = self.known_ss, self.num, self.dof, self.precision0
         with np.errstate(over="ignore"):
@@ -729,15 +731,15 @@ def fit_normal(
     prior : NormalPrior, optional
         Hyperparameters, which broadcast against the batch. Default: ``NormalPrior()``.
     init : (Normal, ScaledInvChiSquare), optional
-        Where to start. If prior and data disagree about theta, the ELBO can have two maxima; the
-        ascent then reaches the one whose basin of attraction contains `init`. Default: a start that
-        leads to the higher maximum.
+        Where to start. If prior and data disagree about theta, the ELBO can have two maxima. The
+        ascent then reaches the maximum whose basin of attraction contains `init`. Default: a start
+        that leads to the higher maximum.
     tol : float
         Relative change of the ELBO at which sweeps stop.
     max_iter : int
         Maximum number of sweeps before the refinement, which adds one more sweep.
     record : bool, optional
-        Whether to keep ``elbo_trace`` and ``states``. Default: for a single data set only.
+        Whether to keep ``elbo_trace`` and ``states``. Default: only for a single data set.
 
     Returns
     -------
@@ -747,7 +749,7 @@ def fit_normal(
     Raises
     ------
     DataError
-        If the data cannot be used or leave the posterior improper.
+        If the data cannot be used or the posterior is improper.
     ConfigError
         If `tol`, `max_iter` or `init` is out of range, or `prior` or `init` has the wrong shape.
 
@@ -869,7 +871,7 @@ class MultilevelModel(Model):
         self.plant_prior_ss = prior.sigma2_plant_nu * prior.sigma2_plant_scale**2
 
     def start(self) -> Factors:
-        """Return starting factors: each plant's from its data, mu's and sigma2's from the means."""
+        """Return factors from the plants' data and, for mu and sigma2, from the plants' means."""
         num, means, seen = self.data.num, self.data.mean, self.data.num > 0
         scales = np.sqrt((self.plant_prior_ss + self.data.ss) / self.plant_dof)
         centre = means[seen].mean() if np.any(seen) else self.prior.mu_mean
@@ -979,9 +981,10 @@ def fit_multilevel_normal(
     The model is y ~ N(mu_plant, sigma2_plant) for the observations of a plant, with mu_plant ~
     N(mu, sigma2).
 
-    Sweeps continue until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and, because the ELBO
-    is flat to first order at its maximum, no parameter moves by more than 1e-9: means relative
-    to the sd of their factor, scales and sds relative to their own size.
+    Sweeps continue until the ELBO changes by at most ``tol * max(1, |ELBO|)`` and no parameter of a
+    factor moves by more than 1e-9. The second condition is needed because the ELBO is flat to first
+    order at its maximum. Changes of means are relative to the sd of the factor, and changes of
+    scales and sds are relative to their size.
 
     Parameters
     ----------
@@ -996,8 +999,8 @@ def fit_multilevel_normal(
     max_iter : int
         Maximum number of sweeps.
     record : bool, optional
-        Whether to keep ``states``. Default: for 100 plants or fewer. The trace is always kept.
-        Without states, Aitken's extrapolation approaches the same fixed point faster.
+        Whether to keep ``states``. Default: only for 100 plants or fewer. The trace is always kept.
+        If states are not kept, Aitken's extrapolation approaches the same fixed point faster.
 
     Returns
     -------
@@ -1009,7 +1012,8 @@ def fit_multilevel_normal(
     DataError
         If there are no plants, or a plant's posterior is improper under its prior.
     ConfigError
-        If `tol` or `max_iter` is out of range, or there is not one label for each plant.
+        If `tol` or `max_iter` is out of range, or the number of labels differs from the number of
+        plants.
 
     Warns
     -----

@@ -5,26 +5,26 @@
     mu ~ N(m0, s0²),  sigma2 ~ scaled-inv-χ²(nu0, sigma0²),
     sigma2_plant[p] ~ scaled-inv-χ²(nu, c²), or flat.
 
-**By quadrature.** Marginals of mu and sigma2 are sums over an evenly spaced grid of (t, u = log
-sigma2), mu = centre + unit sinh(t). Given (mu, u), x = mu_plant, or its logarithm in the Poisson
-model, has the density p(y_p | x) N(x; mu, e^u) / I_p(mu, u), and the density of log sigma2_plant is
-the normalised integrand of I_p. Let W be the posterior weights of the grid points, so that R = W /
-I_p is proportional to the posterior without plant p. Then
+**By quadrature.** Marginals of mu and sigma2 are sums over an evenly spaced grid of t and
+u = log sigma2, where mu = centre + unit sinh(t). Given (mu, u), x = mu_plant, or its logarithm in
+the Poisson model, has the density p(y_p | x) N(x; mu, e^u) / I_p(mu, u), and the density of
+log sigma2_plant is the normalised integrand of I_p. Let W be the posterior weights of the grid
+points, so that R = W / I_p is proportional to the posterior without plant p. Then
 
     p(x | y) = p(y_p | x) Σ_u Σ_mu R(mu, u) N(x; mu, e^u).
 
 If sigma is small compared with the grid's step in mu, the inner sum no longer resolves the kernel,
 although log R is smooth on that scale. For such rows of the grid, Gauss-Hermite quadrature around x
-is used, with log R from a cubic spline along the row. All densities are smooth and the other sums
+is used, with log R from a cubic spline along the row. All densities are smooth, and the other sums
 are trapezoidal rules, which converge exponentially. The grid is refined until no quantile moves by
-more than 1e-5 of the 5 to 95 % range of its parameter.
+more than 1e-5 of the distance between the 5% and 95% quantiles of its parameter.
 
-**Draws.** Given (mu, sigma2), the plants are independent. So (mu, sigma2) is drawn from its
-marginal with the plants integrated out (:mod:`.hyper`), and then each plant from its conditional
-distribution, all by rejection. Each draw is exact, up to quadrature and rounding errors, and
-independent of all others, so R-hat and effective sample sizes are not needed. All randomness comes
-from the given generator: the same seed gives the same draws. The draws of many plants need not all
-be in memory at once:
+**Draws.** Given (mu, sigma2), the plants are independent. Therefore, (mu, sigma2) is drawn first,
+from its marginal with the plants integrated out (:mod:`.hyper`), and then each plant from its
+conditional distribution, all by rejection sampling. Each draw is exact, up to quadrature and
+rounding errors, and independent of all others, so R-hat and effective sample sizes are not needed.
+All randomness comes from the given generator: the same seed gives the same draws. The draws of many
+plants need not all be in memory at once:
 
     sampler = PoissonSampler(totals, counts)
     hyper = sampler.draw_hyper(1000, rng)
@@ -79,7 +79,7 @@ _DROP, _ZOOM_POINTS = 32.0, 32
 _NEGLIGIBLE = 1e-11  # posterior mass left out of mixtures over the grid
 _POINTS, _FINE_POINTS = 300, 20_000
 _CHUNK = 131_072  # terms that are summed together, limited by a core's cache
-_NARROW = 2.0  # sigma counts as narrow below this number of grid steps in mu
+_NARROW = 2.0  # a kernel is narrow if sigma is below this number of grid steps in mu
 _Z, _Z_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 
 
@@ -104,7 +104,7 @@ class Scale:
     exponential: bool = False
 
     def inner(self, t: FloatArray) -> FloatArray:
-        """Return x or, if `exponential`, its logarithm."""
+        """Return x or, if `exponential` is true, its logarithm."""
         return as_floats(self.centre + self.unit * np.sinh(t) if self.unit else t)
 
     def x(self, t: FloatArray) -> FloatArray:
@@ -141,7 +141,7 @@ class Marginal:
         return self.scale.x(np.interp(p * below[-1], below, fine))
 
     def moment(self, power: int) -> float:
-        """Return E[x^power]; the caller must ensure that it exists."""
+        """Return E[x^power]; the caller must ensure that the moment exists."""
         values = self.density * self.scale.x(self.t) ** power
         total = float(values.sum() / self.density.sum())
         if np.isfinite(self.tail_power):
@@ -194,7 +194,7 @@ class Grid:
     def marginals(
         self, tail_dof: float, near: dict[str, list[Marginal]]
     ) -> dict[str, list[Marginal]]:
-        """Return the marginals of each parameter; `near` holds those of a coarser grid."""
+        """Return the marginals of each parameter; `near` holds the marginals on a coarser grid."""
         plants = self._plants
         mu = Marginal(self.t, self.weights.sum(axis=0), self._scale)
         sigma2 = Marginal(self.u, self.weights.sum(axis=1), _LOGS, tail_dof / 2)
@@ -302,8 +302,8 @@ def _even_grid(
 class MultilevelExact:
     """The exact posterior of a multilevel model.
 
-    :func:`pyflowers.exact.exact_multilevel_normal` and
-    :func:`pyflowers.exact.exact_multilevel_poisson` build it.
+    Use :func:`pyflowers.exact.exact_multilevel_normal` or
+    :func:`pyflowers.exact.exact_multilevel_poisson` to compute it.
 
     Parameters
     ----------
@@ -319,10 +319,10 @@ class MultilevelExact:
     names : tuple of str
         ``mu``, ``sigma2``, ``mu_plant`` and, in the normal model, ``sigma2_plant``.
     log_evidence : float
-        log p(y); under a flat prior on sigma2_plant, relative to a prior density of 1.
+        log p(y). Under a flat prior on sigma2_plant, it is relative to a prior density of 1.
     refinement : float
         The largest change of a quantile in the last refinement of the grid, as a share of the
-        5 to 95 % range of its parameter.
+        distance between the 5% and 95% quantiles of its parameter.
 
     Warns
     -----
@@ -370,9 +370,9 @@ class MultilevelExact:
             before = now
         else:
             warnings.warn(
-                f"the finest grid still moved a quantile by {self.refinement:.1e} of its "
-                "parameter's 5 to 95 % range, because the posterior's scales are too far apart: "
-                "use NUTS instead",
+                f"the last refinement of the grid still moved a quantile by {self.refinement:.1e} "
+                "of the distance between the 5% and 95% quantiles, because the posterior's scales "
+                "are too far apart: use NUTS instead",
                 NotRefinedWarning,
                 stacklevel=3,
             )
@@ -484,7 +484,8 @@ class MultilevelExact:
                 of_plants = ""
                 if name not in ("mu", "sigma2"):
                     lacking = [str(self.labels[p]) for p in np.flatnonzero(~exists)]
-                    of_plants = f" for plant {', '.join(lacking)}"
+                    plural = "" if len(lacking) == 1 else "s"
+                    of_plants = f" for plant{plural} {', '.join(lacking)}"
                 reasons[name, moment] = (
                     f"{name} has no posterior {moment}{of_plants}: its upper tail is too heavy "
                     f"with so few {'informative plants' if name == 'sigma2' else 'observations'}"
@@ -510,7 +511,7 @@ class MultilevelExact:
 
 
 def _moved(before: FloatArray, after: FloatArray) -> float:
-    """Return the largest change of the checked quantiles, in 5 to 95 % ranges."""
+    """Return the largest change of the quantiles, relative to the 5% to 95% range."""
     return float(np.max(np.abs(after - before) / (after[-1] - after[0])))
 
 
@@ -541,18 +542,18 @@ def exact_multilevel_normal(
     DataError
         If there are no plants, or a plant's posterior is improper under its prior.
     ConfigError
-        If there is not one label for each plant.
+        If the number of labels differs from the number of plants.
 
     Warns
     -----
     NotRefinedWarning
-        If the finest grid still moved a quantile by more than 1e-5 of its parameter's 5 to 95 %
-        range.
+        If the last refinement of the grid still moved a quantile by more than 1e-5 of the distance
+        between the 5% and 95% quantiles of its parameter.
 
     See Also
     --------
     pyflowers.exact.NormalSampler : Draw from the same posterior.
-    pyflowers.vb.fit_multilevel_normal : Approximate it.
+    pyflowers.vb.fit_multilevel_normal : Approximate the posterior.
 
     Examples
     --------
@@ -603,8 +604,8 @@ def exact_multilevel_poisson(
     Warns
     -----
     NotRefinedWarning
-        If the finest grid still moved a quantile by more than 1e-5 of its parameter's 5 to 95 %
-        range.
+        If the last refinement of the grid still moved a quantile by more than 1e-5 of the distance
+        between the 5% and 95% quantiles of its parameter.
 
     See Also
     --------
@@ -639,15 +640,15 @@ class ExactDraws(Shown):
     Attributes
     ----------
     draws : dict of str to array, shape (draw,) or (draw, plant)
-        The draws, by the names in the Stan program.
+        The draws of each parameter, by its name in the Stan program.
     log_evidence : float
-        log p(y); if a prior is improper, relative to its unnormalised density.
+        log p(y). If a prior is improper, it is relative to the unnormalised prior density.
     diagnostics : mapping of str to float
         ``hyper_acceptance`` and ``plant_acceptance``, shares of proposals that were accepted;
-        ``num_exact``, the number of proposals of (mu, sigma2) that the spline could not decide;
-        ``spline_error``, the largest error found in the spline of log p; ``largest_excess``, the
-        largest log ratio of density to hat, at most 1e-6. Models without a hierarchy have only
-        ``plant_acceptance``.
+        ``num_exact``, the number of proposals of (mu, sigma2) for which the spline was not accurate
+        enough; ``spline_error``, the largest error found in the spline of log p; and
+        ``largest_excess``, the largest log ratio of density to hat, at most 1e-6. Models without a
+        hierarchy have only ``plant_acceptance``.
 
     Examples
     --------
@@ -735,9 +736,9 @@ class MultilevelSampler:
     def blocks(self, hyper: HyperDraws, rng: np.random.Generator) -> Iterator[Block]:
         """Draw the plants for each (mu, sigma2), one block of plants at a time.
 
-        Blocks are drawn on all usable cores, a few of them before they are needed. A block's draws
-        do not depend on the number of cores: each block has a separate generator, spawned from
-        `rng`.
+        Blocks are drawn on all usable cores, and a few of them are drawn before they are needed. A
+        block's draws do not depend on the number of cores, because each block has a separate
+        generator, spawned from `rng`.
 
         Parameters
         ----------
@@ -832,7 +833,7 @@ class PoissonSampler(MultilevelSampler):
     totals : array, shape (P,)
         Number of flowers of each plant over its months.
     counts : array, shape (P,)
-        Number of months of each plant. For a plant with 0 months, the posterior is its prior given
+        Number of months of each plant. The posterior of a plant with 0 months is its prior given
         the other plants.
     prior : MultilevelPrior, optional
         Only ``mu_mean``, ``mu_sd``, ``sigma2_nu`` and ``sigma2_scale`` are used, on the scale of
@@ -920,14 +921,14 @@ class NormalSampler(MultilevelSampler):
     Attributes
     ----------
     log_evidence : float
-        log p(y); under a flat prior on sigma2_plant, relative to a prior density of 1.
+        log p(y). Under a flat prior on sigma2_plant, it is relative to a prior density of 1.
 
     Raises
     ------
     DataError
         If there are no plants, or a plant's posterior is improper under its prior.
     ConfigError
-        If there is not one label for each plant.
+        If the number of labels differs from the number of plants.
     FitError
         If the marginal posterior of mu and sigma2 is too irregular for independent draws.
 
@@ -960,7 +961,7 @@ class NormalSampler(MultilevelSampler):
 
 
 def checked_num(num_draws: int) -> int:
-    """Return the number of draws; raise ConfigError unless it is whole, from 1 to 2³¹ - 1."""
+    """Return the number of draws; raise ConfigError unless it is an integer from 1 to 2³¹ - 1."""
     whole = isinstance(num_draws, int | np.integer) and not isinstance(num_draws, bool)
     if not (whole and 1 <= num_draws < 2**31):
         raise ConfigError(

@@ -1,16 +1,16 @@
 """Plants of the multilevel normal model: their integrals, and draws given (mu, sigma2).
 
-A plant has n observations with mean ȳ and sum of squares S. Its mean is x = mu_plant ~
-N(mu, sigma2), and its variance v = sigma2_plant has the prior scaled-inv-χ²(nu, c²).
+A plant has n observations with mean ȳ and sum of squares S. Its parameters are the mean
+x = mu_plant ~ N(mu, sigma2) and the variance v = sigma2_plant ~ scaled-inv-χ²(nu, c²).
 
 **Integrals.** Given v, x is normal and can be integrated out. With w = log v and u = log sigma2,
 
     I(mu, u) = ∫ h(w) N(ȳ; mu, e^u + e^w / n) dw,
     h(w) ∝ (2 pi)^(-(n-1)/2) n^(-1/2) e^(-(n - 1 + nu) w / 2) exp(-(S + nu c²) e^(-w) / 2).
 
-As a function of w the integrand is smooth on a scale of one, so the trapezoidal rule is accurate:
-the error of log I is at most 2e-9. If instead v is integrated out,
-p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t density of x.
+As a function of w, the integrand is smooth on a scale of one, so the trapezoidal rule is accurate:
+the error of log I is at most 2e-9. If v is integrated out instead, the likelihood
+p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2) is a Student t density of x.
 
 **Draws.** With a = (n + nu) / 2, 1 / v = τ (2 a) / (S + nu c²), z = c1 τ, c1 = 2 a n sigma2 /
 (S + nu c²) and D = (ȳ - mu)² / (2 sigma2), the log density of l = log τ is
@@ -19,7 +19,7 @@ p(y | x) ∝ (S + nu c² + n (ȳ - x)²)^(-(n + nu)/2), a Student t density of x
 
 and x | v is normal. There are two ways to draw l, both exact up to rounding for any data and prior:
 
- 1. From τ ~ Gamma(a - A, a - B c1), accepted with probability exp(ψ(z) - ψ(z0)), where
+ 1. Draw τ ~ Gamma(a - A, a - B c1), and accept it with probability exp(ψ(z) - ψ(z0)), where
 
         ψ(z) = A log z - B z - log(1 + z) / 2 + D / (1 + z),
 
@@ -28,12 +28,13 @@ and x | v is normal. There are two ways to draw l, both exact up to rounding for
     sign only once unless the second is positive and the third negative. If they change sign once,
     z0 is the only positive root by Descartes' rule, so ψ has its maximum there. B is the smallest
     value for which this holds: 0 if ȳ is within about one standard deviation of mu.
- 2. From a piecewise constant hat over 65 cells with exponential tails, if L may have two modes or
-    the shape a - A would be too small, because the plant and the population contradict each other.
-    Within a cell, z and e^l lie between bounds, and so does L' = a - a e^l - s / 2 - D s (1 - s),
-    with s = z / (1 + z). The log of the hat is L at one end of the cell plus the largest increase
-    within these bounds, for the end that gives the smaller value. In the tails it is the tangent to
-    the concave a (l - e^l) plus the largest value of the other terms.
+ 2. Draw l from a piecewise constant hat over 65 cells, with exponential tails. This is done if the
+    plant and the population contradict each other, so that L may have two modes or the shape a - A
+    would be too small. Within a cell, z and e^l are bounded, and so is
+    L' = a - a e^l - s / 2 - D s (1 - s), with s = z / (1 + z). The log of the hat is L at one end
+    of the cell plus the largest increase that the bounds allow, for the end that gives the smaller
+    value. In the tails, it is the tangent to the concave function a (l - e^l) plus the largest
+    value of the other terms.
 
 References
 ----------
@@ -124,7 +125,7 @@ class NormalPlants(Plants):
         start = np.log(known / dof)
         misfit = np.maximum(np.abs(mu.max() - self.centre), np.abs(mu.min() - self.centre))
         top = np.log(known + self._num * misfit**2) - np.log(dof)
-        # Up to w = log n + u the factor N is flat and only h falls, as e^(-(dof - 1) w / 2).
+        # Up to w = log n + u, the factor N is flat and only h falls, as e^(-(dof - 1) w / 2).
         with np.errstate(divide="ignore"):
             plateau = np.where(dof > 1, 2 * DROP / np.maximum(dof - 1, 0.0), np.inf)
         top = np.maximum(top, np.minimum(np.log(self._num) + largest_u, top + plateau))
@@ -223,7 +224,7 @@ class PlantKernel:
         return as_floats(self.a * (log_tau - tau) - rest)
 
 
-_SMALLEST_SHARE = 0.15  # share of the curvature at the mode that the gamma must account for
+_SMALLEST_SHARE = 0.15  # share of the curvature at the mode that the gamma hat must account for
 _SMALLEST_SHAPE = 0.2
 _LARGEST = 1e280
 

@@ -7,10 +7,10 @@ out (BDA3 eq. 5.15 to 5.20), which leaves one integral, over u = log sigma2. Wit
 
     p(x, u) = p(v) v · (2 pi v)^(-(n-1)/2) n^(-1/2) e^(-S / (2 v)) · N(x̄; mu0, tau0² + v / n).
 
-As a function of u this is smooth on a scale of one, regardless of the units of the data, and falls
-exponentially or faster on both sides. Everything is computed in logarithms, so that nothing over-
-or underflows. The marginal of theta is then a mixture of normals over the nodes of the quadrature.
-The error is at most 1e-8, and usually about 1e-12.
+As a function of u, this is smooth on a scale of one, regardless of the units of the data, and falls
+exponentially or faster on both sides. Everything is computed in logarithms, so that nothing
+overflows or underflows. The marginal of theta is then a mixture of normals over the nodes of the
+quadrature. The error is at most 1e-8, and usually about 1e-12.
 
 The quadrature is a composite Gauss-Legendre rule. It is reliable because the modes are found first.
 Away from each mode, panels double in width, up to a width of two, so that no peak is too narrow to
@@ -63,8 +63,9 @@ class PanelRule:
     Parameters
     ----------
     log_density : callable
-        log f, vectorised, possibly unnormalised. It is smooth on a scale of one except for its
-        peaks; outside [low, high], f is below e^-45 of its maximum or falls outwards.
+        A vectorised function that returns log f; f may be unnormalised. It must be smooth on a
+        scale of one except for its peaks. Outside [low, high], f must be below e^-45 of its maximum
+        or decrease outwards.
     low, high : float
         Limits that contain all modes.
 
@@ -102,7 +103,7 @@ class PanelRule:
         return float(self._cumulative[panel]) + self._partial(panel, upper)
 
     def quantile(self, p: float) -> float:
-        """Find the value below which a share `p` of the mass of f lies."""
+        """Return the value that has a share `p` of the mass of f below it."""
         if p <= 0 or p >= 1:
             return -np.inf if p <= 0 else np.inf
         panel = int(np.searchsorted(self._cumulative, p, side="right")) - 1
@@ -145,7 +146,7 @@ class PanelRule:
         return as_floats(best)
 
     def _edges(self, modes: FloatArray) -> FloatArray:
-        """Return edges of panels from the modes outwards, to where f is negligible."""
+        """Return edges of panels that extend from the modes outwards to where f is negligible."""
         edges = set(modes.tolist())
         for mode in modes.tolist():
             for width in (-_NARROWEST * max(1.0, abs(mode)), _NARROWEST * max(1.0, abs(mode))):
@@ -166,7 +167,7 @@ class NormalExact:
     x : array, shape (n,), or SufficientStatistics, shape ()
         The observations.
     prior : NormalPrior, optional
-        Hyperparameters, scalars. Default: ``NormalPrior()``.
+        Scalar hyperparameters. Default: ``NormalPrior()``.
     location : str
         The name of theta; ``"mu"`` in the model `iid_normal`.
 
@@ -180,18 +181,18 @@ class NormalExact:
     Raises
     ------
     DataError
-        If the data are a batch, cannot be used, or leave the posterior improper.
+        If the data are a batch or cannot be used, or the posterior is improper.
     ConfigError
         If the prior is a batch.
 
     See Also
     --------
     pyflowers.exact.draw_normal : Draw from the same posterior.
-    pyflowers.vb.fit_normal : Approximate it.
+    pyflowers.vb.fit_normal : Approximate the posterior.
 
     Examples
     --------
-    Under flat priors theta has a t distribution with n - 1 degrees of freedom:
+    Under flat priors, theta has a t distribution with n - 1 degrees of freedom:
 
     >>> import numpy as np
     >>> from scipy import stats
@@ -261,7 +262,7 @@ class NormalExact:
         return as_floats(value)
 
     def _rule_for(self, tilt: int) -> PanelRule:
-        """Return the quadrature for p(x, u) e^(tilt u), the integrand of E[sigma2^tilt]."""
+        """Return the quadrature rule for p(x, u) e^(tilt u), the integrand of E[sigma2^tilt]."""
         low = self._log_ss - np.log(self._power + 1) - 1
         log_size = self._log_ss
         if self._informed:
@@ -492,8 +493,9 @@ class NormalExact:
             for moment, needed in (("mean", power), ("sd", 2 * power)):
                 if dof <= needed:
                     missing[name, moment] = (
-                        f"{name} has no posterior {moment}: {reason} {dof:g} degrees of freedom, "
-                        f"and the {moment} needs more than {needed}"
+                        f"{name} has no posterior {moment}: {reason} {dof:g} degree"
+                        f"{'' if dof == 1 else 's'} of freedom, but the {moment} exists only above "
+                        f"{needed}"
                     )
         return missing
 
@@ -526,7 +528,7 @@ class NormalExact:
 
 
 ExactPosterior = NormalExact | MultilevelExact
-"""A posterior by quadrature; a parameter has shape () or, with one value per plant, (P,)."""
+"""A posterior by quadrature. A parameter has shape () or, with one value per plant, (P,)."""
 
 
 def kl_divergence(q: VBResult, posterior: ExactPosterior) -> float:
@@ -574,7 +576,7 @@ def draw_normal(
     x : array, shape (n,), or SufficientStatistics, shape ()
         The observations.
     prior : NormalPrior or None
-        Hyperparameters, scalars; None for ``NormalPrior()``.
+        Scalar hyperparameters; None means ``NormalPrior()``.
     num_draws : int
         Number of draws.
     rng : numpy.random.Generator
@@ -590,7 +592,7 @@ def draw_normal(
     Raises
     ------
     DataError
-        If the data are a batch, cannot be used, or leave the posterior improper.
+        If the data are a batch or cannot be used, or the posterior is improper.
     ConfigError
         If the prior is a batch, or `num_draws` is not a positive whole number.
 

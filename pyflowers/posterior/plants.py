@@ -1,8 +1,8 @@
 """Plants of a multilevel model given (mu, sigma2), for any likelihood, and rejection sampling.
 
-A likelihood is a subclass of :class:`Plants`. Its integrals over the parameters of a plant are used
-for quadrature, for draws of (mu, sigma2) and for groups that are held out. Given (mu, sigma2),
-plants are drawn by rejection.
+Each likelihood is a subclass of :class:`Plants`. Its integrals over the parameters of a plant are
+used for quadrature, for draws of (mu, sigma2) and for held-out groups. Given (mu, sigma2), the
+parameters of the plants are drawn by rejection sampling.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Index = IntArray | tuple[IntArray, ...] | EllipsisType
 """An index for some or all elements."""
 Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
-"""Function that takes a slice of plants and a random number generator, and returns the draws of
+"""A function that takes a slice of plants and a random number generator, and returns the draws of
 each quantity, shape (draw, plant), and the number of proposals."""
 
 DROP = 30.0
@@ -50,7 +50,7 @@ class Plants:
     Attributes
     ----------
     names : tuple of str
-        The quantities of a plant, the first of which is x or, if `log_scale`, e^x.
+        The quantities of a plant. The first one is x or, if `log_scale` is true, e^x.
     centre, spread : array, shape (K,)
         A rough estimate of each x, and its standard error.
     power : array, shape (K,)
@@ -120,8 +120,8 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
     Parameters
     ----------
     propose : callable
-        Function that takes an index into the elements, and returns a proposal for each of them and
-        whether it is accepted.
+        A function that takes an index of elements, and returns a proposal for each of them and
+        whether the proposal is accepted.
 
     Raises
     ------
@@ -134,9 +134,9 @@ def until_accepted(propose: Callable[[Index], Accepted]) -> tuple[FloatArray, in
     while left[0].size:
         if rounds == _MAX_ROUNDS:
             raise FitError(
-                f"{left[0].size} draws of plant parameters were rejected {_MAX_ROUNDS:,} times, "
-                "because the priors and the data are too far apart for independent draws: use NUTS "
-                "instead"
+                f"all {_MAX_ROUNDS:,} proposals for {left[0].size} of the plant parameters were "
+                "rejected, because the priors and the data are too far apart for independent "
+                "draws: use NUTS instead"
             )
         rounds += 1
         again, accepted = propose(left)

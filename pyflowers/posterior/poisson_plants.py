@@ -3,20 +3,21 @@
 A plant has S flowers in n months, and x = log mu_plant ~ N(mu, sigma2), with u = log sigma2.
 
 **Integrals.** The integrand of I(mu, u) = ∫ p(y | x) N(x; mu, e^u) dx is log-concave with mode x*.
-With b = n e^(x*), c = e^(-u) and δ = x - x*, the integrand relative to its maximum is exp(-φ), φ =
-c δ² / 2 + b (e^δ - 1 - δ), as in the Laplace transform of a lognormal. The error of the trapezoidal
-rule with step h is about exp(c y² / 2 - b log cos y - 2 pi y / h) for every shift 0 < y < pi/2 of
-the path into the complex plane (Trefethen and Weideman 2014, theorem 5.1). With κ = b + c, the
-shift sqrt(2 D / κ), at most 1.2, makes the error e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and
-h = 7.54 / (D + 1.02 κ) otherwise. For D = 30 this usually takes 25 to 40 nodes per plant. On evenly
-spaced nodes e^δ is a running product, so each node costs one exponential. If the rule would need
-more than 128 nodes, as for plants without flowers and large sigma2, Gauss-Legendre quadrature on
-both sides of the mode is used instead.
+With b = n e^(x*), c = e^(-u) and δ = x - x*, the integrand relative to its maximum is exp(-φ) with
+φ = c δ² / 2 + b (e^δ - 1 - δ), as in the Laplace transform of a lognormal distribution. Shifting
+the path of integration by y into the complex plane, with 0 < y < pi/2, shows that the error of the
+trapezoidal rule with step h is about exp(c y² / 2 - b log cos y - 2 pi y / h) (Trefethen and
+Weideman 2014, theorem 5.1). With κ = b + c, the shift sqrt(2 D / κ), at most 1.2, makes the error
+e^-D if h = 3.72 / sqrt(D κ) for κ > 1.39 D and h = 7.54 / (D + 1.02 κ) otherwise. For D = 30, this
+usually takes 25 to 40 nodes per plant. On evenly spaced nodes, e^δ is a running product, so each
+node costs one exponential. If the rule would need more than 128 nodes, as it does for plants
+without flowers if sigma2 is large, Gauss-Legendre quadrature on both sides of the mode is used
+instead.
 
 **Draws.** The density of x, f(x) ∝ exp(S x - n e^x - (x - mu)² / (2 sigma2)), is log-concave. The
-log of f has two curved parts, both concave, -n e^x and a parabola. The tangent to either of them at
-any point m lies above that part, and leaves a density from which it is easy to draw. With
-δ = x - m, the tangent
+log of f has two curved parts, -n e^x and a parabola, both of which are concave. The tangent to
+either part at any point m is an upper bound of that part. If the tangent replaces the part, it is
+easy to draw from the resulting density. With δ = x - m, the tangent
 
   * to -n e^x gives       f(x) ≤ C N(x; mu + sigma2 (S - n e^m), sigma2),
                           accepted with probability exp(-n e^m (e^δ - 1 - δ));
@@ -24,13 +25,14 @@ any point m lies above that part, and leaves a density from which it is easy to 
                           so e^x ~ Gamma(a, n),
                           accepted with probability exp(-δ² / (2 sigma2)).
 
-Both are exact for every m (with a > 0), and most efficient if m is at or near the mode. There a = n
-e^m =: b is the expected count. The first is efficient if the prior dominates, the second if the
-data dominate. The second is used if sigma2 exceeds 1 / b + 1 / b², about the variance of log
-Gamma(b). More than a third of all proposals are then accepted for all n, S, mu and sigma2 (tests
-verify this), and nearly all if either dominates. If the data dominate, the mode hardly depends on
-(mu, sigma2), and one gamma serves all draws of a plant: a = b is the expected count at the plant's
-mode for the medians of mu and sigma2, and the tangent is at m = mu + sigma2 (S - b).
+With either tangent, draws are exact for every m (with a > 0). They are most efficient if m is at or
+near the mode. At the mode, a = n e^m =: b is the expected count. The first tangent is efficient if
+the prior dominates, and the second if the data dominate. The second is used if sigma2 exceeds
+1 / b + 1 / b², which is about the variance of log Gamma(b). More than a third of all proposals are
+then accepted for all n, S, mu and sigma2 (tests verify this), and nearly all if the prior or the
+data dominate. If the data dominate, the mode hardly depends on (mu, sigma2), and one gamma
+distribution serves all draws of a plant: a = b is the expected count at the plant's mode for the
+medians of mu and sigma2, and the tangent is at m = mu + sigma2 (S - b).
 
 References
 ----------
@@ -72,9 +74,9 @@ _HALF_RULE = list(zip(np.split(0.5 * (_NODES + 1), 8), np.split(0.5 * _WEIGHTS, 
 class PoissonPlants(Plants):
     """Plants of the multilevel Poisson model, given by months and flowers; Σ log y! is left out.
 
-    ``log_constant`` is the sum of the largest log likelihoods, which the sum of the log integrals
-    leaves out. For a plant without flowers the likelihood is flat towards small means, so the
-    plant's ``power`` is 0.
+    ``log_constant`` is the sum of the plants' maximum log likelihoods, which the sum of the log
+    integrals leaves out. For a plant without flowers, the likelihood is flat towards small means,
+    so the plant's ``power`` is 0.
     """
 
     names, log_scale = ("mu_plant",), True
@@ -128,10 +130,10 @@ class PoissonPlants(Plants):
 def log_rate_mode(
     num: FloatArray, total: FloatArray, mu: FloatArray, u: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve total - num e^x = (x - mu) e^-u to about two digits of e^x; arguments broadcast.
+    """Solve total - num e^x = (x - mu) e^-u for x, to about two digits of e^x.
 
-    With w = num e^(x + u) this is Wright's equation w + log w = Z. Winitzki's approximation to
-    Lambert's function, followed by a Newton step if Z > 0, gives x within 0.01.
+    With w = num e^(x + u), this is Wright's equation w + log w = Z. Winitzki's approximation to
+    Lambert's function, followed by a Newton step if Z > 0, gives x to within 0.01.
 
     Returns
     -------
@@ -201,7 +203,7 @@ def _trapezoid(
 ) -> FloatArray:
     """Return the log of the integral of exp(-φ) on evenly spaced nodes, from differences of -φ.
 
-    From δ to δ + h, the difference is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ): one
+    From δ to δ + h, the difference is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ). One
     part falls linearly, the other grows by the factor e^h.
     """
     total, bend, slope = np.ones_like(b), c * step * step, tilt + b
@@ -222,7 +224,7 @@ def _trapezoid(
 
 
 def _two_sided(c: FloatArray, log_b: FloatArray, tilt: FloatArray) -> FloatArray:
-    """Return the log of the same integral by Gauss-Legendre quadrature to φ = 36 on each side."""
+    """Return the log of the integral of exp(-φ) by Gauss-Legendre quadrature up to φ = 36."""
     mass, drop = np.zeros_like(c), 36.0
     log_share = np.log(drop) - log_b
     # The bounds follow from e^-x - 1 + x > x - 1, from e^x - 1 - x > x² / 2, and, at x = log(1 + r)
@@ -278,8 +280,8 @@ def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     Parameters
     ----------
     columns : array
-        For each plant, shape (P,): months, flowers, and a point near the mode, which affects only
-        the speed. Then the draws of mu and sigma2, shape (D,).
+        First, of shape (P,): the months and flowers of each plant, and a point near its mode, which
+        affects only the speed. Then, of shape (D,): the draws of mu and sigma2.
     rng : numpy.random.Generator
         The source of all randomness.
 
@@ -348,11 +350,12 @@ def draw_log_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[Floa
 def _from_cubes(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, int]:
     """Draw rates from proposals d v / num, with v = (1 + z / sqrt(9 d))³ and z ~ N(0, 1).
 
-    Here d = shape - 1/3. In z the density of Gamma(shape) is exp(d (log v + 1 - v)), which is at
-    most exp(-z² / 2) (Marsaglia and Tsang 2000). One uniform variate decides both on this bound and
-    on the tangent: a proposal is kept with probability e^-f, f = d (v - 1 - log v) - z² / 2 + δ² /
-    (2 sigma2), and since 1 - e^-f is at most 2 f, the exponential is rarely computed. The columns
-    are num, shape, the point m of the tangent and sigma2; they broadcast to the shape of m.
+    Here d = shape - 1/3. As a function of z, the density of Gamma(shape) is exp(d (log v + 1 - v)),
+    which is at most exp(-z² / 2) (Marsaglia and Tsang 2000). One uniform variate corrects for both
+    this bound and the tangent: a proposal is kept with probability e^-f, where f = d (v - 1 -
+    log v) - z² / 2 + δ² / (2 sigma2). Because 1 - e^-f is at most 2 f, the exponential is rarely
+    computed. The columns are num, shape, the point m of the tangent and sigma2. They broadcast to
+    the shape of m.
     """
     num, shape, tangent, sigma2 = columns
     d = shape - 1 / 3

@@ -57,35 +57,35 @@ class Capability(StrEnum):
     LOG_LIK = (
         "log_lik",
         "PSIS-LOO and model comparison",
-        "declare vector[N] log_lik in generated quantities, the log likelihood of each "
+        "declare vector[N] log_lik in generated quantities as the log likelihood of each "
         "observation, and refit the model",
         lambda p: p.python.pointwise or _draws(p, "log_lik"),
     )
     Y_REP = (
         "y_rep",
         "posterior predictive checks",
-        "declare y_rep in generated quantities, replicated data in the shape of the observed "
+        "declare y_rep in generated quantities as replicated data in the shape of the observed "
         "data, and refit the model",
         lambda p: p.python.pointwise or _draws(p, "y_rep"),
     )
     Y_NEW = (
         "y_new",
         "predictions of new data",
-        "declare y_new in generated quantities, such as the next observation of each group, "
-        "and refit the model",
+        "declare y_new in generated quantities, for example as the next observation of each "
+        "group, and refit the model",
         lambda p: p.python.new_data or _draws(p, "y_new"),
     )
     NEW_GROUP = (
         "new_group",
         "predictions for a group that is not in the data",
-        "declare y_new_group in generated quantities, an observation of a group whose parameters "
+        "declare y_new_group in generated quantities as an observation of a group whose parameters "
         "are drawn from the population, and refit the model",
         lambda p: p.python.new_data.new_groups if p.python.new_data else _draws(p, "y_new_group"),
     )
     LPRIOR = (
         "lprior",
         "prior sensitivity",
-        "declare real lprior, the log density of the priors, in transformed parameters, "
+        "declare real lprior in transformed parameters as the log density of the priors, "
         "and refit the model",
         lambda p: (p.python.prior and p.python.prior.log_density) or _draws(p, "lprior"),
     )
@@ -326,7 +326,7 @@ class NewData:
         (chain, draw, num).
     no_new_group : callable
         Function of the data block, priors included. Returns the reason why observations of a new
-        group cannot be predicted, or an empty text if they can.
+        group cannot be predicted, or an empty string if they can.
 
     See Also
     --------
@@ -453,7 +453,7 @@ class Capabilities:
     pointwise : Pointwise or None
         Likelihood and replicated data.
     prior : PriorModel or None
-        Draws of the prior, and its density.
+        Draws from the prior, and its density.
     new_data : NewData or None
         Predictions of new observations.
     closed_form : ClosedForm
@@ -504,7 +504,7 @@ class Capabilities:
     Traceback (most recent call last):
         ...
     pyflowers.errors.ConfigError: priors sigma2_plant_nu=1 and sigma2_plant_scale=0: a proper prior
-    needs both above 0 (the flat one is -2 and 0); give both
+    needs both above 0 (-2 and 0 make it flat); give both
     """
 
     pointwise: Pointwise | None = None

@@ -62,7 +62,7 @@ class Data(Shown):
     sha256 : str
         Digest of the table's columns, of the JSON file or of the mapping.
     notes : tuple of str
-        Sentences on how the data were read.
+        Notes on how the data were read, one sentence each.
     declaration : Declaration
         The declaration, completed with the dimensions, columns and sizes that were inferred.
     reading : mapping of str to str
@@ -82,7 +82,7 @@ class Data(Shown):
     >>> data.at(np.array([9, 0]))["y"].tolist()
     [22, 5]
 
-    The same table in another order, and with another name for a column:
+    Read the same table in another order, and with another name for a column:
 
     >>> frame = pd.read_csv("examples/pumps/pumps.csv")
     >>> other = program.read(frame[::-1])
@@ -91,7 +91,7 @@ class Data(Shown):
     >>> program.read(frame.rename(columns={"pump": "unit"}), group="unit").name_of("pump")
     'unit'
 
-    New data with the same declaration, from known values:
+    Build new data with the same declaration from known values:
 
     >>> values = {**data.values, "t": 2 * data["t"]}
     >>> doubled = pyflowers.Data.of_table(
@@ -223,7 +223,7 @@ class Data(Shown):
         Parameters
         ----------
         other : Data
-            The other data block, which may be of another program.
+            The other data block, which may belong to another program.
         rows, its : array of int, optional
             Positions of the observations to compare, from 0: `rows` in these data, `its` in the
             other data. Default: all.
@@ -273,7 +273,7 @@ class Data(Shown):
         Returns
         -------
         Data
-            A copy whose variables with one value for each observation have only these values.
+            A copy in which variables with one value for each observation have only these rows.
         """
         values = {
             name: np.asarray(value)[rows] if self.dims.get(name, ())[:1] == (OBS,) else value
@@ -307,7 +307,7 @@ class Data(Shown):
         Returns
         -------
         str
-            Such as ``data/flowers.csv, row 2``, or ``the mapping, value 0`` without a table.
+            A place such as ``data/flowers.csv, row 2``; without a table, ``the mapping, value 0``.
         """
         return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
 
@@ -385,7 +385,7 @@ def _from_table(
     design_only: bool,
     drop_missing: bool,
 ) -> Data:
-    """Fill a data block from a table; `columns` has the table's names for columns and roles."""
+    """Fill a data block from a table; `columns` holds the table's names for columns and roles."""
     written, blocks = program.declaration, program.source.blocks
     in_role = written.in_role
     for key in columns:
@@ -407,8 +407,8 @@ def _from_table(
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
             before = {dim: column for column, dim in dims.items()}
             have = ", ".join(before.get(column, column) for column in declared.columns)
-            only = f", only {have}" if have else " and no other"
-            raise ConfigError(f"column {key}: {program.name} reads no such column{only}")
+            reads = f"reads no such column, only {have}" if have else "reads no columns"
+            raise ConfigError(f"column {key}: {program.name} {reads}")
     names = {dim: names.get(column, column) for column, dim in dims.items()} | names
     names = {column: names.get(column, column) for column in declared.columns}
     group, time, value = declared.in_role.values()
@@ -604,7 +604,7 @@ def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
 
 
 def _plain(name: Any, value: Any) -> Any:
-    """Return a value as numbers; Stan's tuples stay mappings."""
+    """Return a value as numbers; Stan's tuples remain mappings."""
     if isinstance(value, Mapping):
         return {str(key): _plain(f"{name}.{key}", part) for key, part in value.items()}
     try:
@@ -634,7 +634,7 @@ def _plain(name: Any, value: Any) -> Any:
 def _design_table(
     table: Table, declared: Declaration, blocks: Blocks, names: Mapping[str, str]
 ) -> Table:
-    """Return a table whose observed columns, even if missing, hold 0 or a lower bound above 0.
+    """Set the observed columns of a table, even missing ones, to 0 or a lower bound above 0.
 
     If no column is declared for the observed variable, the column with the variable's name is used.
     A column of labels, such as ordered ratings, is left as it is.
@@ -649,13 +649,13 @@ def _design_table(
 
 
 def _design_block(data: Data, blocks: Blocks) -> Data:
-    """Return a data block whose observed values, even if missing, are 0 or a lower bound above 0.
+    """Set the observed values of a data block, even missing ones, to 0 or a lower bound above 0.
 
     Raises
     ------
     DataError
-        If one of the variable's sizes is neither a number nor in the data, and the data do not show
-        it, because the variable is missing or has too few dimensions.
+        If a size of the variable is unknown: it is neither a number nor in the data, and the
+        variable is missing or has too few dimensions.
     """
     name = data.declaration.roles.observed
     if name not in blocks.data:
@@ -719,14 +719,14 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                 _DIMENSIONS.get(n, f"{n} dimensions") for n in (len(shape), variable.ndim)
             )
             raise DataError(
-                f"{source}: {name} has {has}, and {program} declares {wants}; correct one of them"
+                f"{source}: {name} has {has}, but {program} declares {wants}; correct one of them"
             )
         for i, (has, size) in enumerate(zip(shape, variable.sizes, strict=True), start=1):
             wanted = np.asarray(int(size) if size.isdecimal() else values.get(size))
             if wanted.ndim == 0 and wanted.dtype.kind in "iu" and has != wanted:
                 expected = size if size.isdecimal() else f"{size}, which is {wanted}"
                 raise DataError(
-                    f"{source}: {name} has size {has} in dimension {i}, and {program} declares "
+                    f"{source}: {name} has size {has} in dimension {i}, but {program} declares "
                     f"{expected}; correct one of them"
                 )
         most = values.get(variable.upper or "")
@@ -735,7 +735,7 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
             beyond = positions[(positions < 1) | (positions > most)]
             if beyond.size:
                 raise DataError(
-                    f"{source}: {name} holds {beyond.flat[0]}, and {program} declares values from "
+                    f"{source}: {name} holds {beyond.flat[0]}, but {program} declares values from "
                     f"1 to {variable.upper}, which is {most}; correct one of them"
                 )
 

@@ -7,7 +7,7 @@ It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.s
     plant = { column = "patient", index = true }    # labels kept as coordinates
     x     = { columns = ["treated", "base"] }       # a matrix; the names become a coordinate
     X     = { terms = "treated * log(base)" }       # a design matrix, see pyflowers.programs.terms
-    z     = { column = "age", per = "patient" }     # one value per group, which is checked
+    z     = { column = "age", per = "patient" }     # one value per group (checked)
     N     = { size = "obs" }
     P     = { size = "patient" }
     [dims]
@@ -20,8 +20,8 @@ It is a small TOML file in the folder of the program, ``mine.toml`` for ``mine.s
 Anything that the program's text and the table's columns already state can be left out. A column
 with the name of a one-dimensional variable fills that variable. If a column fills a vector, the
 size of the vector is the number of rows or, with ``per``, the number of labels. The size that
-bounds an index is the number of labels of the index. Nothing is guessed where the guess could be
-wrong; instead, an error lists the lines to add.
+bounds an index is the number of labels of the index. Where a guess could be wrong, pyflowers does
+not guess; instead, an error lists the lines to add.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Kind(Record):
 
     @property
     def index_of(self) -> str | None:
-        """The column whose label positions it gives; one under `per` or `size` does not count."""
+        """The column whose label positions it gives, if any; `per` and `size` give none."""
         return next((of for key, of in self.labels.items() if key not in ("per", "size")), None)
 
     @property
@@ -86,7 +86,7 @@ class Kind(Record):
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
-        """Return what each size of the variable counts and, for an index, what its bound counts."""
+        """Map each size of the variable, and the bound of an index, to what it counts."""
         return {}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
@@ -301,7 +301,7 @@ KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
 
 
 def _kind_of(source: Any) -> str | None:
-    """Return the tag of the kind that a source's keys select, so that errors refer only to it."""
+    """Return the tag of the kind that a source's keys select; errors then refer to it alone."""
     if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
@@ -354,7 +354,7 @@ def _prior(value: Any) -> Any:
 
 
 class Parameter(Record):
-    """Information about a quantity for the reader.
+    """A description of a quantity for the reader.
 
     Attributes
     ----------
@@ -364,8 +364,8 @@ class Parameter(Record):
         Its unit; ``{value}``, ``{group}`` and ``{time}`` stand for the table's columns, and
         ``per {time}`` is left out if the table has no times.
     prior : str
-        Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``. This only describes the
-        prior, which the program sets.
+        Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``. This text only
+        describes the prior; the program sets it.
     log_axis : bool or None
         Whether figures show it on a logarithmic axis. Default: only if its tail requires one.
     """
@@ -428,7 +428,7 @@ class TableRoles(Record):
 
 
 class PredictionRule(Record):
-    """How new rows of a table are predicted, in terms of the program's variables.
+    """The rule for predicting rows of a table, in terms of the program's variables.
 
     Attributes
     ----------
@@ -438,7 +438,7 @@ class PredictionRule(Record):
         The linear predictor of a row, such as ``alpha + X * b + r[plant]``. A variable of the data
         block stands for its value in the row.
     effects : mapping of str to str
-        The population from which the effects of a label that is not in the data are drawn:
+        The population from which effects are drawn for a label that is not in the data:
         ``r = "normal(0, tau)"``, ``"multi_normal(sd, cor)"`` for the correlated columns of a
         matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
     where : mapping of str to str
@@ -480,7 +480,7 @@ class Declaration(Record):
     Attributes
     ----------
     title : str
-        The program in a few words, for tables and reports.
+        A short description of the program, for tables and reports.
     equation : str
         Its model as an equation.
     story : str
@@ -492,9 +492,9 @@ class Declaration(Record):
     omit : tuple of str
         Quantities of the program that are neither summarised nor kept.
     coords : mapping of str to tuple of str
-        Labels of dimensions that are given neither by a column nor by a matrix of the data.
+        Labels of the dimensions that get no labels from a column or a matrix of the data.
     priors : mapping of str to Prior
-        Data variables with a default. One element of a vector is named by its label:
+        Data variables with a default. A single element of a vector is named by its label:
         ``[priors."b_scale[age]"]``.
     table, data, dims, parameters, roles, prediction, formula : table
         See the section with this name.
@@ -556,7 +556,7 @@ class Declaration(Record):
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns that are read as labels, each once."""
+        """The columns that are read as labels, without repetition."""
         named = [pair for source in self.data.values() for pair in source.labels.items()]
         found = [name for key, name in named if key not in ("per", "size")]
         found += [name for key, name in named if key == "per"]
@@ -567,13 +567,13 @@ class Declaration(Record):
 
     @property
     def number_columns(self) -> tuple[str, ...]:
-        """The columns that are read as numbers, each once."""
+        """The columns that are read as numbers, without repetition."""
         found = (source.numbers for source in self.data.values())
         return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
     @property
     def transformed(self) -> tuple[str, ...]:
-        """The columns whose cells cannot be inferred from the data block, each once."""
+        """The columns whose cells cannot be inferred from the data block, listed once."""
         known = {*self.number_columns, *self.label_columns}
         cells = itertools.chain.from_iterable(source.cells for source in self.data.values())
         return tuple(dict.fromkeys(name for name in cells if name not in known))
@@ -590,7 +590,7 @@ class Declaration(Record):
         return self.table.time in self.model_copy(update={"table": TableRoles()}).columns
 
     def for_columns(self, columns: Collection[str]) -> Declaration:
-        """Return the declaration for a table, without times if it has none and the model uses none.
+        """Return the declaration, without times if the table has none and the model needs none.
 
         Parameters
         ----------
@@ -627,7 +627,7 @@ class Declaration(Record):
             if name in data or name in self.prior_elements:
                 continue
             if variable.ndim == 1 and name in columns:
-                # An observed column, even an ordinal rating, is never a label. Labels are ordered
+                # The observed values, even ordinal ratings, are never labels. Labels are ordered
                 # by value, because a program may depend on which of them are adjacent.
                 is_label = name != self.roles.observed and variable.is_index(blocks.data)
                 order: Literal["value", "appearance"] = "value" if is_label else "appearance"
@@ -637,7 +637,7 @@ class Declaration(Record):
         return self.model_copy(update={"data": data})
 
     def with_sizes(self, blocks: Blocks) -> Declaration:
-        """Return the declaration with the sizes that its columns imply, ordered as in the block."""
+        """Return the declaration with the sizes that its columns imply, in the block's order."""
         data = dict(self.data)
         sizes: dict[str | None, str] = {}
         for name, source in data.items():
@@ -649,7 +649,7 @@ class Declaration(Record):
         return self.model_copy(update={"data": {n: data[n] for n in blocks.data if n in data}})
 
     def with_plain_dims(self, blocks: Blocks) -> tuple[Declaration, dict[str, str]]:
-        """Give dimensions of the draws unique names that netCDF can list.
+        """Give the dimensions of the draws unique names that netCDF can list.
 
         A column of labels becomes a dimension and may have any name. ``visit day`` becomes
         ``visit_day``, because netCDF separates names with blanks; ``chain`` becomes ``chain_``,
@@ -680,7 +680,7 @@ class Declaration(Record):
         Raises
         ------
         ConfigError
-            If there are any; the message names the section and the key.
+            If there is one; the message names the section and the key.
         """
         draws, all_variables = blocks.draws, {**blocks.data, **blocks.draws}
         for section, names, known, block in (
@@ -694,8 +694,8 @@ class Declaration(Record):
                 if name not in known:
                     raise ConfigError(
                         f"{where}: [{section}] names {name}, which is not declared in the "
-                        f"program's {block} (there: {', '.join(known) or 'nothing'}); correct the "
-                        "name"
+                        f"program's {block}; correct the name (declared there: "
+                        f"{', '.join(known) or 'nothing'})"
                     )
         for name, dims in self.dims.items():
             if len(dims) != all_variables[name].ndim:
@@ -763,7 +763,7 @@ def complete(
 def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]:
     """Return the dimensions of all non-scalar variables, as declared or inferred from sizes.
 
-    An unknown dimension has ArviZ's name, such as ``alpha_dim_0``.
+    An unknown dimension gets ArviZ's default name, such as ``alpha_dim_0``.
     """
     by_size = {n: s.labels["size"] for n, s in declared.data.items() if "size" in s.labels}
     found = {}
@@ -788,7 +788,7 @@ def free_name(name: str, taken: Container[str]) -> str:
 
 
 def draft(variable: Variable, block: Declared) -> str:
-    """Return the most likely line of a declaration for a variable of this shape."""
+    """Return the most likely declaration line for a variable of this shape."""
     if variable.ndim == 0:
         if variable.is_int and any(v.upper == variable.name for v in block.values()):
             line = '{ size = "..." }  # the column whose labels it counts'

@@ -56,7 +56,7 @@ def prior_density(
     values : mapping
         The data block, hyperparameters included.
     lower : float, optional
-        The lower bound of the parameter, where the distribution is truncated.
+        The lower bound of the parameter, at which the distribution is truncated.
 
     Raises
     ------
@@ -127,8 +127,8 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
     family = ScaledInvChiSquare(as_floats(nu), as_floats(scale))
 
     def quantile(prob: float) -> float:
-        # If x has this prior, nu scale² / (2 x) is a gamma variable of shape nu / 2, and decreases
-        # in x.
+        # If x has this prior, nu scale² / (2 x) has a gamma distribution with shape nu / 2; it
+        # decreases in x.
         return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
 
     text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"
@@ -136,7 +136,7 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
 
 
 def _gamma_quantile(shape: float, prob: float) -> float:
-    """Return a quantile of the gamma distribution, from its density on a grid of logarithms.
+    """Return a quantile of the gamma distribution, from its density on a logarithmic grid.
 
     Fits with a scaled inverse chi-square prior need this quantile, and importing SciPy would take a
     seventh of a second.

@@ -31,7 +31,7 @@ from pyflowers.programs.terms import (
 FloatArray = NDArray[np.float64]
 
 LARGEST = 1e100
-"""Covariates beyond this limit are refused as mistakes, because their squares may overflow."""
+"""Larger covariates are refused as mistakes, because their squares may overflow."""
 
 _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 
@@ -67,8 +67,8 @@ def design(
         Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows of the fit, to
         be reused for other rows; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
-        Function of a sentence about the data and, if the sentence is about one row, the position of
-        that row. Returns the exception to raise.
+        Function that takes a sentence about the data and, if the sentence is about one row, the
+        position of that row. Returns the exception to raise.
 
     Returns
     -------
@@ -101,8 +101,8 @@ def state_of(
 ) -> dict[str, Any]:
     """Return the values that terms compute from all rows, such as the mean in ``center(x)``.
 
-    They are plain numbers, listed by function call. A declaration holds them, so that the same
-    columns can be computed from another table.
+    The values are plain numbers, listed by function call. A declaration stores them, so that the
+    same columns can be computed from another table.
     """
     made = _evaluated(read_terms(text).text, cells, levels or {}, {}, DataError)
     found: dict[str, Any] = _plain(made.model_spec.transform_state)
@@ -192,7 +192,7 @@ def _evaluated(
         reason = f"{where} cannot be computed; correct the term or its columns"
         if "beyond upper and/or lower bounds" in str(cause):
             reason = (
-                f"{where} is not defined beyond the range of the data that it was written for; "
+                f"{where} is not defined outside the range of the data for which it was written; "
                 "give values within that range"
             )
         reason = str(cause) if isinstance(cause, DataError) else reason
@@ -225,7 +225,7 @@ def _width(
     state: Mapping[str, Any],
     refuse: Callable[..., Exception],
 ) -> int:
-    """Return the largest number of columns that a factor of a term can give."""
+    """Return the largest number of columns that a factor of a term can produce."""
     name = quoted.get(expression, expression)
     if name in cells or expression in ("0", "1"):
         return len(cells[name].categories) if isinstance(cells.get(name), pd.Categorical) else 1
@@ -263,7 +263,7 @@ def _width(
 
 
 def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Series:
-    """Return numbers as a factor with their texts as levels; factors are returned unchanged.
+    """Convert numbers to a factor with levels such as "96"; return a factor unchanged.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
 
 
 def _coded(values: pd.Series, ref: Any) -> Any:
-    """Return the contrasts of a factor with its reference level `ref`, by default the first."""
+    """Return the contrasts of a factor with reference level `ref`, by default the first one."""
     from formulaic.transforms import TRANSFORMS
 
     levels = list(values.cat.categories)
@@ -297,7 +297,7 @@ def _coded(values: pd.Series, ref: Any) -> Any:
 
 
 def _listed(names: Sequence[Any]) -> str:
-    """Return the first names as a text, separated by commas."""
+    """Return the first ten names, separated by commas."""
     return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
 
 

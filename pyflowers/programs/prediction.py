@@ -1,7 +1,7 @@
-"""Predicting the rows of another table in NumPy, as ``[prediction]`` declares.
+"""Predictions for the rows of another table in NumPy, as ``[prediction]`` declares.
 
-Levels, transformations and means are taken from the fit, so that a row has the same meaning by
-itself as in any table. The effects of a label that is not in the data are drawn from their
+Levels, transformations and means are taken from the fit, so that a row has the same meaning on
+its own as in any table. The effects of a label that is not in the data are drawn from their
 population, with a separate generator for each label. They are therefore the same for all rows with
 that label, in any order of the rows and in any part of a table.
 """
@@ -47,12 +47,12 @@ IntArray = NDArray[np.int64]
 _Found = TypeVar("_Found")
 
 Groups = Literal["data", "none", "population"]
-"""How group effects enter: the group's own effects, the population's mean, or integrated out."""
+"""How group effects enter: as the group's own, as the population's mean, or integrated out."""
 
 GROUPS = ("data", "none", "population")
 
 NODES = 48
-"""Number of quadrature nodes over groups; exact to rounding for exp(eta) up to an sd of 3."""
+"""Number of quadrature nodes over groups; exact for exp(eta), except rounding, if the sd is ≤ 3."""
 
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -165,7 +165,7 @@ def read_rows(
     groups: Groups = "data",
     reading: Mapping[str, Any] | None = None,
 ) -> NewRows:
-    """Read the rows of a table for a fit's program.
+    """Read the rows of a table that the program of a fit is to predict.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def read_rows(
     groups : str
         ``data`` reads the columns of groups; ``none`` and ``population`` do not.
     reading : mapping, optional
-        How a file is read: ``sep``, ``decimal``, ``encoding``.
+        Options for reading a file: ``sep``, ``decimal``, ``encoding``.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def read_rows(
     }
     if new is not None:
         table = _with_labels_of(data, table, of_groups.keys() & names.keys())
-        # A label of the fit that looks like a missing value, such as None, is a label here, too.
+        # A label of the fit that looks like a missing value, such as None, is also a label now.
         of_fit = {its.column: its.names for its in data.labels.values()} | levels
         replace(table, levels=of_fit).without_missing(wanted, drop=False, option="")
     _refuse_text(table, data, declared)
@@ -256,7 +256,7 @@ def read_rows(
 def _for_rows(rule: PredictionRule, declared: Declaration, groups: Groups) -> Declaration:
     """Return the declaration of the variables that a prediction needs, read row by row.
 
-    Arrays, which are not values of rows, are left out; they are read from the fit's data block.
+    Constant arrays are not values of rows. They are left out and read from the fit's data block.
     """
     needed, indices = names_of(rule), _indices(rule)
     if groups != "data":
@@ -302,7 +302,7 @@ def _read(read: Callable[[Table], _Found], table: Table) -> _Found:
 
 
 def rule_of(program: Program) -> PredictionRule:
-    """Return the rule by which a program predicts.
+    """Return the prediction rule of a program.
 
     Raises
     ------
@@ -351,7 +351,7 @@ def names_of(rule: PredictionRule) -> set[str]:
 
 
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
-    """Refuse a table that lacks a column; for a group, name the options that do without it."""
+    """Refuse a table that lacks a column; for a group, name the options that do not need it."""
     try:
         table.column(name)
     except DataError as error:
@@ -382,7 +382,7 @@ def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
 
 
 def _as_written(texts: Iterable[str], known: set[str]) -> list[str]:
-    """Return texts in which a number is written like the only known text with the same value."""
+    """Return texts with each number written like the only known text with the same value."""
     plain = Counter(map(_plain, known))
     written = {_plain(label): label for label in known if plain[_plain(label)] == 1}
     return [text if text in known else written.get(_plain(text), text) for text in texts]
@@ -576,7 +576,7 @@ class Predictor:
         return np.asarray(total)
 
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Return mean and Cholesky factor of a new label's effects; chain and draw come first."""
+        """Return a mean and a Cholesky factor for a new label's effects, chain and draw first."""
         text = self.rule.effects[name]
         call = _parsed(text)
         size = self._size(name) or 1

@@ -52,10 +52,10 @@ class Program(Shown):
     declaration : Declaration
         How a table becomes data, and the program's dimensions, priors and roles.
     declared_in : str
-        Origin of the declaration for messages, usually its file.
+        Origin of the declaration, usually its file, for use in messages.
     reference : str
-        What the program can be reopened from: the name of a shipped program, a path, or a formula,
-        which also needs its table.
+        The name, path or formula from which the program can be reopened; a formula also needs its
+        table.
     include_paths : tuple of Path
         Folders that are searched for included files.
     python : Capabilities
@@ -63,8 +63,8 @@ class Program(Shown):
     example : Path or None
         The table that is read if no data are given.
     withheld : mapping of Capability to str
-        Capabilities that a fit cannot use, for example because they need draws that were not kept,
-        each with the reason and the remedy.
+        Capabilities that a fit cannot use, each with the reason and the remedy. For example, they
+        may need draws that were not kept.
 
     See Also
     --------
@@ -72,7 +72,8 @@ class Program(Shown):
 
     Examples
     --------
-    What the program can do; other requests are refused, and the error names the remedy:
+    Ask whether the program has a capability, or require one; if it is missing, the error names the
+    remedy:
 
     >>> import pyflowers
     >>> from pyflowers.programs import Capability
@@ -82,10 +83,10 @@ class Program(Shown):
     >>> program.require(Capability.EXACT)
     Traceback (most recent call last):
         ...
-    pyflowers.errors.ConfigError: pumps has no exact, needed for the exact posterior: give Program a
-    ClosedForm with exact= in Python
+    pyflowers.errors.ConfigError: pumps has no exact, which is needed for the exact posterior: give
+    Program a ClosedForm with exact= in Python
 
-    From a table and priors to the data block for Stan:
+    Turn a table and priors into the data block for Stan:
 
     >>> priors = program.resolve_priors({"alpha_rate": 0.5})
     >>> program.prior_values(priors)
@@ -94,7 +95,7 @@ class Program(Shown):
     >>> list(program.stan_values(data))[:7]
     ['N', 'P', 'pump', 't', 'y', 'alpha_rate', 'beta_shape']
 
-    What is declared about its quantities:
+    Look up what is declared about the program's quantities:
 
     >>> program.kept()[:3]
     ['alpha', 'beta', 'theta']
@@ -108,7 +109,7 @@ class Program(Shown):
     the values of failures have mean 7.5 and sd 7.46; choose a prior from what is known beforehand,
     with --prior alpha_rate=…
 
-    The log likelihood, replicated data and the log density of the prior, for each draw:
+    Compute the log likelihood, replicated data and the log density of the prior for each draw:
 
     >>> import numpy as np
     >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
@@ -225,12 +226,13 @@ class Program(Shown):
         default_priors: str | None = None,
         **reading: Any,
     ) -> Program:
-        """Write the program of a formula for a table.
+        """Write a program for a formula and a table.
 
         Parameters
         ----------
         formula : str
-            Such as ``"reaction ~ days + (days | subject)"``; see the guide to formulas.
+            The formula, such as ``"reaction ~ days + (days | subject)"``; see the guide to
+            formulas.
         data : path, DataFrame or Table
             The table, which determines the scales of the default priors.
         family : str
@@ -238,7 +240,7 @@ class Program(Shown):
             ``binomial``, ``poisson``, ``negbinomial``, ``zero_inflated_poisson``,
             ``zero_inflated_negbinomial`` or ``cumulative``.
         drop_missing : bool
-            Whether to leave out rows with missing values; otherwise they are an error.
+            Whether to leave out rows with missing values; otherwise, missing values are an error.
         centered : bool or mapping of str to bool, optional
             Whether the group effects are sampled in the centered parametrisation, for all groups or
             by group. Default: chosen from the data.
@@ -296,8 +298,8 @@ class Program(Shown):
         Parameters
         ----------
         path : str or Path
-            The program's file, which ends in ``.stan``. The declaration goes into the file of the
-            same name that ends in ``.toml``.
+            The program's file, whose name must end in ``.stan``. The declaration is written to the
+            file with the same name that ends in ``.toml``.
 
         Returns
         -------
@@ -329,7 +331,7 @@ class Program(Shown):
         return target
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out a shipped program's capabilities: their lambda functions cannot be pickled."""
+        """Leave out a shipped program's capabilities, whose lambda functions cannot be pickled."""
         from pyflowers.programs.shipped import python_of
 
         is_shipped = self.python is python_of(self.reference)
@@ -416,7 +418,7 @@ class Program(Shown):
             )
         if not self.can(capability):
             raise ConfigError(
-                f"{self.name} has no {capability}, needed for {capability.purpose}: "
+                f"{self.name} has no {capability}, which is needed for {capability.purpose}: "
                 f"{capability.remedy}"
             )
 
@@ -440,8 +442,8 @@ class Program(Shown):
             The table's names for the declaration's columns, where they differ. The keys ``group``,
             ``time`` and ``value`` stand for the columns in these roles.
         time_order : str
-            Order of the times: ``value``, for numbers, dates and numbered labels, or
-            ``appearance``, as in the rows.
+            Order of the times: ``value`` sorts numbers, dates and numbered labels; ``appearance``
+            keeps the order of the rows.
         design_only : bool
             Whether to ignore the observed values. If so, their column is not read and may be
             missing, and their variable holds 0, or its lower bound if that is above 0. A column
@@ -459,9 +461,9 @@ class Program(Shown):
         Raises
         ------
         DataError
-            If the data cannot be used; the message names the place in one sentence.
+            If the data cannot be used; the message is a sentence that names the place.
         ConfigError
-            If the declaration does not suit the program or the table, or an option does not apply.
+            If the declaration does not match the program or the table, or an option does not apply.
 
         Examples
         --------
@@ -478,19 +480,19 @@ class Program(Shown):
     def resolve_priors(
         self, given: Mapping[str, float] | None = None, data: Data | None = None
     ) -> dict[str, float]:
-        """Complete hyperparameters with the declared defaults, and check them.
+        """Complete the hyperparameters with the declared defaults, and check them.
 
         Parameters
         ----------
         given : mapping of str to float, optional
             Hyperparameters to change, by name. The name of a vector sets all its elements.
         data : Data, optional
-            Data without a table, which may also hold hyperparameters.
+            Data that may also contain hyperparameters, if they are a data block, not a table.
 
         Returns
         -------
         dict of str to float
-            All hyperparameters by name; elements of a vector by names such as ``b_scale[age]``.
+            All hyperparameters by name; elements of a vector have names such as ``b_scale[age]``.
 
         Raises
         ------
@@ -593,7 +595,7 @@ class Program(Shown):
         if missing:
             shapes = {np.shape(value) for value in data.values.values()}
             is_table = not data.has_table and len(shapes) == 1 and () not in shapes
-            of_table = "; if they are a table, give pandas.DataFrame(...)" if is_table else ""
+            of_table = "; if the data are a table, give pandas.DataFrame(...)" if is_table else ""
             raise DataError(
                 f"{source}: the data variable {missing[0]}, which {self.path.name} declares, is "
                 f"missing; add it{of_table}"
@@ -677,7 +679,7 @@ class Program(Shown):
         Returns
         -------
         dict of str to number or array
-            The variables, each vector as an array of its elements.
+            The variables; a vector is an array of its elements.
         """
         found: dict[str, Any] = {}
         for name, elements in self.declaration.prior_elements.items():
@@ -745,7 +747,8 @@ class Program(Shown):
         draws, data, rows
             See :meth:`log_lik`.
         rng : numpy.random.Generator
-            The source of replicated data in NumPy; not used if the Stan program drew them.
+            The generator for data that are replicated in NumPy; not used if the Stan program
+            replicated them.
 
         Returns
         -------
@@ -801,7 +804,7 @@ class Program(Shown):
         Returns
         -------
         sequence of MissingMoment
-            Each with its parameter and the reason; empty if none are known.
+            The missing moments, each with its parameter and the reason; empty if none are known.
         """
         return self.python.missing_moments(data)
 
@@ -929,7 +932,7 @@ class Program(Shown):
         parameter : str
             A parameter, or an element, whose prior is declared.
         data : Data
-            The data, whose scale the advice names.
+            The data, whose scale appears in the advice.
 
         Returns
         -------
@@ -1045,6 +1048,6 @@ def write_new(files: Mapping[Path, str]) -> None:
 def _by_observation(
     values: NDArray[Any], rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Return values shaped (chain, draw, N), for observed data of any shape."""
+    """Return values in the shape (chain, draw, N), for observed data of any shape."""
     flat = values.reshape(*values.shape[:2], -1)
     return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)

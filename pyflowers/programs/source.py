@@ -5,7 +5,7 @@ is enough to determine what a table must supply and what a fit will hold, before
 interpreter has read the program. Stan itself decides whether the program is valid.
 
 The text also shows which parameters have a prior: `x` is the subject of ``x ~ normal(m, s)`` and of
-``normal_lpdf(x | m, s)``, and `m` and `s` are not. In any other term of ``target``, all variables
+``normal_lpdf(x | m, s)``; `m` and `s` are not. In any other term of ``target``, all variables
 are subjects. Variables from which a subject is computed are also subjects. A parameter that is
 never a subject has a flat prior, which is improper if its support is unbounded. In unclear cases, a
 parameter counts as a subject.
@@ -65,7 +65,7 @@ class Variable:
     kind : str
         ``int``, ``real``, ``vector``, ``matrix`` and so on.
     sizes : tuple of str
-        The size of each dimension as it is written, sizes of an array first.
+        The size of each dimension as it is written; the sizes of an array come first.
     lower, upper : str or None
         Bounds as they are written.
     """
@@ -150,7 +150,7 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The program with its includes in place."""
+        """The program's text, with the included files inserted."""
         return self._expanded(next(iter(self.files)), ())
 
     @property
@@ -172,7 +172,7 @@ class Source:
         """Write the program into `folder` and return its path there.
 
         Included files are written to the same folder by name. If any name leads out of the folder,
-        a single file with all included texts in place is written instead.
+        a single file that contains all included texts is written instead.
         """
         first, files = next(iter(self.files)), self.files
         if not all(map(_stays_inside, files)):
@@ -251,7 +251,7 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
     Raises
     ------
     ConfigError
-        If the program does not exist, cannot be read or its name does not end in ``.stan``.
+        If the program does not exist or cannot be read, or its name does not end in ``.stan``.
     CompileError
         If an included file is not found.
     """
@@ -288,7 +288,7 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
 
 
 def read_blocks(text: str) -> Blocks:
-    """Read the declarations of a program in which the includes are already in place."""
+    """Read the declarations of a program into which included files are already inserted."""
     bodies = _block_bodies(text)
     return Blocks(
         *(
@@ -344,7 +344,7 @@ def _find(text: str, marks: str, start: int = 0) -> int:
 
 
 def _closing(text: str, position: int) -> int:
-    """Return where the bracket that opens just before `position` closes, or where the text ends."""
+    """Return where the bracket that opens just before `position` closes, or the text's end."""
     return _find(text, ")]}", position)
 
 

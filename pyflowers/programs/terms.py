@@ -31,7 +31,7 @@ FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "
 """Functions in terms. ``I`` is for arithmetic; ``C(x, ref="a")`` converts a column to a factor."""
 
 LONGEST = 2_000
-"""The maximum number of characters in a sum or formula; more may be meant to exhaust a parser."""
+"""The maximum number of characters in a sum or formula; longer texts may exhaust a parser."""
 
 MOST_COLUMNS = 1_000
 """The maximum number of columns of a design; a factor with more levels should be a group."""
@@ -49,7 +49,7 @@ SEVERAL = ("poly", "bs", "C")
 """Functions that give several columns, and so cannot be used inside another function."""
 
 COLUMN = re.compile(r"column__\d+_")
-"""Substitute for a column in backticks; other names cannot have two underscores."""
+"""Substitute for a column in backticks; other names cannot contain two underscores."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def read_terms(text: str) -> Terms:
     Raises
     ------
     ConfigError
-        If the sum is not allowed; the message names the part that is not.
+        If the sum is not allowed; the message names the part that is not allowed.
     """
     _refuse_unreadable(text)
     from formulaic import Formula
@@ -125,19 +125,18 @@ def read_terms(text: str) -> Terms:
                 + (
                     f"but offsets can only be added; write offset(I(-({offset})))"
                     if offset
-                    else f"and the remaining terms do not contain it; leave {shown_call} out"
+                    else f"but no other term contains it; leave {shown_call} out"
                 )
             )
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(
-            f"terms {text!r}: {name} is subtracted, and the remaining terms do not contain it; "
-            f"leave {name} out"
+            f"terms {text!r}: {name} is subtracted, but no other term contains it; leave {name} out"
         )
     if INTERCEPT in columns:
         raise ConfigError(
-            f"terms {text!r}: {INTERCEPT} is the column of ones that 1 stands for; give the "
-            "table's column another name"
+            f"terms {text!r}: {INTERCEPT} is the name of the column of ones, for which 1 stands; "
+            "rename the table's column"
         )
     one = ["1"] if any([f.expr for f in factors] == ["1"] for factors in found) else ["0"]
     return Terms(" + ".join(one + kept), tuple(columns), tuple(offsets), one == ["1"], not kept)
@@ -158,7 +157,7 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
 
 
 def hint_of(name: str, columns: Collection[str]) -> str:
-    """Return a hint about the column that a name may stand for."""
+    """Return a hint about the column that a name may refer to."""
     known = {str(column).casefold(): str(column) for column in columns}
     near = difflib.get_close_matches(name.casefold(), known, n=1)
     if near:
@@ -218,13 +217,13 @@ def _refuse_unreadable(text: str) -> None:
         raise ConfigError(f"{where}the terms cannot be read; {_WELL_FORMED}") from None
     if num > MOST_COLUMNS:
         raise ConfigError(
-            f"{where}the products have {num:,} terms, more than {MOST_COLUMNS:,}; write those that "
-            "you need with :"
+            f"{where}the products have {num:,} terms, more than {MOST_COLUMNS:,}; write only "
+            "those that you need, joined by :"
         )
 
 
 def _is_open(text: str) -> bool:
-    """Whether a bracket in a text has no partner of its kind."""
+    """Whether a text has an unmatched bracket."""
     while (shorter := re.sub(r"\([^()[\]]*\)|\[[^()[\]]*\]", "", text)) != text:
         text = shorter
     return re.search(r"[()[\]]", text) is not None
@@ -273,7 +272,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Replace columns in backticks or with dots by words; return the sum and each word's column."""
+    """Replace columns with backticks or dots by words; return the text and each word's column."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -287,7 +286,7 @@ def hide_columns(text: str) -> tuple[str, dict[str, str]]:
 
 
 def show_columns(expression: str, quoted: Mapping[str, str]) -> str:
-    """Return an expression in which the columns have backticks again."""
+    """Replace the words of `hide_columns` by the columns, in backticks."""
     return COLUMN.sub(lambda m: f"`{quoted[m[0]]}`" if m[0] in quoted else m[0], expression)
 
 
@@ -298,7 +297,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _outside_calls(text: str) -> str:
-    """Return a text with _ for each call and each quotation; brackets around terms are kept."""
+    """Replace each call and each quotation by _; keep the brackets around terms."""
     plain = re.sub(rf"`[^`]*`|{_QUOTES}", "_", text)
     while call := next(_calls(plain), ""):
         plain = plain.replace(call, "_", 1)
@@ -317,7 +316,7 @@ def _calls(text: str) -> Iterator[str]:
 
 
 def _normal(expression: str) -> str:
-    """Return a term as Python writes it; a text that Python cannot read is returned unchanged."""
+    """Return a term as Python writes it, or unchanged if Python cannot read it."""
     try:
         return ast.unparse(ast.parse(expression.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -325,7 +324,7 @@ def _normal(expression: str) -> str:
 
 
 def outside_brackets(text: str) -> str:
-    """Return a text with _ for each call and each quotation, and blanks for other brackets."""
+    """Replace each call and each quotation by _, and other brackets by blanks."""
     return re.sub(r"[()]", " ", _outside_calls(text))
 
 
@@ -336,7 +335,7 @@ def _offset_of(factor: str) -> str:
 
 
 def quote(name: str) -> str:
-    """Return a factor as it is written, with backticks around a column that needs them."""
+    """Return a factor as it is written in a sum, with backticks around a column that needs them."""
     is_written = name.startswith("`") or re.match(r"[^\W\d]\w*\(", name) or _is_plain(name)
     return name if is_written or name in ("0", "1") else f"`{name}`"
 
@@ -386,7 +385,7 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
     else:
         raise ConfigError(
             f"terms {text!r}: {factor} is not supported in a term; put arithmetic on columns into "
-            "I(...), such as I(x**2), and names that are not plain words in backticks"
+            "I(...), such as I(x**2), and put names that are not plain words in backticks"
         )
 
 

@@ -1,8 +1,9 @@
 """The material of a report: fits to one table, which are summarised, compared and judged once.
 
-A number is formatted as in the tables of the command line, in an HTML ``data`` element. Its
-``value`` is the unrounded number. For a number from a run folder, attributes give file, row and
-column. The tests read the page and compare its numbers with those in the files.
+Each number is in an HTML ``data`` element and is formatted as in the tables of the command line.
+The element's ``value`` is the unrounded number. For a number from a run folder, other attributes
+give the file, the row and the column. The tests read the page and compare its numbers with those in
+the files.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MOST_REPLICATED = 100_000_000
 data sets."""
 
 MOST_PREDICTED = 40_000_000
-"""The largest product of rows and draws for which average effects of the best model are shown."""
+"""The largest number of rows times draws for which average effects of the best model are shown."""
 
 MOST_EFFECTS = 6
 """The largest number of columns whose average effects are shown."""
@@ -69,7 +70,7 @@ class Material:
 
     checks: dict[str, PredictiveChecks]
     unchecked: dict[str, str]
-    """The reason why the other fits have no predictive checks."""
+    """For each of the other fits, the reason why it has no predictive checks."""
 
     verdicts: dict[str, Verdict]
 
@@ -103,7 +104,7 @@ class Material:
         self.covariates, self.no_effects = self._covariates()
 
     def _covariates(self) -> tuple[list[str], str]:
-        """Return the covariates of the best model to show effects of, or why there are none."""
+        """Return the covariates whose effects in the best model are shown, or why none are."""
         fit = self.best
         if fit.program.declaration.prediction is None or fit.data.table is None:
             return [], ""
@@ -122,7 +123,7 @@ class Material:
         self.effects = None
         if self.covariates:
             try:
-                # The effects of the observed groups must not pass for those of a column.
+                # The effects of observed groups must not be mistaken for the effects of a column.
                 parts = {part for n in groups_of(self.best) if ":" in n for part in n.split(":")}
                 groups: Groups = "population" if parts & {*self.covariates} else "data"
                 self.effects = effects(self.best, *self.covariates, groups=groups)
@@ -161,7 +162,7 @@ def _refuse(
         if sum(fit.name == name for fit in fits) > 1:
             raise ConfigError(f"report: two fits have the name {name}; give one fit for each model")
     if not all(fit.data.describes_same(fits[0].data) for fit in fits):
-        raise ConfigError("report: the fits are to different data; write a report for each of them")
+        raise ConfigError("report: the fits use different data; write a separate report for each")
     for found in calibrations:
         what = f"calibration {found.batch.folder}"
         if found.name not in programs:
@@ -177,7 +178,7 @@ def _refuse(
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of the page.
+    """A table on the page.
 
     Attributes
     ----------
@@ -188,7 +189,7 @@ class ReportTable:
     rows : sequence of sequence of str or Markup
         Cells; the first cell names the row.
     text_columns : sequence of int
-        Columns that hold text and not numbers.
+        The positions of columns that hold text instead of numbers.
     """
 
     caption: str
@@ -204,14 +205,14 @@ def side_by_side(columns: Sequence[Mapping[str, T]]) -> dict[str, list[T | None]
 
 
 code: Callable[[object], Markup] = Markup("<code>{}</code>").format
-"""Function that marks a name of a program, parameter or command."""
+"""Function that marks the name of a program, parameter or command as code."""
 
 isolated: Callable[[object], Markup] = Markup("<bdi>{}</bdi>").format
 """Function that isolates a user's label, so that its direction does not affect other text."""
 
 
 def number(value: float, text: str | None = None, source: Sequence[str] = ()) -> Markup:
-    """Return a number; for a number from a run folder, also its file, row and column."""
+    """Return the markup of a number, with the file, row and column that it comes from, if any."""
     shown = format_number(value) if text is None else text
     traced = Markup(' data-file="{}" data-row="{}" data-column="{}"').format(*source or [""] * 3)
     data = Markup('<data value="{}"{}>{}</data>')
@@ -224,17 +225,17 @@ def elpd(value: float) -> Markup:
 
 
 def summary_number(fit: Fit, table: pd.DataFrame, row: str, column: str) -> Markup:
-    """Return a number of a fit's ``summary.csv``; `table` is the summary."""
+    """Return the markup of a number in `table`, the contents of a fit's ``summary.csv``."""
     value = float(table.loc[row, column])  # type: ignore[arg-type]
     return number(value, format_cell(column, value), (f"{fit.name}/summary.csv", row, column))
 
 
 def check_number(fit: Fit, check: Check) -> Markup:
-    """Return the value of a check in a fit's ``diagnostics.json``."""
+    """Return the markup of the value of a check in a fit's ``diagnostics.json``."""
     return number(check.value, check.number, (f"{fit.name}/diagnostics.json", check.name, "value"))
 
 
 def verdict_cell(shown: Markup, passed: bool) -> Markup:
-    """Return a number and, in words, whether it passed."""
+    """Return the markup of a number and of the word that states whether it passed."""
     kind, word = ("pass", "passed") if passed else ("fail", "FAILED")
     return Markup('{} <span class="{}">{}</span>').format(shown, kind, word)

@@ -1,8 +1,8 @@
 """The report as one HTML file that needs no other file.
 
-Figures are SVG in data URIs: in an image, a browser runs no script and loads nothing. Each colour
-of the light theme becomes a CSS variable in the SVG, with a different value in dark mode. Text
-stays text, so that the reader's fonts show any writing system.
+Figures are SVG images in data URIs, in which a browser runs no scripts and loads no files. Each
+colour of the light theme becomes a CSS variable in the SVG, with a different value in dark mode.
+Text stays text, so that the reader's fonts show any writing system.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RASTER_DPI = 130
 
 LONG_PATH = 10_000
 """A path with more characters than this belongs to a traceplot, and its coordinates are cut to 0.1
-points; those of other paths are cut to 0.01 points."""
+points; the coordinates of other paths are cut to 0.01 points."""
 
 
 def report(
@@ -75,8 +75,8 @@ def report(
     Raises
     ------
     ConfigError
-        If there is no fit, the fits are to different data or of the same model, a calibration does
-        not belong to them, or the file cannot be written.
+        If there is no fit, if the fits use different data, if two fits are of the same model, if a
+        calibration does not belong to any fit, or if the file cannot be written.
 
     See Also
     --------
@@ -103,7 +103,7 @@ def report(
 
 
 def check_report(path: str | Path) -> Path:
-    """Return the path of a report; refuse one that cannot be written or is not a report.
+    """Return the path of a report; refuse one that cannot be written or is another file.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def render_report(
 
 
 def unbroken(text: str | Markup) -> Markup:
-    """Return a text in which line breaks cannot divide options such as ``--warmup``."""
+    """Return text in which line breaks cannot divide options such as ``--warmup``."""
     return Markup(re.sub(r"--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
@@ -215,7 +215,7 @@ def embed(draw: Callable[[], Figure]) -> Markup:
 
 
 def to_svg(figure: Figure) -> str:
-    """Return a figure of the light theme as SVG for both themes; equal figures give equal text."""
+    """Return a figure in the light theme as SVG for both themes; equal figures give equal text."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)

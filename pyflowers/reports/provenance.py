@@ -22,7 +22,7 @@ def shown_path(path: str | Path) -> str:
     """Return a path in a form that may be shared: relative, or only the name.
 
     A path in the current folder is made relative to it. Other absolute paths are reduced to the
-    name, because their folders may belong to a user's home.
+    name, because their folders may be in a user's home.
     """
     if not Path(path).is_absolute():
         return str(path)
@@ -129,7 +129,7 @@ def _options(fit: Fit) -> list[str]:
 
 
 def _choices(fit: Fit) -> dict[str, list[str]]:
-    """Return the options that shape a formula's program, and a non-default parametrisation."""
+    """Return the options that shape a formula's program, and any non-default parametrisation."""
     record, formula = fit.record, fit.program.declaration.formula
     about: dict[str, list[str]] = {}
     if formula and is_formula(record.program.reference):
@@ -144,7 +144,7 @@ def _choices(fit: Fit) -> dict[str, list[str]]:
 
 
 def tables(material: Material) -> list[ReportTable]:
-    """Return tables of data, programs, options and versions: what fits share and what differs."""
+    """Return tables of the inputs and versions that all runs share, and of their differences."""
     shared, own = [], []
     for key, found in side_by_side([_run(fit) for fit in material.fits]).items():
         values = ["–" if value is None else str(value) for value in found]

@@ -1,4 +1,4 @@
-"""The content of each section of the page: numbers, tables, figures. The template has the words."""
+"""The numbers, tables and figures of each section of the page; the template has the prose."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 6
 """The largest number of elements of a quantity that the answer names; if there are more, it names
-only the two with the lowest and the highest median."""
+only the elements with the lowest and the highest median."""
 
 MOST_QUANTITIES = 12
 """The largest number of quantities that the answer names."""
@@ -58,11 +58,11 @@ MOST_ROWS = 300
 summary.csv."""
 
 MOST_CONCLUSIONS = 24
-"""The largest number of conclusions that move with a prior that the page shows."""
+"""The largest number of conclusions that the page lists because they move with a prior."""
 
 MOST_WIDTH = 2.0
-"""The largest ratio of a method's interval width to the reference's, or the reverse, that is not
-commented on."""
+"""The page comments on a method if its interval is wider or narrower than the reference's by more
+than this factor."""
 
 NOTHING = Markup("–")
 
@@ -321,7 +321,7 @@ def formulas(fit: Fit) -> list[str]:
 
 
 def methods_paragraph(material: Material) -> str:
-    """Return how the best model was fitted, checked and compared, in sentences for a paper."""
+    """Return sentences for a paper on how the best model was fitted, checked and compared."""
     fit, record = material.best, material.best.record
     verdict = material.verdicts[fit.name]
     if verdict.computation.failed:
@@ -354,7 +354,7 @@ def methods_paragraph(material: Material) -> str:
             f"The results are based on {draws:,} independent draws from the posterior ({version})."
         )
     if conflicts := [check.name for check in fit.verdict.prior.failed]:
-        said.append(f"Prior and data were in conflict ({', '.join(conflicts)}).")
+        said.append(f"The prior and the data were in conflict ({', '.join(conflicts)}).")
     if fit.name in material.checks:
         found = material.checks[fit.name].checks
         failed = [check.name for check in found if not check.passed]
@@ -381,7 +381,7 @@ def methods_paragraph(material: Material) -> str:
 
 
 def _distributions(fit: Fit) -> list[str]:
-    """Return the columns of X, the prior of each parameter, and the population of each group."""
+    """Return the columns of X, the parameters' priors, and the distributions of the groups."""
     declared, blocks = fit.program.declaration, fit.program.source.blocks
     statements = re.findall(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);", fit.program.source.text)
     priors = {name: f"{kind}({values})" for kind, name, values in statements}
@@ -517,12 +517,12 @@ def moves_table(material: Material) -> tuple[ReportTable | None, int]:
         for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()
     ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
-    caption = "Numbers that change with the prior, with their values at its powers 0.8 and 1.25"
+    caption = "Numbers that change if the prior is raised to the power 0.8 or 1.25"
     table = ReportTable(caption, [*head, "Moves"], rows, [1, 2, len(head)])
     return (table if rows else None), len(moves)
 
 
 def changed_priors(material: Material, found: Calibration) -> list[str]:
-    """Return the priors that differ from the fit's; calibrations often need narrower priors."""
+    """Return a calibration's priors that differ from the fit's; they are often narrower."""
     (own,) = (fit.record.priors for fit in material.fits if fit.name == found.name)
     return [f"{name} = {value:g}" for name, value in found.priors.items() if own.get(name) != value]

@@ -1,7 +1,7 @@
 """Metropolis, Hamiltonian Monte Carlo and Langevin samplers in NumPy, written for readability.
 
-A target has `log_density(x)` and, for gradient-based samplers, `log_density_gradient(x)`; a kernel
-moves many chains in one call; :func:`run` keeps the draws:
+A target has the method `log_density(x)` and, for gradient-based samplers,
+`log_density_gradient(x)`. A kernel moves many chains in one call, and :func:`run` keeps the draws:
 
 >>> import numpy as np
 >>> from pyflowers.samplers import HMC, NormalMixture, run

@@ -1,7 +1,7 @@
 """Hamiltonian Monte Carlo, and three integrators for Hamilton's equations.
 
-With potential energy U(q) = −log π(q), momentum p ~ N(0, M) and kinetic energy K(p) = ½ pᵀ M⁻¹ p,
-H(q, p) = U(q) + K(p) and ([1]_, equations 5.1 and 5.2)
+Let U(q) = −log π(q) be the potential energy, p ~ N(0, M) the momentum and K(p) = ½ pᵀ M⁻¹ p the
+kinetic energy. With H(q, p) = U(q) + K(p), Hamilton's equations are ([1]_, equations 5.1 and 5.2)
 
     dq/dt = ∂H/∂p = M⁻¹ p,     dp/dt = −∂H/∂q = ∇ log π(q).
 
@@ -11,20 +11,20 @@ H(q, p) = U(q) + K(p) and ([1]_, equations 5.1 and 5.2)
 | :func:`modified_euler` | 1 | yes | no | 1 |
 | :func:`leapfrog` | 2 | yes | yes | 1 |
 
-The three have the same signature, so they are interchangeable. The order is the power of the step
-size ε with which the error at a fixed time vanishes as ε goes to 0; the error of a single step is
-one order higher.
+The three functions have the same signature, so they are interchangeable. If the order is k, the
+error at a fixed time is proportional to ε^k for small step sizes ε, and the error of a single step
+is proportional to ε^(k + 1).
 
 Hamiltonian Monte Carlo gives the position q a momentum p and follows the equations for L steps of
 size ε. It flips the momentum at the end, so that the map of a reversible integrator is its own
-inverse, and accepts (q*, p*) with probability ([1]_, section 5.3.2)
+inverse, and accepts the end point (q*, p*) with probability ([1]_, section 5.3.2)
 
     min(1, exp(H(q, p) − H(q*, p*))).
 
-exp(−H) is the joint density of q and p, in which q has density π. No Jacobian is needed if the
-integrator preserves volume. With leapfrog, which is also reversible, the algorithm is exact. The
-next transition draws a new momentum, so the flip never shows in the draws. It is kept here because
-the proof needs it.
+exp(−H) is the joint density of q and p, and π is the marginal density of q. No Jacobian is needed
+if the integrator preserves volume. With leapfrog, which is also reversible, the algorithm is exact.
+The next transition draws a new momentum, so the flip does not affect the draws. It is included
+because the proof of exactness needs it.
 
 References
 ----------
@@ -56,15 +56,18 @@ from pyflowers.samplers.kernels import (
 )
 
 DIVERGENCE_THRESHOLD = 1000.0
-"""An energy error beyond this is a divergence: Stan's threshold, `max_deltaH` in base_nuts.hpp."""
+"""The energy error above which a transition is divergent.
+
+The value is Stan's, `max_deltaH` in base_nuts.hpp.
+"""
 
 
 class Mass:
     """The mass M, a symmetric positive definite matrix.
 
     With M = L Lᵀ, sampling q with mass M is the same as sampling Lᵀ q with unit mass ([1]_, section
-    5.4.1), so M = Σ⁻¹ transforms a target of covariance Σ to unit covariance. Stan's `inv_metric`
-    is M⁻¹, an estimate of Σ.
+    5.4.1). The choice M = Σ⁻¹ therefore amounts to transforming a target with covariance Σ to unit
+    covariance. Stan's `inv_metric` is M⁻¹, an estimate of Σ.
 
     Parameters
     ----------
@@ -130,7 +133,10 @@ class Mass:
             The mass is a vector or a matrix with a different number of coordinates.
         """
         if self.matrix.ndim and len(self.matrix) != position.shape[1]:
-            raise ConfigError(f"mass must have {position.shape[1]} coordinates, like the position")
+            raise ConfigError(
+                f"mass must have as many coordinates as the position ({position.shape[1]}), "
+                f"got {len(self.matrix)}"
+            )
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Return draws of the momentum, p ~ N(0, M).
@@ -156,7 +162,7 @@ class Mass:
         Parameters
         ----------
         momentum : array, shape (chain, dim)
-            p.
+            The momentum p.
 
         Returns
         -------
@@ -171,7 +177,7 @@ class Mass:
         Parameters
         ----------
         velocity : array, shape (chain, dim)
-            v.
+            The velocity v.
 
         Returns
         -------
@@ -186,7 +192,7 @@ class Mass:
         Parameters
         ----------
         momentum : array, shape (chain, dim)
-            p.
+            The momentum p.
 
         Returns
         -------
@@ -198,22 +204,22 @@ class Mass:
 
 
 UNIT_MASS = Mass()
-"""M = I."""
+"""The unit mass, M = I."""
 
 
 class PhasePoint(NamedTuple):
-    """A point of phase space for each chain, with the target's values there.
+    """A point in phase space for each chain, with the log density and its gradient.
 
     Attributes
     ----------
     position : array, shape (chain, dim)
-        q.
+        The position q.
     momentum : array, shape (chain, dim)
-        p.
+        The momentum p.
     log_density : array, shape (chain,)
-        log π(q).
+        The log density, log π(q).
     gradient : array, shape (chain, dim)
-        ∇ log π(q).
+        The gradient, ∇ log π(q).
 
     See Also
     --------
@@ -236,10 +242,10 @@ class PhasePoint(NamedTuple):
 
 
 Step = float | FloatArray
-"""A step size: a number, or one for each chain, shaped (chain, 1)."""
+"""A step size: one number for all chains, or one for each chain, shaped (chain, 1)."""
 
 Integrator = Callable[[GradLogDensity, Mass, PhasePoint, Step], PhasePoint]
-"""One step: (target, mass, point, step size) → point."""
+"""A function that takes one step: (target, mass, point, step size) → point."""
 
 
 def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike) -> PhasePoint:
@@ -250,9 +256,9 @@ def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike
     target : GradLogDensity
         The target π, which is evaluated at `position`.
     position : array, shape (chain, dim)
-        q.
+        The position q.
     momentum : array, shape (chain, dim)
-        p.
+        The momentum p.
 
     Returns
     -------
@@ -286,7 +292,7 @@ def hamiltonian(mass: Mass, point: PhasePoint) -> FloatArray:
     mass : Mass
         The mass M.
     point : PhasePoint
-        q and p.
+        The position q and the momentum p.
 
     Returns
     -------
@@ -335,8 +341,9 @@ def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
 
         q′ = q + ε M⁻¹ p,     p′ = p + ε ∇ log π(q)     (Neal 2011, equations 5.14 and 5.15).
 
-    The order is 1. The path spirals outwards: on a normal target a step multiplies the energy above
-    its minimum by 1 + ε² (unit sd and mass), so no step size is small enough for long paths.
+    The order is 1. On a normal target with unit sd and unit mass, each step multiplies the energy,
+    measured from its minimum, by 1 + ε². The path therefore spirals outwards, and no step size is
+    small enough for long paths.
 
     Parameters
     ----------
@@ -345,22 +352,23 @@ def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
     mass : Mass
         The mass M.
     point : PhasePoint
-        Where the step starts.
+        The point at which the step starts.
     step_size : float, or array of shape (chain, 1)
-        ε, the same for all chains or one for each.
+        ε, either one value for all chains or one value for each.
 
     Returns
     -------
     PhasePoint
-        Where the step ends.
+        The point at which the step ends.
 
     See Also
     --------
-    pyflowers.samplers.leapfrog : The integrator that is reversible.
+    pyflowers.samplers.leapfrog : The reversible integrator.
 
     Examples
     --------
-    On N(0, 1), (q, p) = (1, 0) goes to (q + ε p, p − ε q), and the squared radius grows by 1 + ε²:
+    On N(0, 1), a step takes (q, p) = (1, 0) to (q + ε p, p − ε q) and multiplies the squared radius
+    by 1 + ε²:
 
     >>> from pyflowers.samplers import Mass, StandardNormal, euler, phase_point
     >>> target = StandardNormal()
@@ -377,14 +385,14 @@ def euler(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
 def modified_euler(
     target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: Step
 ) -> PhasePoint:
-    """Take one step of modified Euler, in which the new momentum moves the position.
+    """Take one step of the modified Euler method, in which the new momentum moves the position.
 
         p′ = p + ε ∇ log π(q),     q′ = q + ε M⁻¹ p′     (Neal 2011, equations 5.16 and 5.17).
 
     The method is also called symplectic Euler or Euler–Cromer. It is *not* the Runge–Kutta method
     of order 2 that is also called modified Euler. The order is 1. Each of the two updates is a
-    shear, so the step preserves volume, and the energy error stays bounded while the step is
-    stable. The step is not reversible: the reverse step makes the updates in the other order.
+    shear, so the step preserves volume, and the energy error stays bounded as long as the step is
+    stable. The step is not reversible: the reverse step makes the updates in the opposite order.
 
     Parameters
     ----------
@@ -393,22 +401,22 @@ def modified_euler(
     mass : Mass
         The mass M.
     point : PhasePoint
-        Where the step starts.
+        The point at which the step starts.
     step_size : float, or array of shape (chain, 1)
-        ε, the same for all chains or one for each.
+        ε, either one value for all chains or one value for each.
 
     Returns
     -------
     PhasePoint
-        Where the step ends.
+        The point at which the step ends.
 
     See Also
     --------
-    pyflowers.samplers.leapfrog : The integrator that is reversible.
+    pyflowers.samplers.leapfrog : The reversible integrator.
 
     Examples
     --------
-    On N(0, 1), (q, p) = (1, 0) goes to p′ = p − ε q and q′ = q + ε p′:
+    On N(0, 1), a step from (q, p) = (1, 0) gives p′ = p − ε q and q′ = q + ε p′:
 
     >>> from pyflowers.samplers import Mass, StandardNormal, modified_euler, phase_point
     >>> target = StandardNormal()
@@ -427,10 +435,10 @@ def leapfrog(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: S
         p½ = p + (ε/2) ∇ log π(q),     q′ = q + ε M⁻¹ p½,     p′ = p½ + (ε/2) ∇ log π(q′)
 
     (Neal 2011, equations 5.18 to 5.20). The order is 2. The step preserves volume and is
-    reversible: after a step, flip the momentum, take another step and flip the momentum again, and
-    the point is back where it started. On a normal target it is stable while ε < 2 sd (unit mass).
-    The method is also called velocity Verlet. The gradient at q′ is kept for the next step, so a
-    step costs one gradient.
+    reversible: a step, a flip of the momentum, a second step and a second flip return the point to
+    where it started. With unit mass, the step is stable on a normal target if ε < 2 sd. The method
+    is also called velocity Verlet. The gradient at q′ is kept for the next step, so each step costs
+    one gradient.
 
     Parameters
     ----------
@@ -439,18 +447,18 @@ def leapfrog(target: GradLogDensity, mass: Mass, point: PhasePoint, step_size: S
     mass : Mass
         The mass M.
     point : PhasePoint
-        Where the step starts.
+        The point at which the step starts.
     step_size : float, or array of shape (chain, 1)
-        ε, the same for all chains or one for each.
+        ε, either one value for all chains or one value for each.
 
     Returns
     -------
     PhasePoint
-        Where the step ends.
+        The point at which the step ends.
 
     See Also
     --------
-    pyflowers.samplers.HMC : Hamiltonian Monte Carlo, which takes such steps.
+    pyflowers.samplers.HMC : Hamiltonian Monte Carlo, which takes leapfrog steps.
 
     Examples
     --------
@@ -497,22 +505,22 @@ def trajectory(
     Parameters
     ----------
     integrator : Integrator
-        :func:`~pyflowers.samplers.leapfrog`, or another function of the same signature.
+        :func:`~pyflowers.samplers.leapfrog`, or another function with the same signature.
     target : GradLogDensity
         The target π.
     mass : Mass
         The mass M.
     point : PhasePoint
-        Where the path starts.
+        The point at which the path starts.
     step_size : float, or array of shape (chain, 1)
-        ε, the same for all chains or one for each.
+        ε, either one value for all chains or one value for each.
     num_steps : int
         L, the number of steps.
 
     Returns
     -------
     list of PhasePoint
-        num_steps + 1 points, of which `point` is the first.
+        The num_steps + 1 points of the path; the first is `point`.
 
     Examples
     --------
@@ -558,9 +566,9 @@ class HMCInfo(NamedTuple):
     energy_error : array
         H(q*, p*) − H(q, p), where (q*, p*) is the proposal.
     diverging : array of bool
-        Whether the energy error is above 1,000, or not a number.
+        Whether the energy error is above 1,000 or is not a number.
     step_size : array
-        ε with jitter.
+        The step size ε, including the jitter.
     """
 
     lp: FloatArray
@@ -581,17 +589,17 @@ class HMC:
     target : GradLogDensity
         The target π.
     step_size : float
-        ε. On a normal target the leapfrog is stable while ε < 2 sd (unit mass).
+        ε. With unit mass, the leapfrog is stable on a normal target if ε < 2 sd.
     num_steps : int
-        L. With one step, the sampler is MALA with step size ε².
+        L, the number of steps. With one step, the sampler is MALA with step size ε².
     mass : Mass
         M, the covariance of the momentum. Default: unit mass.
     jitter : float in [0, 1)
-        Each chain draws its step size from ε · U(1 − jitter, 1 + jitter) anew in each transition,
-        which keeps L ε from matching a period of the motion ([1]_, section 5.4.2).
+        In every transition, each chain draws a new step size from ε · U(1 − jitter, 1 + jitter).
+        This prevents L ε from matching a period of the motion ([1]_, section 5.4.2).
     integrator : Integrator
         An integrator that preserves volume and is reversible, such as
-        :func:`~pyflowers.samplers.leapfrog`; with any other, the draws are *not* from the target.
+        :func:`~pyflowers.samplers.leapfrog`; with any other, the draws are *not* from π.
         :func:`~pyflowers.samplers.euler` and :func:`~pyflowers.samplers.modified_euler` are
         included to show this.
 
@@ -618,7 +626,7 @@ class HMC:
     >>> bool(result.sample_stats["acceptance_rate"].mean() > 0.9)
     True
 
-    A proposal is the end of a path, with its momentum flipped; a second path returns to the start:
+    A proposal is the end of a path with its momentum flipped; a second path returns to the start:
 
     >>> from pyflowers.samplers import phase_point
     >>> state = hmc.init([[0.5]])
@@ -653,7 +661,7 @@ class HMC:
         Parameters
         ----------
         position : array, shape (chain, dim)
-            Where the chains start.
+            Starting positions of the chains.
 
         Returns
         -------
@@ -672,7 +680,7 @@ class HMC:
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, rng: np.random.Generator, state: HMCState) -> tuple[HMCState, HMCInfo]:
-        """Make one transition of every chain."""
+        """Make one transition in every chain."""
         momentum = self.mass.sample(rng, state.position.shape)
         step_size = np.full(len(momentum), float(self.step_size))
         if self.jitter:
@@ -702,9 +710,9 @@ class HMC:
         Parameters
         ----------
         begin : PhasePoint
-            Where the path starts.
+            The point at which the path starts.
         step_size : float, or array of shape (chain, 1)
-            ε, the same for all chains or one for each.
+            ε, either one value for all chains or one value for each.
 
         Returns
         -------

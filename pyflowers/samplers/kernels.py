@@ -1,9 +1,9 @@
 """Parts shared by all samplers: the interface of a target, the accept step, and :func:`run`.
 
 A target computes log π(x) up to a constant, and some targets also compute ∇ log π(x). The first
-axis of a position is the chain, so that one call moves every chain: x is shaped (chain, dim), and
-log π(x) is shaped (chain,). A kernel is a Markov transition of all chains, written as a function
-that changes nothing but the random number generator,
+axis of every array indexes the chains, so that one call moves all chains: x is shaped (chain, dim),
+and log π(x) is shaped (chain,). A kernel is a Markov transition of all chains, written as a
+function that changes nothing but the random number generator,
 
     state, info = kernel(rng, state),
 
@@ -47,7 +47,7 @@ class GradLogDensity(LogDensity, Protocol):
     """A target for Hamiltonian Monte Carlo and Langevin samplers."""
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return log π(x) and ∇ log π(x), whose computations share most of their work.
+        """Return log π(x) and ∇ log π(x), which share most of the computation.
 
         Parameters
         ----------
@@ -66,8 +66,8 @@ class GradLogDensity(LogDensity, Protocol):
 class Kernel(Protocol):
     """A sampler for :func:`run`.
 
-    A state has the attribute `position`, shape (chain, dim). An info is a NamedTuple of arrays,
-    shape (chain,).
+    A state has the attribute `position`, shaped (chain, dim). The info is a NamedTuple of arrays,
+    each shaped (chain,).
     """
 
     def init(self, position: ArrayLike) -> Any:
@@ -76,7 +76,7 @@ class Kernel(Protocol):
         Parameters
         ----------
         position : array, shape (chain, dim)
-            Where the chains start.
+            Starting positions of the chains.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class Kernel(Protocol):
         """
 
     def __call__(self, rng: np.random.Generator, state: Any) -> tuple[Any, Any]:
-        """Make one transition of every chain; return the next state and an info."""
+        """Make one transition in every chain, and return the next state and the info."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Run:
     draws : array, shape (chain, draw, dim)
         The positions after the warm-up.
     sample_stats : dict of arrays, shape (chain, draw)
-        The kernel's info under ArviZ's names: `lp`, `acceptance_rate`, `step_size`, ….
+        The kernel's info for each draw, under ArviZ's names: `lp`, `acceptance_rate`, …
     state : state of the kernel
         The last state; another run can start from its `position`.
 
@@ -140,11 +140,11 @@ def run(
     rng : numpy.random.Generator
         The source of all random numbers.
     position : array, shape (chain, dim)
-        Where the chains start; it is not among the draws.
+        Starting positions of the chains; they are not among the draws.
     num_draws : int
-        Transitions to keep, at least 1.
+        Number of transitions to keep, at least 1.
     num_warmup : int
-        Transitions to discard first. Nothing adapts during the warm-up.
+        Number of transitions to discard first. Nothing adapts during the warm-up.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def run(
     Raises
     ------
     ConfigError
-        The starting positions do not suit the kernel's target, or a number is out of range.
+        The kernel's target cannot start at these positions, or a number is out of range.
 
     See Also
     --------
@@ -176,8 +176,8 @@ def run(
     state = kernel.init(position)
     for _ in range(num_warmup):
         state, _ = kernel(rng, state)
-    # The first axis is the draw while the chains run, so that each draw is contiguous in memory; in
-    # the result, the first axis is the chain.
+    # While the chains run, the first axis indexes the draws, so that each draw is contiguous in
+    # memory. In the result, the first axis indexes the chains.
     draws = np.empty((num_draws, *state.position.shape))
     infos = []
     for draw in range(num_draws):
@@ -217,7 +217,7 @@ def accept(rng: np.random.Generator, log_ratio: FloatArray) -> tuple[BoolArray, 
 def choose(
     accepted: BoolArray, proposed: Iterable[FloatArray], current: Iterable[FloatArray]
 ) -> list[FloatArray]:
-    """Return each array of `proposed` where a chain accepts and of `current` where it stays."""
+    """Return the values in `proposed` for chains that accept, and in `current` for the others."""
     return [
         np.where(accepted[:, None] if new.ndim == 2 else accepted, new, old)
         for new, old in zip(proposed, current, strict=True)
@@ -260,7 +260,7 @@ def positive(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray
 def start_position(target: object, position: ArrayLike) -> FloatArray:
     """Return a copy of the starting positions, shaped (chain, dim), or raise ConfigError.
 
-    If a target has the attribute `dim`, the number of coordinates must equal it, because NumPy
+    If the target has the attribute `dim`, the number of coordinates must equal `dim`, because NumPy
     would otherwise broadcast.
     """
     x = numbers("position", position)
@@ -271,12 +271,14 @@ def start_position(target: object, position: ArrayLike) -> FloatArray:
         )
     dim = getattr(target, "dim", x.shape[1])
     if x.shape[1] != dim:
-        raise ConfigError(f"position must have {dim} coordinates like the target, got {x.shape[1]}")
+        raise ConfigError(
+            f"position must have as many coordinates as the target ({dim}), got {x.shape[1]}"
+        )
     return x
 
 
 def start(target: Any, position: ArrayLike, gradient: bool = False) -> tuple[FloatArray, ...]:
-    """Return starting positions, log π and, on request, ∇ log π there, or raise ConfigError.
+    """Return starting positions with log π and, on request, ∇ log π, or raise ConfigError.
 
     See :class:`LogDensity` and :class:`GradLogDensity` for the methods that the target needs.
     """
@@ -287,13 +289,13 @@ def start(target: Any, position: ArrayLike, gradient: bool = False) -> tuple[Flo
     if gradient and np.shape(values[1]) != x.shape:
         raise ConfigError(
             f"log_density_gradient must return a gradient of shape {x.shape}, "
-            f"but returned {np.shape(values[1])}"
+            f"but returned shape {np.shape(values[1])}"
         )
     log_density = values[0]
     if np.shape(log_density) != (len(x),):
         raise ConfigError(
-            f"log_density must return shape ({len(x)},) for {len(x)} chains, but returned "
-            f"{np.shape(log_density)}"
+            f"log_density must return an array of shape ({len(x)},), one value for each chain, "
+            f"but returned shape {np.shape(log_density)}"
         )
     unusable = np.flatnonzero(~np.isfinite(log_density))
     if unusable.size:

@@ -1,37 +1,37 @@
-"""Langevin samplers: with a Metropolis step (MALA), and with stochastic gradients (SGLD).
+"""Langevin samplers with a Metropolis step (MALA) and with stochastic gradients (SGLD).
 
 The Langevin diffusion dX = ½ ∇ log π(X) dt + dW has π as its stationary density. A step of Euler's
-method over time ε, preconditioned by a mass M, goes to
+method over time ε, preconditioned by a mass M, goes from x to
 
     x′ = x + (ε/2) M⁻¹ ∇ log π(x) + √ε ξ,     ξ ~ N(0, M⁻¹),
 
 so ε is the *variance* of the noise (with unit mass).
 
-**MALA**, the Metropolis-adjusted Langevin algorithm, proposes x′, and Metropolis–Hastings removes
-the error of the step [1]_. Up to a constant, log q(x′ | x) = −½ rᵀ M r / ε, where
+**MALA**, the Metropolis-adjusted Langevin algorithm, proposes x′, and a Metropolis–Hastings step
+corrects the discretisation error [1]_. Up to a constant, log q(x′ | x) = −½ rᵀ M r / ε, where
 r = x′ − x − (ε/2) M⁻¹ ∇ log π(x). MALA with ε is Hamiltonian Monte Carlo with one leapfrog step of
 size √ε ([2]_, section 5.5.2).
 
-**SGLD**, stochastic-gradient Langevin dynamics, always moves to x′, with an estimate of the
-gradient. With N observations, it draws a new mini-batch of n of them in each step, and moves by
-([3]_, equation 4)
+**SGLD**, stochastic-gradient Langevin dynamics, always moves to x′ and uses an estimate of the
+gradient. In each step it draws a new mini-batch of n of the N observations, and moves by ([3]_,
+equation 4)
 
     θ′ = θ + (ε_t/2) ĝ + η,     η ~ N(0, ε_t),
     ĝ = ∇ log p(θ) + (N/n) Σ_batch ∇ log p(x_i | θ).
 
-No move is rejected, so a constant step leaves a bias: on N(μ, σ²) with full gradients the chain
-settles at variance
+No move is rejected, so a constant step size leaves a bias: on N(μ, σ²) with full gradients, the
+variance of the chain settles at
 
-    σ² / (1 − ε/(4σ²)),
+    σ² / (1 − ε/(4σ²)).
 
-the fixed point of v = (1 − ε/(2σ²))² v + ε, which is stable while ε < 4σ². Steps with Σ ε_t = ∞ and
-Σ ε_t² < ∞ remove the bias ([3]_, equation 2); expectations then weight draw t by ε_t ([3]_,
-equation 11), which the run stores as `step_size`.
+This is the fixed point of v = (1 − ε/(2σ²))² v + ε, which is stable if ε < 4σ². Step sizes with
+Σ ε_t = ∞ and Σ ε_t² < ∞ remove the bias ([3]_, equation 2). Draw t then has the weight ε_t in
+expectations ([3]_, equation 11); the run stores this weight as `step_size`.
 
-The handout's SGLD adds noise of *sd* ε_t where Langevin dynamics need an sd of √ε_t; see
-:func:`handout_noise_sd`. The fixed point of v = (1 − ε/(2σ²))² v + ε² is then ε σ² / (1 − ε/(4σ²)),
-so with small steps the draws are narrower than the posterior by the factor √ε: this SGLD is an
-optimiser with a little noise.
+The handout's SGLD adds noise with an *sd* of ε_t, whereas Langevin dynamics needs an sd of √ε_t;
+see :func:`handout_noise_sd`. The fixed point of v = (1 − ε/(2σ²))² v + ε² is then
+ε σ² / (1 − ε/(4σ²)), so with small steps the sd of the draws is about √ε times the posterior sd:
+this version of SGLD is an optimiser with a little noise.
 
 References
 ----------
@@ -73,7 +73,7 @@ class MALA:
     target : GradLogDensity
         The target π.
     step_size : float
-        ε; the proposal's noise has covariance ε M⁻¹.
+        ε. The proposal's noise has covariance ε M⁻¹.
     mass : Mass
         M, whose inverse preconditions both the drift and the noise. Default: unit mass.
 
@@ -84,7 +84,7 @@ class MALA:
 
     See Also
     --------
-    pyflowers.samplers.HMC : The same sampler if it takes one leapfrog step of size √ε.
+    pyflowers.samplers.HMC : The same sampler as MALA if it takes one leapfrog step of size √ε.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class MALA:
         Parameters
         ----------
         position : array, shape (chain, dim)
-            Where the chains start.
+            Starting positions of the chains.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class MALA:
     def __call__(
         self, rng: np.random.Generator, state: HMCState
     ) -> tuple[HMCState, MetropolisInfo]:
-        """Make one transition of every chain."""
+        """Make one transition in every chain."""
         # If p ~ N(0, M), then M⁻¹ p ~ N(0, M⁻¹). HMC would use the same random numbers.
         noise = self.mass.velocity(self.mass.sample(rng, state.position.shape))
         x = self._drifted(state) + np.sqrt(self.step_size) * noise
@@ -200,7 +200,7 @@ class DecayingSteps:
 
 
 def langevin_noise_sd(step_size: float) -> float:
-    """Return √ε, the sd of the noise in Langevin dynamics, whose variance is ε.
+    """Return √ε, the sd of the noise in Langevin dynamics; its variance is ε.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def langevin_noise_sd(step_size: float) -> float:
 
 
 def handout_noise_sd(step_size: float) -> float:
-    """Return ε, the handout's noise sd, which makes the draws' sd about √ε times the posterior's.
+    """Return ε, the handout's noise sd, which makes the draws' sd about √ε times the posterior sd.
 
     Parameters
     ----------
@@ -269,12 +269,12 @@ class SGLD:
     Parameters
     ----------
     target : GradLogDensity, or a target for mini-batches
-        A target for mini-batches has `num_obs`, N; `log_prior_gradient(x)`; and
-        `log_lik_gradient(x, batch)`, the gradient of the log likelihood of a batch, where `batch`,
-        shape (chain, n), holds the positions of the observations for each chain.
-        :class:`~pyflowers.samplers.LinearRegression` is such a target.
+        A target for mini-batches has the attribute `num_obs`, which is N, and the methods
+        `log_prior_gradient(x)` and `log_lik_gradient(x, batch)`. The latter returns the gradient of
+        the log likelihood of a batch; `batch`, shape (chain, n), holds the positions of each
+        chain's observations. :class:`~pyflowers.samplers.LinearRegression` is such a target.
     step_size : float, or function of t = 0, 1, …
-        ε, or ε_t, such as :class:`~pyflowers.samplers.DecayingSteps`.
+        ε, or a function that returns ε_t, such as :class:`~pyflowers.samplers.DecayingSteps`.
     batch_size : int, optional
         n, the number of observations in a mini-batch, which each chain draws without replacement.
         Default: the full gradient.
@@ -332,7 +332,7 @@ class SGLD:
         Parameters
         ----------
         position : array, shape (chain, dim)
-            Where the chains start.
+            Starting positions of the chains.
 
         Returns
         -------
@@ -348,7 +348,7 @@ class SGLD:
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, rng: np.random.Generator, state: SGLDState) -> tuple[SGLDState, SGLDInfo]:
-        """Make one step of every chain."""
+        """Take one step in every chain."""
         x, t = state
         step_size = self.step_size(t) if callable(self.step_size) else self.step_size
         drift = 0.5 * step_size * self.gradient(rng, x)
@@ -368,7 +368,7 @@ class SGLD:
         Returns
         -------
         array, shape (chain, dim)
-            The estimate for each chain; exact without mini-batches.
+            The estimate for each chain; it is exact without mini-batches.
         """
         if self.batch_size is None:
             return np.asarray(self.target.log_density_gradient(x)[1])

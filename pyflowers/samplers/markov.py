@@ -1,14 +1,14 @@
-"""A finite Markov chain: Metropolis on a state space small enough to write down the matrix.
+"""Finite Markov chains: Metropolis on so few states that the transition matrix can be written down.
 
-Let π be a distribution on n states, q a proposal matrix (q_ij is the probability of proposing j
-from i). Metropolis–Hastings moves with probability ([1]_, section 2.2)
+Let π be a distribution on n states, and q a proposal matrix, where q_ij is the probability of
+proposing j from i. Metropolis–Hastings moves from i to j with probability ([1]_, section 2.2)
 
     P_ij = q_ij min(1, π_j q_ji / (π_i q_ij)),  i ≠ j,     P_ii = 1 − Σ_{j≠i} P_ij.
 
 Then π_i P_ij = min(π_i q_ij, π_j q_ji) is symmetric, which is detailed balance and implies π P = π.
 If every state can reach every other and the chain is not periodic, the distribution after t steps,
-π₀ Pᵗ, converges to π from any start at the rate |λ|ᵗ, where λ is the second largest eigenvalue in
-modulus:
+π₀ Pᵗ, converges to π from any start at the rate |λ|ᵗ, where λ is the eigenvalue of P with the
+second largest modulus:
 
     TV(δ_i Pᵗ, π) ≤ ½ √((1 − π_i)/π_i) |λ|ᵗ     ([2]_, proposition 3).
 
@@ -46,12 +46,12 @@ def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
 
 
 def ring_walk(num_states: int) -> FloatArray:
-    """Return the proposal matrix of steps left or right on a ring, with probability ½ each.
+    """Return the proposal matrix for steps to the left or right on a ring, each with probability ½.
 
     Parameters
     ----------
     num_states : int
-        Number n of states, at least 3.
+        The number of states n, at least 3.
 
     Returns
     -------
@@ -109,8 +109,11 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
     """
     pi, q = positive("weights", weights, ndim=1), _probabilities("proposal", proposal, 2)
     if len(q) != len(pi):
-        raise ConfigError(f"proposal must have {len(pi)} states as weights do, but has {len(q)}")
-    # q_ij is multiplied into min(1, …), because q_ij may be 0 and cannot be divided by.
+        raise ConfigError(
+            "proposal and weights must have the same number of states, but have "
+            f"{len(q)} and {len(pi)}"
+        )
+    # q_ij is moved inside min(1, …), because it may be 0 and must not be a divisor.
     matrix = np.minimum(q, q.T * (pi[None, :] / pi[:, None]))
     np.fill_diagonal(matrix, 0.0)
     np.fill_diagonal(matrix, 1 - matrix.sum(axis=1))
@@ -125,7 +128,7 @@ def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
     matrix : array, shape (n, n)
         P, whose rows sum to 1.
     distribution : array, shape (n,)
-        π.
+        The stationary distribution π.
 
     Returns
     -------
@@ -139,7 +142,7 @@ def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
 
     Examples
     --------
-    A chain that only goes round in one direction is not reversible:
+    A chain that goes round in only one direction is not reversible:
 
     >>> from pyflowers.samplers import detailed_balance_error
     >>> one_way = [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
@@ -151,7 +154,7 @@ def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
 
 
 def stationary_distribution(matrix: ArrayLike) -> FloatArray:
-    """Return the π with π P = π and Σ π = 1.
+    """Return the distribution π that satisfies π P = π.
 
     Parameters
     ----------
@@ -161,13 +164,13 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
     Returns
     -------
     array, shape (n,)
-        π.
+        The stationary distribution π.
 
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix, or has more than one stationary distribution, because
-        some states cannot reach each other.
+        `matrix` is not a transition matrix, or it has more than one stationary distribution,
+        because some states cannot reach each other.
 
     Examples
     --------
@@ -182,14 +185,14 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
     pi, _, rank, _ = np.linalg.lstsq(equations, right_side, rcond=1e-12)
     if rank < num_states:
         raise ConfigError(
-            "matrix must have one stationary distribution, but has more than one closed set of "
-            "states"
+            "matrix must have only one stationary distribution, but it has more than one, because "
+            "there is more than one closed set of states"
         )
     return np.asarray(pi, dtype=np.float64)
 
 
 def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> FloatArray:
-    """Return the distribution after 0, 1, …, num_steps steps.
+    """Return the distributions after 0, 1, …, num_steps steps.
 
     Parameters
     ----------
@@ -203,7 +206,7 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
     Returns
     -------
     array, shape (num_steps + 1, n)
-        One distribution in each row, of which `initial` is the first.
+        One distribution in each row; the first is `initial`.
 
     Raises
     ------
@@ -222,7 +225,10 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
     p, pi = _probabilities("matrix", matrix, 2), _probabilities("initial", initial, 1)
     count("num_steps", num_steps, at_least=0)
     if len(pi) != len(p):
-        raise ConfigError(f"initial must have {len(p)} states as matrix does, but has {len(pi)}")
+        raise ConfigError(
+            "initial and matrix must have the same number of states, but have "
+            f"{len(pi)} and {len(p)}"
+        )
     history = np.empty((num_steps + 1, len(p)))
     history[0] = pi
     for step in range(num_steps):
@@ -231,12 +237,12 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
 
 
 def total_variation(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return ½ Σ |first − second| over the last axis: 0 when equal, 1 when disjoint.
+    """Return ½ Σ |first − second| over the last axis: 0 if they are equal, 1 if disjoint.
 
     Parameters
     ----------
     first, second : array, shape (…, n)
-        Distributions on n states; the two broadcast.
+        Distributions on n states; the two arrays are broadcast.
 
     Returns
     -------
@@ -287,7 +293,7 @@ def convergence_rate(matrix: ArrayLike) -> float:
 def simulate(
     rng: np.random.Generator, matrix: ArrayLike, start: ArrayLike, num_draws: int
 ) -> NDArray[np.intp]:
-    """Run many chains with the transition matrix P, by inversion of each row's cumulative sum.
+    """Simulate many chains with the transition matrix P, by inverting each row's cumulative sum.
 
     Parameters
     ----------
@@ -298,7 +304,7 @@ def simulate(
     start : array of state numbers, shape (chain,)
         The state of each chain before its first draw, from 0 to n − 1.
     num_draws : int
-        Transitions of each chain.
+        Number of transitions of each chain.
 
     Returns
     -------
@@ -313,7 +319,7 @@ def simulate(
 
     Examples
     --------
-    The chains spend about ¾ of their time in state 0, which is its stationary probability:
+    The chains spend about ¾ of their time in state 0, as its stationary probability is ¾:
 
     >>> import numpy as np
     >>> from pyflowers.samplers import simulate

@@ -5,9 +5,9 @@ From x, propose x′ ~ q(x′ | x) and go there with probability
     A(x, x′) = min(1, π(x′) q(x | x′) / (π(x) q(x′ | x)));
 
 otherwise stay, and count x again. Then π(x) q(x′ | x) A(x, x′) is symmetric in x and x′, which is
-detailed balance, and π is stationary [2]_. Metropolis is the case q(x′ | x) = q(x | x′), where q
+detailed balance, so π is stationary [2]_. Metropolis is the case q(x′ | x) = q(x | x′), in which q
 cancels [1]_. Any other proposal must supply its log density ratio log q(x | x′) − log q(x′ | x),
-which compares the move back with the move out.
+which compares the reverse move with the move itself.
 
 | proposal | x′ | symmetric |
 |---|---|---|
@@ -59,7 +59,7 @@ class MetropolisInfo(NamedTuple):
     lp : array
         log π of the position after the transition.
     acceptance_rate : array
-        A(x, x′), the probability of the move, whether or not the chain moved.
+        A(x, x′), the probability of accepting the move, whether or not the chain moved.
     accepted : array of bool
         Whether the chain moved.
     """
@@ -94,7 +94,7 @@ class SymmetricProposal(Protocol):
 
 
 class Proposal(SymmetricProposal, Protocol):
-    """A proposal with its log density ratio, for Metropolis–Hastings."""
+    """A proposal with a log density ratio, for Metropolis–Hastings."""
 
     def log_ratio(self, x: FloatArray, proposed: FloatArray, /) -> FloatArray:
         """Return log q(x | x′) − log q(x′ | x).
@@ -104,7 +104,7 @@ class Proposal(SymmetricProposal, Protocol):
         x : array, shape (chain, dim)
             Positions of the chains.
         proposed : array, shape (chain, dim)
-            x′.
+            Proposed positions x′.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class Metropolis:
         Parameters
         ----------
         position : array, shape (chain, dim)
-            Where the chains start.
+            Starting positions of the chains.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class Metropolis:
     def __call__(
         self, rng: np.random.Generator, state: MetropolisState
     ) -> tuple[MetropolisState, MetropolisInfo]:
-        """Make one transition of every chain."""
+        """Make one transition in every chain."""
         x = self.proposal.propose(rng, state.position)
         proposed = MetropolisState(x, self.target.log_density(x))
         log_ratio = proposed.log_density - state.log_density + self.log_q_ratio(state.position, x)
@@ -191,7 +191,7 @@ class Metropolis:
         _x : array, shape (chain, dim)
             Positions of the chains; not used.
         _proposed : array, shape (chain, dim)
-            x′; not used.
+            Proposed positions x′; not used.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class MetropolisHastings(Metropolis):
         x : array, shape (chain, dim)
             Positions of the chains.
         proposed : array, shape (chain, dim)
-            x′.
+            Proposed positions x′.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class _Symmetric:
         x : array, shape (chain, dim)
             Positions of the chains.
         _proposed : array, shape (chain, dim)
-            x′; not used.
+            Proposed positions x′; not used.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class _Symmetric:
 
 
 class GaussianStep(_Symmetric):
-    """x′ = x + L z with z ~ N(0, I): the random walk.
+    """A Gaussian random walk, x′ = x + L z with z ~ N(0, I).
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ class _Step(_Symmetric):
 
 
 class UniformStep(_Step):
-    """x′ = x + scale · U(−1, 1) in each coordinate.
+    """A uniform step, x′ = x + scale · U(−1, 1) in each coordinate.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ class UniformStep(_Step):
 class SignedStep(_Step):
     """The handout's step with a fair sign: x′ = x + s · scale · U(0, 1), s = ±1.
 
-    All coordinates of a chain get the same sign, so q is an even mixture of the handout's proposal
+    All coordinates of a chain get the same sign, so q is an equal mixture of the handout's proposal
     and its mirror image. The mixture is symmetric, which corrects the handout's error. In one
     dimension this step is the same as :class:`~pyflowers.samplers.UniformStep`.
 
@@ -415,13 +415,12 @@ class SignedStep(_Step):
 class OneSidedStep(_Step):
     """The handout's proposal, x′ = x + scale · U(0, 1), which fails because it is not symmetric.
 
-    The proposal only moves to the right. Without a correction (in
-    :class:`~pyflowers.samplers.Metropolis`, as in the handout), a chain never comes back, and ends
+    The proposal moves only to the right. Without a correction (in
+    :class:`~pyflowers.samplers.Metropolis`, as in the handout), a chain never moves back, and ends
     in the right tail of any target. With the Hastings correction (in
-    :class:`~pyflowers.samplers.MetropolisHastings`), the way back has density q(x | x′) = 0, every
-    move is rejected and the chain never leaves its start: π is stationary, but every draw repeats
-    the start.
-    The remedy is a step to either side: :class:`~pyflowers.samplers.SignedStep`,
+    :class:`~pyflowers.samplers.MetropolisHastings`), the reverse move has density q(x | x′) = 0, so
+    every move is rejected. Then π is stationary, but every draw repeats the start.
+    The remedy is a step in either direction: :class:`~pyflowers.samplers.SignedStep`,
     :class:`~pyflowers.samplers.UniformStep` or :class:`~pyflowers.samplers.GaussianStep`.
 
     Parameters
@@ -471,7 +470,7 @@ class OneSidedStep(_Step):
         x : array, shape (chain, dim)
             Positions of the chains.
         proposed : array, shape (chain, dim)
-            x′.
+            Proposed positions x′.
 
         Returns
         -------
@@ -482,19 +481,19 @@ class OneSidedStep(_Step):
 
 
 class MultiplicativeStep(_Step):
-    """x′ = x · exp(scale · z): a random walk of log x, for targets on x > 0.
+    """A random walk of log x, x′ = x · exp(scale · z), for targets on x > 0.
 
     q(x′ | x) is log-normal with density N(log x′; log x, scale²) / x′ in each coordinate, so
 
         log q(x | x′) − log q(x′ | x) = Σ (log x′ − log x),
 
-    which comes from the Jacobian of the logarithm. Without this ratio, in
-    :class:`~pyflowers.samplers.Metropolis`, the draws are not from the target.
+    which comes from the Jacobian of the logarithm. :class:`~pyflowers.samplers.Metropolis` omits
+    this ratio, so its draws would not be from the target.
 
     Parameters
     ----------
     scale : float
-        The sd of a step of log x.
+        The sd of a step in log x.
 
     Raises
     ------
@@ -538,7 +537,7 @@ class MultiplicativeStep(_Step):
         x : array, shape (chain, dim)
             Positions of the chains.
         proposed : array, shape (chain, dim)
-            x′.
+            Proposed positions x′.
 
         Returns
         -------

@@ -5,7 +5,7 @@ ball, and the share that is kept is the ball's share of the cube,
 
     π^(d/2) / (2^d Γ(d/2 + 1)):     π/4 for the disc, 0.0025 for d = 10, 2·10⁻⁸ for d = 20,
 
-which is why this method is not used in many dimensions [1]_.
+which is why this method is not used in high dimensions [1]_.
 
 References
 ----------
@@ -75,12 +75,12 @@ def propose_in_cube(
     dim : int
         d, the number of coordinates.
     radius : float
-        r.
+        The radius r.
 
     Returns
     -------
     points : array, shape (num_proposals, dim)
-        Uniform points of the cube.
+        Uniform points in the cube.
     accepted : array of bool, shape (num_proposals,)
         Whether each point is in the ball: `points[accepted]` are uniform in the ball.
 
@@ -122,12 +122,12 @@ def uniform_in_ball(
     dim : int
         d, the number of coordinates.
     radius : float
-        r.
+        The radius r.
 
     Returns
     -------
     array, shape (num_draws, dim)
-        Independent points of the ball.
+        Independent points in the ball.
 
     Raises
     ------
@@ -150,9 +150,9 @@ def uniform_in_ball(
     if num_draws / rate > MOST_PROPOSALS:
         raise ConfigError(
             f"dim must be smaller for {num_draws} draws: the {dim}-ball fills {rate:.1e} of its "
-            f"cube, so {num_draws / rate:.1e} proposals are needed"
+            f"cube, so {num_draws / rate:.1e} proposals would be needed"
         )
-    # Usually enough proposals for all draws at once, but never more than fit in memory.
+    # This is usually enough for all draws at once, but never more than fits in memory.
     at_once = min(_MOST_AT_ONCE, math.ceil(1.1 * num_draws / rate) + 10)
     kept = np.empty((0, dim))
     while len(kept) < num_draws:

@@ -1,12 +1,13 @@
 """Any Stan program as a target: its log density and gradient on the unconstrained scale.
 
-A program declares θ with constraints; Stan samples x, unconstrained, with θ = T(x), from
+A program declares parameters θ with constraints. Stan samples unconstrained parameters x, where
+θ = T(x), with the log density
 
-    log π(x) = log p(T(x), data) + log |det ∂T/∂x| + constant,
+    log π(x) = log p(T(x), data) + log |det ∂T/∂x| + constant.
 
-which is `lp__` in CmdStan's output: terms of `~` statements that contain no parameter are left out.
-Unless it is interpreted, the program is compiled once, by the embedded toolchain, into a shared
-library with a C interface, which is cached like an executable; see
+This is `lp__` in CmdStan's output, which omits terms of `~` statements that contain no parameter.
+Unless it is interpreted, the program is compiled once by the embedded toolchain. The result is a
+shared library with a C interface, which is cached like an executable; see
 :mod:`pyflowers.toolchain.build`.
 
 >>> import numpy as np
@@ -60,14 +61,14 @@ class StanDensity:
     include_paths : sequence of path
         Folders of the program's included files, in addition to the program's folder.
     engine : str
-        ``compiled``; ``interpreted``, with the interpreter stanli, which needs no compiler, but is
-        slower than compiled code and treats any failure of the program as a rejection; or ``auto``,
-        which is ``compiled`` if there is a compiler and ``interpreted`` otherwise.
+        ``compiled``, ``interpreted`` or ``auto``. The interpreter, stanli, needs no compiler, but
+        it is slower than compiled code and treats every failure of the program as a rejection.
+        ``auto`` means ``compiled`` if there is a compiler, and ``interpreted`` otherwise.
 
     Attributes
     ----------
     names : tuple of str, length dim
-        The coordinates, such as ``mu`` and ``theta.1``, as Stan names them. For an array of
+        Stan's names of the coordinates, such as ``mu`` and ``theta.1``. For an array of
         vectors, Stan's names are not in the order of the coordinates: use :meth:`constrain`.
     dim : int
         The number of coordinates.
@@ -101,7 +102,7 @@ class StanDensity:
     array([[1. , 1.5, 0. ]])
     >>> target.constrain(x)["sigma"]
     array([1.])
-    >>> target.log_density(x)  # −S / 2, with residuals 0, −½, 0 and −½
+    >>> target.log_density(x)  # −S / 2, where S = ½² + ½²
     array([-0.25])
     >>> _, gradient = target.log_density_gradient(x)
     >>> gradient
@@ -154,7 +155,7 @@ class StanDensity:
         return self._evaluate(x, gradient=False)[0]
 
     def log_density_gradient(self, x: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return log π(x) and ∇ log π(x) of all chains in one call.
+        """Return log π(x) and ∇ log π(x) for all chains in one call.
 
         Parameters
         ----------
@@ -247,7 +248,7 @@ class StanDensity:
         leading: tuple[int, ...] = ()
         for name in self._parameters:
             if name not in parameters:
-                raise ConfigError(f"parameters must hold {name}, which the program declares")
+                raise ConfigError(f"parameters must include {name}, which the program declares")
             value, shape = np.asarray(parameters[name], dtype=np.float64), self.dims[name]
             leading = value.shape[: value.ndim - len(shape)]
             if value.shape != (*leading, *shape):
@@ -298,7 +299,7 @@ class StanDensity:
 
 
 def _open(source: Source, data: str, seed: int, engine: str) -> Density:
-    """Open the density with the requested engine, or with the available one."""
+    """Open the density with the requested engine or, for ``auto``, with an available one."""
     if engine not in ("auto", "compiled", "interpreted"):
         raise ConfigError(f"engine must be auto, compiled or interpreted, got {engine!r}")
     with _explained(DataError, f"data of {source.path.name}"):
@@ -366,7 +367,7 @@ def _plain(name: str, value: Any) -> Any:
         array = np.asarray(value)
     except ValueError as error:
         raise DataError(
-            f"data: {name} has rows of different lengths; make them equally long"
+            f"data: {name} has rows of different lengths; make their lengths equal"
         ) from error
     if array.dtype.kind not in "biuf":
         raise DataError(

@@ -7,8 +7,8 @@
 | :class:`Gamma` | Σ [a log b − log Γ(a) + (a − 1) log x − b x], on x > 0 |
 | :class:`LinearRegression` | the posterior of a straight line; not normalised |
 
-Each has `mean` and `variance`, shape (dim,), and `sample(rng, num_draws)`, which returns
-independent exact draws of shape (num_draws, dim).
+Each target has the attributes `mean` and `variance`, shape (dim,), and the method
+`sample(rng, num_draws)`, which returns independent, exact draws of shape (num_draws, dim).
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class StandardNormal:
 
     @property
     def mean(self) -> FloatArray:
-        """0 in each coordinate."""
+        """The mean, 0 in each coordinate."""
         return np.zeros(self.dim)
 
     @property
     def variance(self) -> FloatArray:
-        """1 in each coordinate."""
+        """The variance, 1 in each coordinate."""
         return np.ones(self.dim)
 
     def log_density(self, x: FloatArray, /) -> FloatArray:
@@ -122,7 +122,7 @@ class StandardNormal:
 
 
 class NormalMixture:
-    """Σₖ wₖ N(μₖ, sₖ²) in one coordinate.
+    """A mixture of normals, Σₖ wₖ N(μₖ, sₖ²), in one coordinate.
 
     The lectures' two bimodal targets are :meth:`lecture_metropolis` and :meth:`lecture_hmc`.
 
@@ -133,13 +133,13 @@ class NormalMixture:
     means : array, shape (K,)
         μₖ.
     sds : array, shape (K,)
-        sₖ, positive, in the unit of the means.
+        sₖ, positive, in the units of the means.
 
     Raises
     ------
     ConfigError
-        The three differ in length, a weight or an sd is not positive, or the weights do not sum
-        to 1.
+        The three arrays differ in length, a weight or an sd is not positive, or the weights do not
+        sum to 1.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class NormalMixture:
         """Return log π(x), shape (chain,), and P(component | x), shape (chain, K)."""
         log_heights = np.log(self.weights / self.sds) - 0.5 * _LOG_2PI
         terms = log_heights - 0.5 * ((x - self.means) / self.sds) ** 2
-        highest = terms.max(axis=-1, keepdims=True)  # exp cannot underflow in every component
+        highest = terms.max(axis=-1, keepdims=True)  # so exp cannot underflow in every component
         scaled = np.exp(terms - highest)
         total = scaled.sum(axis=-1, keepdims=True)
         return (highest + np.log(total))[..., 0], scaled / total
@@ -242,7 +242,7 @@ class NormalMixture:
         Parameters
         ----------
         x : array
-            Values, of any shape.
+            Values, in any shape.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class NormalMixture:
         return values
 
     def sample(self, rng: np.random.Generator, num_draws: int) -> FloatArray:
-        """Return independent draws: a component, then a normal.
+        """Return independent draws; for each, draw a component and then a normal.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class NormalMixture:
 
 
 class Gamma:
-    """Independent gamma coordinates of shape a and rate b: skewed, with a boundary at 0.
+    """Independent gamma coordinates with shape a and rate b, skewed and with a boundary at 0.
 
     Parameters
     ----------
@@ -377,9 +377,9 @@ class LinearRegression:
 
         y_i ~ N(α + β x_i, σ²),   i = 1, …, N,
 
-    in the coordinates θ = (α, β, log σ). Let c = 0 if the prior is flat in log σ (the textbook's
-    p(σ) ∝ 1/σ), c = 1 if it is flat in σ (as in a Stan program without a prior on σ: the Jacobian
-    of the logarithm adds log σ). Then, with S(α, β) = Σ (y_i − α − β x_i)²,
+    in the coordinates θ = (α, β, log σ). Let c = 0 if the prior is flat in log σ (p(σ) ∝ 1/σ, as in
+    the textbook), and c = 1 if it is flat in σ, as in a Stan program without a prior on σ (the
+    Jacobian of the logarithm adds log σ). Then, with S(α, β) = Σ (y_i − α − β x_i)²,
 
         log p(θ | y) = −(N − c) log σ − S(α, β) / (2σ²) + constant.
 
@@ -457,8 +457,8 @@ class LinearRegression:
         self.degrees_of_freedom = self.num_obs - 2 - self._jacobian
         if self.degrees_of_freedom < 1:
             raise ConfigError(
-                f"x and y must hold at least {3 + self._jacobian} points for a proper posterior, "
-                f"but hold {self.num_obs}"
+                f"x and y must have at least {3 + self._jacobian} points for a proper posterior, "
+                f"but have {self.num_obs}"
             )
         if np.ptp(self.x) == 0:
             raise ConfigError(f"x must vary for a slope to exist, but all x are {self.x[0]}")
@@ -476,7 +476,10 @@ class LinearRegression:
 
     @property
     def mean(self) -> FloatArray:
-        """α̂, β̂ and ½ (log(ν s²/2) − ψ(ν/2)), shape (3,); the first two exist if ν > 1."""
+        """The posterior means of α, β and log σ, shape (3,).
+
+        They are α̂ and β̂, which exist only if ν > 1, and ½ (log(ν s²/2) − ψ(ν/2)).
+        """
         from scipy.special import digamma
 
         half = self.degrees_of_freedom / 2
@@ -486,7 +489,10 @@ class LinearRegression:
 
     @property
     def variance(self) -> FloatArray:
-        """The variances of α and β, infinite if ν ≤ 2, and ¼ ψ′(ν/2) for log σ; shape (3,)."""
+        """The posterior variances of α, β and log σ, shape (3,).
+
+        The first two are infinite if ν ≤ 2. The third is ¼ ψ′(ν/2).
+        """
         from scipy.special import polygamma
 
         nu = self.degrees_of_freedom
@@ -495,7 +501,7 @@ class LinearRegression:
         return np.append(slopes, 0.25 * polygamma(1, nu / 2))
 
     def marginal(self, name: Literal["alpha", "beta"]) -> Any:
-        """Return the exact t posterior of a coefficient.
+        """Return the exact posterior of a coefficient, which is a t distribution.
 
         Parameters
         ----------
@@ -511,7 +517,7 @@ class LinearRegression:
         Raises
         ------
         ConfigError
-            There is no such coefficient.
+            `name` is not a coefficient.
         """
         from scipy.stats import t
 
@@ -540,7 +546,7 @@ class LinearRegression:
         return -power * log_sigma - 0.5 * squares * np.exp(-2 * log_sigma)
 
     def log_density_gradient(self, theta: FloatArray, /) -> tuple[FloatArray, FloatArray]:
-        """Return the log density and its gradient in (α, β, log σ).
+        """Return the log density and its gradient with respect to (α, β, log σ).
 
         Parameters
         ----------

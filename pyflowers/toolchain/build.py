@@ -244,7 +244,7 @@ def _once(
     title: str,
     about: dict[str, str],
 ) -> None:
-    """Build a cached file in a temporary folder, unless it is intact."""
+    """Build a cached file in a temporary folder, unless the cache holds an intact one."""
     if is_sound():
         return
     require_toolchain()

@@ -29,7 +29,7 @@ logger = logging.getLogger("pyflowers")
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"
-"""Manifest of the headers; it is separate because only compiling needs these many files."""
+"""Manifest of the headers; it is separate because these many files are needed only to compile."""
 
 
 class Care(Enum):
@@ -141,7 +141,7 @@ def cache_dir() -> Path:
     Raises
     ------
     ToolchainError
-        If other users could change the contents of the cache, because these are executed.
+        If other users could change the contents of the cache, which are executed.
     """
     given = os.environ.get("PYFLOWERS_CACHE")
     folder = Path(given).expanduser() if given else user_cache_path("pyflowers")
@@ -151,7 +151,7 @@ def cache_dir() -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Whether no other user could have written the file at `path`, or no file is there."""
+    """Whether there is no file at `path`, or no other user could have written it."""
     try:
         require_own(path)
     except ToolchainError:
@@ -160,7 +160,7 @@ def is_own(path: Path) -> bool:
 
 
 def require_own(path: Path) -> None:
-    """Refuse a folder or file of the cache that another user owns or can write to.
+    """Refuse a folder or file in the cache that another user owns or can write to.
 
     A path at which nothing exists is not refused.
 

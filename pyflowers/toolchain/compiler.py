@@ -70,7 +70,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
     Parameters
     ----------
     source : Source
-        The program, named in messages.
+        The program, which is named in messages.
     program : Path
         Its file, with the included files in the same folder.
     stanc : Path

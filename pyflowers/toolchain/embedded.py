@@ -2,7 +2,7 @@
 
 The wheel of httpstan 4.13.0 contains all of Stan 2.35.0 except CmdStan's front end: headers,
 libraries and stanc. The wheel is fetched with pip, and its SHA-256 is checked. The front end in
-``driver/`` is compiled against these in the user's cache. Damaged parts are rebuilt before they are
+``driver/`` is compiled against Stan in the user's cache. Damaged parts are rebuilt before they are
 used. Links in the folder are relative, so that a cache can be copied or moved. See
 docs/decisions/0001-embedded-cmdstan.md.
 """
@@ -70,8 +70,8 @@ class Pinned:
 def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
     """Return the folder with Stan's ``include/``, ``lib/`` and ``stanc``, checked for damage.
 
-    The folder is unpacked from the wheel if it is not yet in the cache or is damaged. CmdStan's
-    front end is not needed.
+    The folder is unpacked from the wheel if it is not yet in the cache or is damaged. It does
+    not include CmdStan's front end.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def install_embedded(
     Returns
     -------
     Path
-        The folder for CmdStanPy.
+        The folder to give to CmdStanPy.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def _make_home(home: Path, stan: Path, jobs: int) -> None:
 
 
 def _link(home: Path, stan: Path) -> None:
-    """Link the parts of Stan that the makefile expects; a relative `stan` starts at `home`."""
+    """Link the parts of Stan that the makefile expects; a relative `stan` starts from `home`."""
     above = Path() if stan.is_absolute() else Path("..")
     for link, target in (
         (home / "include", stan / "include"),

@@ -94,9 +94,9 @@ def ending_children() -> Iterator[None]:
 
 
 def interruptible(function: Callable[[], T]) -> T:
-    """Call a function that waits for children in another thread, and wait for this thread.
+    """Call a function that waits for children, in another thread, and wait for that thread.
 
-    Ctrl-C then ends the children first, and the function returns because of that.
+    Ctrl-C then ends the children first, so the function returns.
     """
     with ThreadPoolExecutor(1) as executor, ending_children():
         return executor.submit(function).result()

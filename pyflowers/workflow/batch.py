@@ -2,7 +2,7 @@
 
 The tasks are all combinations of program, table, variant and repeat. As in
 :mod:`pyflowers.workflow.config`, paths are relative to the file's folder, unknown keys are errors,
-and no executable is named.
+and the file cannot name an executable.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ OF_A_FILE = ("sep", "decimal", "encoding")
 
 
 class BatchData(DataConfig):
-    """The tables: one file, files by pattern, or the parts of one file.
+    """The tables: one file, all files that match patterns, or the parts of one file.
 
     Attributes
     ----------
     files : tuple of str
         Patterns such as ``sites/*.csv``. Each file is one table.
     by : str or None
-        A column of `file`. The rows with the same label are one table.
+        A column of `file`. The rows with the same label form one table.
     """
 
     files: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class BatchData(DataConfig):
 
 
 class Variant(Record):
-    """The changes of one variant of the batch.
+    """The changes that define one variant of the batch.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ class BatchConfig(Models):
     Attributes
     ----------
     models : tuple of str
-        Names of shipped programs, paths of ``.stan`` files, and formulas. Each is fitted to each
-        table.
+        Names of shipped programs, paths of ``.stan`` files, and formulas. Every model is fitted to
+        every table.
     family : str or None
         The family of the formulas' response; ``gaussian`` by default.
     include_paths : tuple of path
@@ -104,7 +104,7 @@ class BatchConfig(Models):
     repeats : int
         How many times each combination is fitted, each time with a different seed.
     time_limit : float or None
-        Longest time of a fit in seconds. Default: no limit.
+        Time limit for a fit in seconds. Default: no limit.
     retries : int
         How many times a fit is started again after its process has ended unexpectedly.
     folder : path or None
@@ -206,7 +206,7 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     Raises
     ------
     ConfigError
-        If the file is wrong; the message names the file and the key.
+        If the file is invalid; the message names the file and the key.
     DataError
         If the file that is to be divided into tables cannot be read.
     """

@@ -1,7 +1,7 @@
 """A whole experiment as one small TOML file: data, models, priors, sampler and outputs.
 
-Paths in the file are relative to its folder. Unknown keys are errors. A ``run.json`` is also a
-configuration, for one run. The file never names an executable: only the command line and the
+Paths in the file are relative to its folder. Unknown keys are errors. A ``run.json`` can also serve
+as a configuration, for one run. The file never names an executable: only the command line and the
 environment determine which CmdStan is used.
 """
 
@@ -148,7 +148,7 @@ class Models(Record):
                 within_record(find_program, name)
         called = (_called(name, "gaussian") for name in names)
         named = f"{cls.of_models} are named after the models"
-        refuse_twice(called, "model", f"{named} (a formula that starts with 1 + has another name)")
+        refuse_twice(called, "model", f"{named} (a leading 1 + changes the name of a formula)")
         return names
 
     @model_validator(mode="after")
@@ -311,7 +311,7 @@ class Experiment(Models):
         return alone.model_copy(update={"priors": priors, "output": output})
 
     def programs(self) -> list[Program]:
-        """Open the models; only user programs include files."""
+        """Open the models; only the user's own programs can include files."""
         how = {**self.data.reading, "centered": self.sampler.centered, "data": self.data.file}
         return [
             find_program(name, family=self.family, **how)
@@ -321,7 +321,7 @@ class Experiment(Models):
         ]
 
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        """Return the priors of each model, with those of the given ones that the model has."""
+        """Return the priors of each model, changed by the given priors that apply to the model."""
         known = {name: priors.keys() for name in self.names().values()}
         if len(known) > 1:  # for a single model, a later check reports unknown priors
             opened = self.programs()
@@ -351,7 +351,7 @@ def read_config(path: str | Path) -> Experiment:
     Raises
     ------
     ConfigError
-        If the file is wrong; the message names the file and the key.
+        If the file is invalid; the message names the file and the key.
     DataError
         If ``run.json`` cannot be read or has another format.
     """

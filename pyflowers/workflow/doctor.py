@@ -22,7 +22,7 @@ PACKAGES = (
     *("pydantic", "scipy", "stanli", "xarray", "h5netcdf"),
 )
 LITTLE_SPACE = 2 * 1024**3
-"""Free bytes below which CmdStan and its executables may not fit."""
+"""Free disk space, in bytes, below which CmdStan and its executables may not fit."""
 
 
 class Finding(NamedTuple):
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> Iterator[Finding]:
-    """Yield the findings one by one; a defect is a finding and never an exception."""
+    """Yield the findings one by one; a defect yields a finding and never raises an exception."""
     for probe in (_machine, _toolchain, _cache, _cmdstan, _packages, _fit):
         yield from _guarded(probe)
 
@@ -51,10 +51,10 @@ NUM_POINTS = 20
 """Number of points at which densities are compared."""
 
 TOLERANCE = 1e-10
-"""Tolerance for the difference of densities and of gradients.
+"""Tolerance for the difference between two densities or two gradients.
 
-A difference of densities is relative to 1 + |density|; a difference of gradients is relative to the
-largest element of the gradient.
+A difference between densities is relative to 1 + |density|; a difference between gradients is
+relative to the largest element of the gradient.
 """
 
 
@@ -130,7 +130,7 @@ def compare_densities(
     found = f"density within {density:.1g} and gradient within {gradient:.1g}"
     at = f"of the compiled program's at {NUM_POINTS} points"
     if not same.all():
-        at += f"; {(~same).sum()} of {same.size} coordinates have no gradient to compare, because "
+        at += f"; gradients of {(~same).sum()} of {same.size} coordinates are not compared, because "
         at += "the two versions of Stan transform them differently"
     advice = "" if is_equal else "; use --engine cmdstan, and report this to the author of stanli"
     return Finding("stanli", f"{found} {at}{advice}", is_equal)
@@ -160,7 +160,7 @@ def _cmdstan() -> Iterator[Finding]:
         return
     reasons = {
         "CMDSTAN": "because the environment variable CMDSTAN names it",
-        "~/.cmdstan": "as the newest under ~/.cmdstan",
+        "~/.cmdstan": "the newest one under ~/.cmdstan",
         "conda": "from the active conda environment",
         "embedded": "the embedded one, because CMDSTAN, ~/.cmdstan and conda have none",
     }
@@ -187,7 +187,7 @@ def _cache() -> Iterator[Finding]:
     built = [path / _program_of(path) for path in executables]
     built += [path / f"{_program_of(path)}.so" for path in libraries]
     broken = [path.parent.name for path in built if not is_intact(path)]
-    state = f"{', '.join(broken)} broken; rebuilt at the next use" if broken else "all intact"
+    state = f"{', '.join(broken)} broken; to be rebuilt at the next use" if broken else "all intact"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
     writable = os.access(folder, os.W_OK)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
 
 MOST_ELEMENTS = 130
-"""The largest number of quantities for which methods are compared: exact posteriors are slow."""
+"""Largest number of quantities for which methods are compared, as exact posteriors are slow."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class ModelOutcome:
 class _Task:
     """One program of an experiment with its data and priors.
 
-    Either the task is `refused` for a reason, or it must be fitted for `reasons`, or its `earlier`
-    fit is still valid.
+    A task is `refused` (for a reason), must be fitted (for `reasons`), or has an `earlier` fit that
+    is still valid.
     """
 
     program: Program
@@ -101,7 +101,8 @@ def run_experiment(
     show_progress : bool
         Whether to draw a bar for each chain.
     announce : callable, optional
-        Function that is called with a line for each model: why it is fitted, or which run is used.
+        Function that is called for each model with a line: the reason for the fit, or the earlier
+        run that is used.
     finished : callable, optional
         Function that is called with the outcome of each model, after any run folder is written.
 
@@ -140,14 +141,15 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
     folder : Path
         The folder.
     plots : str
-        ``png``, ``svg``, ``pdf``, or ``none``, in which case Matplotlib is not imported.
+        Format of the figures: ``png``, ``svg`` or ``pdf``. With ``none``, no figures are drawn and
+        Matplotlib is not imported.
     overwrite : bool
         Whether to replace a run with other inputs.
 
     Raises
     ------
     ConfigError
-        If the folder holds something else or a run with other inputs, or cannot be written.
+        If the folder holds other files or a run with other inputs, or cannot be written.
     FitError
         If a figure cannot be drawn. The run is then saved without figures.
     """
@@ -168,10 +170,10 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
 
 
 def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
-    """Compare each fit with closed-form VB, for a report, if its program has closed-form VB.
+    """Compare fits with closed-form VB, for a report; skip programs that do not offer it.
 
-    For a fit that cannot be compared, the value is the reason. Only ``pyflowers compare`` runs
-    Stan's approximations, because they are poor for most posteriors.
+    If a fit cannot be compared, its value is the reason. Only ``pyflowers compare`` runs Stan's
+    approximations, because they are poor for most posteriors.
     """
     from pyflowers.analysis.methods import compare
 
@@ -182,7 +184,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
             continue
         if num > MOST_ELEMENTS:
             found[fit.name] = (
-                f"comparing {num} quantities takes too long here; run pyflowers compare"
+                f"comparing {num} quantities takes too long in a report; run pyflowers compare"
             )
             continue
         try:
@@ -208,7 +210,7 @@ def _tasks(experiment: Experiment) -> list[_Task]:
 
 
 def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
-    """Determine whether a task can be fitted, and whether and why it must be."""
+    """Determine whether a task can be fitted, whether it must be fitted, and why."""
     try:
         task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
     except DataError as error:
@@ -232,7 +234,7 @@ def why_refit(
     priors: dict[str, float],
     loaded: LoadedProgram,
 ) -> tuple[str, ...]:
-    """Describe the changes since a run; empty if the run is still valid.
+    """Describe what has changed since a run; return nothing if the run is still valid.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Replay:
     verdict : str
         ``bitwise equal``, ``statistically equal`` or ``different``.
     largest : float
-        Largest difference of a 5%, 50% or 95% quantile, in Monte Carlo standard errors of the
+        Largest difference in a 5%, 50% or 95% quantile, in Monte Carlo standard errors of the
         difference; NaN if there was nothing to compare.
     where : str
         The quantity with that difference; empty if there is none.
@@ -236,10 +236,11 @@ def _limit(num: int) -> float:
 
 
 def data_changes(before: Data, now: Data) -> list[str]:
-    """Return sentences on up to five changes, and the number of others; empty if nothing changed.
+    """Return sentences on up to five changes, and the number of others; none if nothing changed.
 
-    Observations are identified by group and time if the program has both; otherwise by their
-    position. A different order of the rows is described only if nothing else has changed.
+    Observations are identified by group and time if the program has both; otherwise, they are
+    identified by position. A different order of the rows is described only if nothing else has
+    changed.
     """
     if before.sha256 == now.sha256:
         return []

@@ -21,7 +21,7 @@ from synthetic_fits import synthetic_fit
 
 
 def peak_memory():
-    """Return this process's largest resident memory in MB.
+    """Return this process's peak resident memory in MB.
 
     The system's ru_maxrss may be the peak of the process that started this one.
     """

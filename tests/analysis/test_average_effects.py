@@ -448,18 +448,18 @@ def test_a_change_of_a_column_moves_each_row_to_the_group_with_the_new_label(par
     slope = pyflowers.effects(fit, "x", slopes=True).draws()[..., 0]
     np.testing.assert_allclose(slope, np.squeeze(b(fit, "x"), -1), rtol=1e-6)
     assert one.moved == (parts,)
-    assert "the change also moves each row to another of these observed groups" in str(one)
+    assert "the change also moves each row to another observed group" in str(one)
     assert pyflowers.effects(fit, "x").moved == ()
 
 
 def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
-    """In a split plot without an effect of the variety, its interval must contain 0."""
+    """In a split plot without an effect of the variety, the effect's interval must contain 0."""
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"block": np.repeat(list("ABCDE"), 12), "variety": ["old", "new"] * 30})
     plots_of = (frame.block + frame.variety).astype("category").cat.codes
     frame["y"] = 50 + rng.normal(0, 10, 10)[plots_of] + rng.normal(0, 2, 60)
     fit = pyflowers.fit("y ~ variety + (1 | block:variety)", frame, **FAST)
-    note = "for groups in general, use --groups population"
+    note = "to average over all possible groups, use --groups population"
     assert note in str(pyflowers.effects(fit, "variety"))
     whole = pyflowers.effects(fit, "variety", groups="population")
     np.testing.assert_allclose(whole.draws()[..., 0], b(fit, "varietyold")[..., 0], rtol=1e-6)
@@ -473,7 +473,7 @@ def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
 def test_a_group_whose_labels_hold_colons_needs_the_table_to_be_changed():
     frame = FRAME.assign(half=np.where(np.arange(NUM) % 2, "1:a", "2:a"))
     fit = fit_of("y ~ dose + (1 | dose:half)", frame=frame)
-    with pytest.raises(DataError, match=r"labels contain colons, so dose cannot be changed"):
+    with pytest.raises(DataError, match=r"contain colons, so dose cannot be changed"):
         pyflowers.effects(fit, "dose")
     assert len(pyflowers.effects(fit, "dose", new=frame).table()) == 2
 
@@ -628,7 +628,7 @@ def test_the_line_of_a_label_has_its_own_sex():
     expected = pyflowers.predict(fit, ends).table()["median"]
     drawn = [line.get_ydata()[0] for line in lines]
     np.testing.assert_allclose(drawn, expected, atol=0.05)
-    assert "Fixed: sex = m; effects of groups at their mean. A column" in plots.alt_text(figure)
+    assert "Fixed: sex = m; effects of groups at their mean. If a column" in plots.alt_text(figure)
 
 
 def test_the_curve_of_two_factors_has_a_row_for_each_combination():

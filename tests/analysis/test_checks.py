@@ -124,7 +124,7 @@ def test_one_wild_plant_shows_only_against_the_population():
     ],
 )
 def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
-    """For data simulated from the model, few p-values lie beyond the limits."""
+    """For data simulated from the model, few p-values are beyond the limits."""
     values = _p_values()[name]
     assert np.mean((values < 0.01) | (values > 0.99)) <= 0.05
     assert 0.3 < values.mean() < 0.7
@@ -132,7 +132,7 @@ def test_p_values_of_the_models_own_data_are_seldom_extreme(name):
 
 @functools.cache
 def _p_values():
-    """Return p-values of 40 data sets; `synthetic_fit` draws closely enough from the posterior."""
+    """Return p-values of 40 data sets; `synthetic_fit` approximates the posterior well."""
     found = {}
     for seed in range(40):
         rng = np.random.default_rng([5, seed])
@@ -182,7 +182,7 @@ def test_the_most_distant_group_is_grubbs_statistic():
 
 
 def uneven(rng, shape):
-    """Return four groups of 1, 2, 4 and 5 shuffled rows, their codes, and counts of a shape."""
+    """Return four groups of 1, 2, 4 and 5 shuffled rows, their codes, and counts."""
     labels = table(["a", "b", "c", "d"], 3).labels("plant")
     codes = rng.permutation(np.repeat(np.arange(4), [1, 2, 4, 5]))
     groups = Groups.of(replace(labels, codes=codes), 12, counts=True)
@@ -278,9 +278,9 @@ def raises(y):
         (3, "statistic 3 is neither a name nor a function of y; choose one of mean, sd"),
         (
             lambda y: y,
-            "must return one finite number for a data set, but returned something else",
+            "must return one finite number for each data set, but returned something else",
         ),
-        (lambda y: np.nan, "must return one finite number for a data set, but returned NaN"),
+        (lambda y: np.nan, "must return one finite number for each data set, but returned NaN"),
         (raises, "statistic raises failed on a data set of 12 values (ValueError: no luck)"),
     ],
     ids=["name", "module", "function", "file", "type", "array", "nan", "raises"],
@@ -356,7 +356,7 @@ def beta(a, b):
         # These have the same mean and spread as uniform values.
         (
             0.5 + np.repeat([-1, 1], 150) * np.sqrt(1 / 12),
-            "50% of the counts of flowers lie below their predicted 21% quantile$",
+            "50% of the counts of flowers are below their predicted 21% quantile$",
         ),
     ],
     ids=["U", "hump", "low", "high", "no simple shape"],
@@ -696,7 +696,7 @@ def test_a_program_that_cannot_replicate_is_told_what_to_add(own_program):
     program = own_program("trial", text, declaration=SECTIONS)
     fit = pyflowers.fit(program, visits(), seed=1, chains=1, warmup=50, draws=20, engine="stanli")
     output = (
-        "trial has no y_rep, needed for posterior predictive checks: declare y_rep in generated"
+        "trial has no y_rep, which is needed for posterior predictive checks: declare y_rep in "
     )
     with pytest.raises(ConfigError, match=re.escape(output)):
         pyflowers.check(fit)
@@ -745,7 +745,8 @@ def test_advice_suits_the_family_or_the_program():
         for family in family_names():
             text = advice.get(family, advice.get("formula", advice.get("")))
             assert text
-            if need not in ("positive", "binary"):  # families of such responses never need these
+            # Families of such responses never get this advice.
+            if need not in ("positive", "binary"):
                 assert f"--family {family} " not in f"{text} "
         for kind in ("counts", ""):
             text = advice.get(kind, advice[""])

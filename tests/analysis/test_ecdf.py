@@ -50,7 +50,7 @@ def test_what_leaves_and_what_stays_make_one(num_draws):
 
 
 def test_a_p_value_is_accurate_far_in_the_tail():
-    """Computed as 1 minus a sum, p could be negative; bounds are Bonferroni's."""
+    """If p were computed as 1 minus a sum, it could be negative; the bounds are Bonferroni's."""
     for num, at in ((50, 0.001), (403, 0.5)):
         values = np.full(num, at)
         points = band_points(num, 4000)

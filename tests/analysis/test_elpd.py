@@ -83,7 +83,7 @@ def test_psis_loo_is_leave_one_out(fits, name, precision):
     assert abs(found.elpd - terms.sum()) < 2 * error
     # The standard error of elpd is the standard error of a sum of N terms.
     assert found.se == pytest.approx(np.sqrt(terms.size * terms.var()), rel=0.1)
-    # Negative control: without leaving anything out the fit looks better.
+    # Negative control: if nothing is left out, the fit looks better.
     log_lik = fit.log_likelihood().reshape(-1, fit.data.num_obs)
     within = np.log(np.exp(log_lik).mean(0)).sum()
     assert within - terms.sum() > 2 * error
@@ -178,7 +178,7 @@ def test_what_cannot_be_compared_is_refused(own_program, fits):
     bare = own_program("bare", OWN[: OWN.index("generated")], '[data]\ny = { column = "flowers" }')
     how = {"seed": 1, "draws": 50, "warmup": 100, "cmdstan": "embedded"}
     with pytest.raises(
-        ConfigError, match=r"bare has no log_lik, needed for PSIS-LOO .* declare vector"
+        ConfigError, match=r"bare has no log_lik, which is needed for PSIS-LOO .* declare vector"
     ):
         loo([fit, pyflowers.fit(bare, FRAME, **how)])
     other = pyflowers.fit("multilevel_poisson", FRAME.assign(flowers=FRAME.flowers + 1), **how)

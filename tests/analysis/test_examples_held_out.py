@@ -35,7 +35,7 @@ def fitted(name, draws=1000):
 
 
 def pumps_evidence(kept):
-    """Return log p(y): failures given alpha and beta are negative binomial; quadrature for both."""
+    """Return log p(y): failures are negative binomial given alpha and beta, by quadrature."""
     t, y = (table("pumps").loc[kept, c].to_numpy() for c in ("thousand_hours", "failures"))
     u, v = np.meshgrid(np.linspace(-5, 4, 451), np.linspace(-7, 4, 551), indexing="ij")
     alpha, beta = np.exp(u)[..., None], np.exp(v)[..., None]
@@ -52,7 +52,7 @@ def pumps_evidence(kept):
 
 
 def rats_evidence(kept):
-    """Return log p(y) up to a constant: lines in closed form, three precisions by quadrature."""
+    """Return log p(y) up to a constant; only the three precisions need quadrature."""
     frame = table("rats")
     x = (frame["age"] - frame["age"].mean()).to_numpy()
     y, rat = frame["weight"].to_numpy(float), frame["rat"].to_numpy()
@@ -113,7 +113,7 @@ LOG_WEIGHTS = np.log(WEIGHTS / WEIGHTS.sum())
 
 
 def seeds_density(draws, rows):
-    """Return the log density of the rows at each draw, with plates' effects integrated out."""
+    """Return the log density of the rows at each draw, with the plates' effects integrated out."""
     total = 0.0
     for row in rows.itertuples():
         x1, x2 = row.aegyptiaco_73, row.cucumber

@@ -1,7 +1,7 @@
 """All commands of the workflow for each of the four BUGS examples.
 
-Whether answers are right is tested with each command, and whether refits agree with exact answers
-in tests/analysis/test_examples_held_out.py.
+The tests of each command check whether its answers are right, and test_examples_held_out.py checks
+whether refits agree with exact answers.
 """
 
 from pathlib import Path

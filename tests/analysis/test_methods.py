@@ -131,7 +131,7 @@ def test_what_the_programs_drop_is_accounted_for(executables, name, given):
 
 
 def test_the_understatement_of_the_mean_field_is_shown(comparisons):
-    """The mean field's sd over the sd by NUTS is the exact ratio, within its Monte Carlo error."""
+    """The ratio of the sds of the mean field and NUTS is the exact one, up to Monte Carlo error."""
     comparison = comparisons["semiconjugate_normal"]
     table = comparison.table()
     for name in ("theta", "sigma2"):

@@ -89,7 +89,7 @@ def test_the_comparison_would_find_a_population_that_is_left_out():
 
 
 def test_a_new_plant_of_multilevel_normal_under_a_proper_prior():
-    """Given mu and sigma2, a new plant has a closed form, which is compared draw by draw."""
+    """Given mu and sigma2, a new plant's distribution has a closed form, compared by draw."""
     fit = lecture_fit("multilevel_normal", sigma2_plant_nu=5.0, sigma2_plant_scale=2.0)
     draws = part(fit, "new plant")[..., 0]
     rng = np.random.default_rng(2)
@@ -155,7 +155,7 @@ def test_a_program_of_ones_own_predicts_what_it_declares(own_program):
 def test_a_program_without_predictions_is_told_what_to_add(own_program):
     program = own_program("trial", TRIAL, declaration=SECTIONS)
     fit = pyflowers.fit(program, visits(), seed=1, chains=1, warmup=50, draws=20, engine="stanli")
-    output = "trial has no y_new, needed for predictions of new data: declare y_new in generated"
+    output = "trial has no y_new, which is needed for predictions of new data: declare y_new"
     with pytest.raises(ConfigError, match=re.escape(output)):
         pyflowers.predict(fit)
 

@@ -76,7 +76,7 @@ def test_numpy_draws_agree_with_stans_of_the_same_prior(own_program):
 
 @pytest.mark.parametrize("name", ["multilevel_poisson", "seeds"])
 def test_y_is_neither_read_nor_needed(name):
-    """The draws are the same for other values, for invalid values, and without the column."""
+    """The draws are the same if the response has invalid values, or if its column is absent."""
     if name == "seeds":
         program, table = own(name)
         how = {"priors": {"coef_sd": 1, "tau_shape": 2, "tau_rate": 1}, "engine": "stanli"}

@@ -233,7 +233,7 @@ def test_a_program_that_cannot_be_refitted_keeps_its_estimates(own_program, tmp_
     assert np.array_equal(comparison.best.terms, without.terms)
     caution = next(each for each in comparison.cautions if "k-hat" in each)
     assert f"k-hat of {without.num_bad} of 12 observations is above" in caution
-    assert "bare has no held_out, needed for exact leave-one-out" in caution
+    assert "bare has no held_out, which is needed for exact leave-one-out" in caution
     assert "declare array[N]" in caution
     assert run("loo", str(fit.save(tmp_path / "run"))) == 0
     output = capsys.readouterr().out
@@ -278,7 +278,7 @@ def test_what_cannot_be_left_out_is_refused(own_program):
     bare = bare.replace("if (held_out[n] == 0)", "if (1)")
     how = {"seed": 1, "draws": 50, "warmup": 100, "engine": "stanli"}
     fit = pyflowers.fit(own_program("bare", bare, DECLARED), LECTURE, **how)
-    with pytest.raises(ConfigError, match=r"bare has no held_out, needed for exact .*: declare"):
+    with pytest.raises(ConfigError, match=r"bare has no held_out, which is needed for .*: declare"):
         leave_one_group_out([fit])
     iid = fitted("iid_normal")
     with pytest.raises(ConfigError, match="with all 12 observations left out, none remain"):
@@ -333,7 +333,7 @@ HELD = DECLARED + 'held_out = { column = "held" }\n'
 
 
 def test_rows_that_the_data_hold_out_are_no_part_of_loo_and_sensitivity(own_program):
-    """A fit of some rows gives the same as a fit to the table without the others."""
+    """A fit that holds rows out gives the same results as a fit to the table without them."""
     table = LECTURE.assign(held=[0, 0, 0, 1] * 3)
     program = own_program("held", OWN, HELD)
     how = {**HOW, "draws": 1000}
@@ -346,9 +346,7 @@ def test_rows_that_the_data_hold_out_are_no_part_of_loo_and_sensitivity(own_prog
     inside = fit.draws["log_lik"][..., fit.is_in_likelihood].sum(axis=2)
     np.testing.assert_allclose(_total_log_lik(fit), inside.ravel())
     checks = pyflowers.check(fit)
-    assert (
-        "3 rows are held out of the likelihood: loo_pit leaves out held-out rows" in checks.notes[0]
-    )
+    assert "3 rows are held out of the likelihood: loo_pit leaves out these rows" in checks.notes[0]
     assert checks.pit.values.shape == (9,)
 
 

@@ -185,7 +185,7 @@ def test_new_groups_are_their_population_by_quadrature(formula, family):
             its = norm.cdf(at, eta, np.sqrt(variance + d["sigma"].ravel() ** 2))
         else:
             its = (poisson.cdf(at, np.exp(latent)) * weights).sum(axis=1)
-        error = (drawn <= at) - its  # for each draw, given its parameters; the expectation is 0
+        error = (drawn <= at) - its  # one for each draw, with expectation 0
         assert abs(error.mean()) < 4 * error.std() / np.sqrt(error.size)
 
 
@@ -225,7 +225,7 @@ def test_population_refuses_what_is_not_linear_in_a_groups_effects():
 
 
 def test_an_observation_takes_no_more_than_its_own_rows_parameters(monkeypatch):
-    """Each row evaluates only its own sd; otherwise N rows would cost N squared evaluations."""
+    """Each row needs only its own sd; otherwise N rows would take N squared evaluations."""
     fit = pyflowers.fit("multilevel_normal", seed=1, chains=2, warmup=300, draws=100)
     sizes = []
     real = Predictor.parameter
@@ -611,7 +611,7 @@ def test_each_row_has_the_covariate_of_its_group_without_the_group(tmp_path):
     for groups in ("none", "population"):
         of_rows = pyflowers.predict(fit, rows, groups=groups)
         np.testing.assert_allclose(of_rows.draws(), eta, rtol=1e-12)
-        # A new plot is integrated over; the arm stays that of the row.
+        # The effect of a new plot is integrated out; each row keeps its arm.
         drawn = predictor_of(fit, rows, groups).observed()
         assert abs(drawn - eta).max() < 8 * (d["sigma"] + 3 * d["tau"]).max()
     spread = (predictor_of(fit, rows, "population").observed() - eta).std()

@@ -1,4 +1,4 @@
-"""A program that is fitted in milliseconds, and tasks of it."""
+"""A program that is fitted in milliseconds, and tasks that fit it."""
 
 import sys
 from pathlib import Path

@@ -47,7 +47,7 @@ def kill_one(processes, client, i, rng):
             kill(rng.choice(below))
     elif kind == "scheduler":
         processes.kill_scheduler()
-        processes.wait_for_workers_to_end(30)  # workers do so without a scheduler
+        processes.wait_for_workers_to_end(30)  # workers end if there is no scheduler
         processes.start_scheduler()
     else:
         client.kill()

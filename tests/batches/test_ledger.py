@@ -1,4 +1,4 @@
-"""The ledger is complete or absent; it can be read while it is written, and if it is read-only."""
+"""The ledger is complete or absent, and can be read if it is read-only or is being written."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""In the help of every command the text ends with examples, which are valid command lines."""
+"""The help of every command ends with examples, which are valid command lines."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""After a kill an earlier result is whole, no process is left, and the command works again."""
+"""After a kill, an earlier result is whole, no process is left, and the command works again."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""With --json every command prints valid JSON, with --quiet nothing, at the same exit status."""
+"""Every command prints valid JSON with --json, and nothing with --quiet; its status is the same."""
 
 import json
 import re

@@ -34,7 +34,7 @@ def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
     written = {path.name for path in (tmp_path / "c").iterdir()}
     assert written == {
         *("checks.json", "checks.csv", "checks.png"),
-        *("replicated.png", "loo_pit.png"),  # no groups.png, as each group has its own mean
+        *("replicated.png", "loo_pit.png"),  # no groups.png, because each group has its own mean
     }
     rows = pd.read_csv(tmp_path / "c" / "checks.csv", index_col="check")
     assert rows.loc["zeros", "passed"]

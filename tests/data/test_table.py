@@ -167,7 +167,7 @@ def test_a_format_whose_package_is_missing(tmp_path, monkeypatch, suffix, packag
     path = tmp_path / f"t.{suffix}"
     pd.DataFrame({"x": [1]}).to_parquet(path)
     monkeypatch.setitem(sys.modules, package, None)
-    assert f"needs {package} to be read; run pip install 'pyflowers[{suffix}]'" in output(
+    assert f"cannot be read without {package}; run pip install 'pyflowers[{suffix}]'" in output(
         read_table, path
     )
 

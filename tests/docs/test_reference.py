@@ -39,7 +39,7 @@ def methods(cls):
 
 
 def missing(name, documentation, function, documented=None):
-    """Yield what the docstring of a function or method leaves out."""
+    """Yield the parts that are missing in the docstring of a function or method."""
     parameters = takes(function)
     if parameters and not has(documentation, "Parameters"):
         yield f"{name}: no Parameters"
@@ -89,7 +89,7 @@ def defects(name):
 
 
 def documented_fields(cls):
-    """Return a dataclass's docstring and its fields, inherited or not, that have a string below."""
+    """Return a dataclass's docstring and the fields, own or inherited, that have a docstring."""
     text = inspect.getdoc(cls) or ""
     for base in cls.__mro__[:-1]:
         if is_dataclass(base):

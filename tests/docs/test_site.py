@@ -1,7 +1,7 @@
 """The built site: every public name is in it, links work, and a browser shows it without complaint.
 
-It is built once, by ``sphinx-build`` as scripts/docs calls it; where Sphinx is not installed these
-tests are skipped. PYFLOWERS_SITE names a site that has already been built.
+The site is built once, with the options of scripts/docs; if Sphinx is not installed, these tests
+are skipped. PYFLOWERS_SITE names a site that has already been built.
 """
 
 import functools
@@ -25,7 +25,7 @@ HIDDEN = """() => [...document.querySelectorAll(".bd-article td")]
     .filter(cell => !cell.closest(".cell-table"))
     .filter(cell => cell.getBoundingClientRect().right > window.innerWidth)
     .map(cell => cell.textContent.slice(0, 40))"""
-"""Text in tables that a reader has to scroll to; tables that code cells printed may be wider."""
+"""Script for the text of cells beyond the window, except in tables printed by code cells."""
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_initial_values_are_used(load, tmp_path):
         ({"m": 1.0}, EngineLacksError, "s has no value"),
         (-1.0, ConfigError, "radius"),
         ("/no/such/file.json", ConfigError, "cannot be read"),
-        ([{"m": 1.0, "s": 1.0}] * 3, ConfigError, "3 entries for 2 chains"),
+        ([{"m": 1.0, "s": 1.0}] * 3, ConfigError, r"entries \(3\) differs"),
         ({"m": 1.0, "s": -1.0}, FitError, "s"),
     ],
 )

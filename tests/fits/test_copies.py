@@ -1,4 +1,4 @@
-"""Fits, programs and results are copied, and passed between processes, without loss."""
+"""Fits, programs and results can be copied and passed between processes without loss."""
 
 import copy
 import pickle

@@ -413,7 +413,7 @@ def test_draws_that_are_not_those_of_the_posterior_acquit_no_prior():
 
 
 def test_the_remedy_is_one_for_the_parameter_that_fails(masses):
-    """The prior of sigma2_plant fails, because it is on the scale of flowers, not of masses."""
+    """The prior of sigma2_plant fails its check: its scale suits counts of flowers, not masses."""
     priors = {"mu_mean": 4200, "mu_sd": 2000, "sigma2_scale": 800}
     of_plant = {"sigma2_plant_nu": 3, "sigma2_plant_scale": 1}
     (failed,) = fit_masses("multilevel_normal", masses, **priors, **of_plant).verdict.prior.failed

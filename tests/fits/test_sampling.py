@@ -134,7 +134,7 @@ def test_numbers_of_numpy_are_options_too():
 
 
 def test_thinning_keeps_each_nth_draw(executables):
-    """Of 50 iterations 8 are kept: the 1st, the 8th and so on; draws=50 and thin=7 are recorded."""
+    """Of 50 iterations, 8 are kept: the 1st, the 8th etc.; draws=50 and thin=7 are recorded."""
     fit = pyflowers.fit("iid_normal", frame(), seed=1, thin=7, draws=50, cmdstan="embedded")
     whole = pyflowers.fit("iid_normal", frame(), seed=1, draws=50, cmdstan="embedded")
     assert fit.num_draws == 8
@@ -234,7 +234,7 @@ def test_a_declared_program_has_labels_and_groups(trial_fit, tmp_path):
 
 
 def test_keyword_arguments_are_a_declaration(trial_fit, tmp_path):
-    """They give the same data block and draws as the declaration in the file."""
+    """A declaration in Python gives the same data block and draws as the one in the file."""
     from own_programs import SECTIONS
 
     path = tmp_path / "trial.stan"
@@ -407,7 +407,7 @@ def test_failed_generated_quantities_are_not_rejected_proposals(own_program, tmp
 def test_an_engine_that_would_lose_whole_draws_says_so(own_program):
     program = own_program("failing_gq", FAILING_QUANTITIES)
     with pytest.raises(
-        EngineLacksError, match=r"fail in \d+ draws, .* CmdStan keeps their parameters"
+        EngineLacksError, match=r"such draws: \d+\), but CmdStan keeps their parameters"
     ):
         pyflowers.fit(program, seed=1, draws=200, chains=2, engine="stanli")
 

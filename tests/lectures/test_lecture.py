@@ -1,4 +1,4 @@
-"""The results of every example: findings, tables, figures, a record; and its command."""
+"""The command of every example, and its results: findings, tables, figures and a record."""
 
 import json
 from importlib import import_module

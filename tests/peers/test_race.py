@@ -99,20 +99,20 @@ def test_an_engine_of_ours_with_another_posterior_wins_nothing():
 def test_estimates_are_compared_by_time_alone():
     estimate = {"ess": None, "agreement": {"agrees": None, "of": "mu", "shift": 0.2}}
     text = told(result("pyflowers-exact", first=1.5), result("lme4", first=1.0, **estimate))
-    assert "lme4 has its estimates sooner, after 1 s" in text
+    assert "The estimates of lme4 are available sooner, after 1 s" in text
     assert "wins" not in text
     text = told(result("pyflowers-exact", first=0.5), result("lme4", first=1.0, **estimate))
-    assert "lme4 has its estimates later" in text
+    assert "The estimates of lme4 are available later" in text
 
 
 def test_a_size_that_no_peer_finishes_is_told():
     ended = {"status": "stopped", "first": None, "further": None, "ess": None}
     peer = result("nutpie", reason="first posterior with 90% of the machine's memory", **ended)
     text = told(result("pyflowers-exact"), peer)
-    assert "No peer has a posterior within the limits; *pyflowers, exact* has one." in text
+    assert "No peer finishes a posterior within the limits; *pyflowers, exact* does." in text
     assert "No peer" not in told(result("pyflowers-exact"))
     text = told(result("pyflowers-exact", **ended), result("nutpie"))
-    assert "No engine of pyflowers has a posterior within the limits; *nutpie* has one." in text
+    assert "No engine of pyflowers finishes a posterior within the limits; *nutpie* does." in text
     drawn = figure.draw(rows_of([result("pyflowers-exact"), peer]))
     assert [text.get_text() for text in drawn.axes[0].texts] == ["too large"]
 
@@ -138,9 +138,8 @@ def test_one_wrong_round_makes_a_row_differ():
     bad = {"agreement": {"agrees": False, "z": 7.0, "of": "mu", "statistic": "5%", "shift": 0.3}}
     (row,) = rows_of([result("nutpie"), result("nutpie", round=2, **bad)])
     assert not row.is_right
-    assert (
-        row.verdict == "differs: 5% of mu by 7.0 standard errors, means by up to 0.3 posterior sd"
-    )
+    why = "differs: 5% quantile of mu by 7.0 standard errors, means by up to 0.3 posterior sd"
+    assert row.verdict == why
 
 
 def test_poor_chains_are_named():
@@ -302,7 +301,7 @@ def test_what_was_too_slow_is_not_tried_on_more_rows(tmp_path):
 
 def test_what_would_be_too_slow_is_not_tried():
     slow = [result("nutpie", size="1000x100", further=70.0)]
-    why = "a posterior of 1,000 × 100 took 70 s, and this table is 48 times as large"
+    why = "computing a posterior for 1,000 × 100 took 70 s, and this table is 48 times as large"
     assert hopeless(Size(100_000, 48), slow, 600) == why
     assert not hopeless(Size(100_000, 48), slow, 3600)
     assert not hopeless(Size(10_000, 20), slow, 600)  # ten times the plants, twice the rows
@@ -533,7 +532,7 @@ def test_looking_at_a_run_takes_little_of_it(tmp_path, monkeypatch):
         overdue=lambda _: False,
         measured=lambda: True,
     )
-    # One reading every 2.5 s after the first; ten per second would take half of a core.
+    # After the first, one reading every 2.5 s; ten per second would use half of a core.
     assert len(looks) <= 2 + (time.perf_counter() - started) / 2.5
 
 

@@ -186,7 +186,7 @@ def test_observations_show_missing_months_and_say_what_is_left_out(sixty):
     assert len(figure.axes) == 24
     note = " ".join(texts_of(figure))
     assert "24 of 60" in note
-    assert "36 are left out" in plots.alt_text(figure)
+    assert "the other labels are left out" in plots.alt_text(figure)
     data = read("iid_normal", table(["a", "b"], 8, missing=0.5))
     panels = plots.observations(data).axes
     line = panels[0].lines[0].get_ydata()
@@ -332,7 +332,7 @@ def test_the_predictive_check_passes_a_good_model_and_fails_a_bad_one(name):
 
 def test_the_flat_prior_is_said_to_be_flat(three):
     alt = plots.alt_text(plots.prior_posterior(three["multilevel_normal"]))
-    assert "sigma2_plant[1]: prior flat on (0, ∞)" in alt
+    assert "sigma2_plant[1]: the prior is flat on (0, ∞)" in alt
 
 
 def test_elpd_differences_are_those_of_the_comparison(three):
@@ -520,7 +520,7 @@ def test_what_a_program_lacks_is_said(own_program, cmdstan):
     fit = pyflowers.fit(program, {"N": 3, "x": [1.0, 2.0, 4.0]}, **how)
     lacks = {"predictive": "y_rep", "prior_posterior": "prior_density", "shrinkage": "group_mean"}
     for figure, lack in lacks.items():
-        with pytest.raises(ConfigError, match=rf"bare has no {lack}, needed for"):
+        with pytest.raises(ConfigError, match=rf"bare has no {lack}, which is needed for"):
             getattr(plots, figure)(fit)
     with pytest.raises(ConfigError, match="the data have no groups"):
         plots.observations(fit.data)

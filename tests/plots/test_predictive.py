@@ -82,11 +82,13 @@ def test_many_groups_are_left_out_and_counted(seventy):
     assert "however badly it fits" in plots.alt_text(drawn(seventy, "group_intervals"))
     pooled = synthetic_fit("iid_normal", table([f"p{i}" for i in range(20)], 9))
     assert "however badly" not in plots.alt_text(drawn(pooled, "group_intervals"))
-    assert "40 between them are left out" in plots.alt_text(drawn(seventy, "forest"))
+    assert "15 smallest of 70 medians are shown; the others are left out" in plots.alt_text(
+        drawn(seventy, "forest")
+    )
 
 
 def test_a_forest_of_what_is_no_vector_is_refused(three):
-    output = "forest: 'mu' is not a vector of multilevel_poisson, whose vectors are mu_plant"
+    output = "forest: 'mu' is not a vector of multilevel_poisson; it has these vectors: mu_plant"
     with pytest.raises(ConfigError, match=re.escape(output)):
         plots.forest(three, "mu")
 

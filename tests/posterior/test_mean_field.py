@@ -112,8 +112,8 @@ ERRORS = [
     (lambda: MultilevelPrior(sigma2_nu=np.nan), ConfigError, "prior sigma2_nu is nan"),
     (lambda: MultilevelPrior(sigma2_plant_nu=1), ConfigError, "give nu above 0 and at most 1e100"),
     (lambda: MultilevelPrior(sigma2_plant_scale=1), ConfigError, "or nu from -2 to 0 with scale 0"),
-    (lambda: multilevel([4, 2], [1, 1]), DataError, "plant b: 2 observations leave sigma2_plant"),
-    (lambda: multilevel([4, 0], [1, 0]), DataError, "plant b: 0 observations leave sigma2_plant"),
+    (lambda: multilevel([4, 2], [1, 1]), DataError, r"plant b: too few observations \(2\)"),
+    (lambda: multilevel([4, 0], [1, 0]), DataError, r"plant b: too few observations \(0\)"),
     (lambda: multilevel([4, 4], [0, 1]), DataError, "plant a: all observations are equal"),
     (lambda: multilevel([1], [0], sigma2_plant_nu=0), DataError, "plant a: all observations are"),
     (lambda: multilevel([], []), DataError, r"statistics have shape \(0,\), but must have one"),
@@ -202,7 +202,7 @@ def check_fixed_point(fit):
 
 
 def check_degrees_of_freedom(fit):
-    """Check that there are nu0 + n: theta adds none, as its prior does not depend on sigma2."""
+    """Check for nu0 + n; theta adds none, because its prior does not depend on sigma2."""
     assert fit(LECTURE, NormalPrior(nu0=3.0))["sigma2"].dof == 15
 
 

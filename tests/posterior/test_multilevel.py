@@ -213,7 +213,7 @@ def test_moments_that_do_not_exist():
     assert np.isfinite(posterior.mean("sigma2"))
     assert np.isnan(posterior.sd("sigma2"))
     assert np.all(np.isnan(posterior.mean("sigma2_plant")))
-    assert "sigma2_plant has no posterior mean for plant 1, 2, 3" in posterior.missing_moments["sigma2_plant", "mean"]  # fmt: skip  # noqa: E501
+    assert "sigma2_plant has no posterior mean for plants 1, 2, 3" in posterior.missing_moments["sigma2_plant", "mean"]  # fmt: skip  # noqa: E501
     zeros = fit_poisson_model([np.zeros(2), np.zeros(3), np.ones(2)], DEFAULT)
     assert np.isnan(zeros.mean("sigma2"))
     assert np.all(np.isfinite(zeros.mean("mu_plant")))
@@ -568,7 +568,7 @@ def rng():
 
 ERRORS = [
     (lambda: exact_multilevel_normal(SufficientStatistics([2], [0], [1])), DataError,
-     "plant 1: 2 observations leave sigma2_plant without a proper posterior"),
+     r"plant 1: too few observations \(2\) for a proper posterior of sigma2_plant"),
     (lambda: exact_multilevel_normal(SufficientStatistics([4], [0], [0]), plants=["rose"]),
      DataError, "plant rose: all observations are equal"),
     (lambda: exact_multilevel_normal(SufficientStatistics(4, 0, 1)), DataError, "entry per plant"),
@@ -589,7 +589,7 @@ ERRORS = [
     (lambda: PoissonSampler([1, 2], [1, 1]).draw(0, rng()), ConfigError,
      "num_draws must be a whole"),
     (lambda: NormalSampler(SufficientStatistics([2], [0], [1])).draw(5, rng()),
-     DataError, "plant 1: 2 observations leave sigma2_plant without a proper posterior"),
+     DataError, r"plant 1: too few observations \(2\) for a proper posterior of sigma2_plant"),
     (lambda: draw_normal([[1.0, 2.0]], None, 5, rng()), DataError, "one data set"),
     (lambda: draw_normal([1.0, 2.0], NormalPrior(mu0=np.zeros(2)), 5, rng()), ConfigError,
      "prior contains arrays"),

@@ -173,7 +173,7 @@ def test_units_do_not_matter(exponent):
 def test_moments_that_do_not_exist_say_why():
     posterior = NormalExact([2.0], NormalPrior(0, 10, 1, 2))
     assert np.isnan(posterior.mean("sigma2"))
-    assert "2 degrees of freedom, and the mean needs more than 2" in posterior.missing_moments["sigma2", "mean"]  # fmt: skip  # noqa: E501
+    assert "2 degrees of freedom, but the mean exists only above 2" in posterior.missing_moments["sigma2", "mean"]  # fmt: skip  # noqa: E501
     flat = NormalExact([2.0], NormalPrior(0, np.inf, 1, 2))
     assert np.isnan(flat.mean("theta"))
     assert ("theta", "mean") in flat.missing_moments

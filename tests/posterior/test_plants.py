@@ -300,7 +300,7 @@ def test_gamma_draws_of_small_shapes_do_not_underflow():
 
 def test_rejection_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("pyflowers.posterior.plants._MAX_ROUNDS", 10)
-    with pytest.raises(FitError, match="2 draws of plant parameters were rejected"):
+    with pytest.raises(FitError, match="all 10 proposals for 2 of the plant parameters were"):
         until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]))
     accepted = iter([np.zeros((1, 2), bool)] + 8 * [np.zeros(2, bool)] + [np.ones(2, bool)])
     _, num = until_accepted(lambda index: (np.zeros((1, 2))[index], next(accepted)))

@@ -1,4 +1,4 @@
-"""The two families against SciPy and numerical integrals; sufficient statistics."""
+"""Two families of distributions against SciPy and numerical integrals; sufficient statistics."""
 
 import numpy as np
 import pytest

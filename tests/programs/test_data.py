@@ -335,11 +335,11 @@ def test_what_is_no_data(trial, data, message):
         (
             {"plant": [1, 1], "flowers": [4, 5]},
             "the data variable N, which multilevel_poisson.stan declares, is missing; add it; if "
-            "they are a table, give pandas.DataFrame(...)",
+            "the data are a table, give pandas.DataFrame(...)",
         ),
         ({"N": 2, "P": 2, "y": [3, 4], "plant": 3}, "the mapping: plant has no dimensions"),
-        ({"N": 2, "P": 2, "y": [3, 4], "plant": [1, 7]}, "the mapping: plant holds 7, and multi"),
-        ({"N": 2, "P": 2, "y": [3], "plant": [1, 1]}, "y has size 1 in dimension 1, and multilev"),
+        ({"N": 2, "P": 2, "y": [3, 4], "plant": [1, 7]}, "the mapping: plant holds 7, but multi"),
+        ({"N": 2, "P": 2, "y": [3], "plant": [1, 1]}, "y has size 1 in dimension 1, but multilev"),
     ],
 )
 def test_a_data_block_that_is_none_is_one_sentence(values, message):

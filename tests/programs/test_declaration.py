@@ -80,7 +80,7 @@ def test_labels_under_a_key_of_a_kinds_own_are_read_as_labels():
 
 
 def test_a_declaration_comes_back_from_its_record():
-    """In run.json it has plain values without defaults; a prior is a number or a table."""
+    """In run.json, it has plain values without defaults; a prior is a number or a table."""
     priors = {"priors": {"tau_scale": 1, "b": {"value": 2.5, "above": 0}}}
     declared = Declaration.parse({**SECTIONS, **priors}, "here")
     assert [(prior.value, prior.above) for prior in declared.priors.values()] == [

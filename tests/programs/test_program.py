@@ -66,7 +66,8 @@ def test_what_is_lacking_is_said_with_what_to_add(own_program, capability):
     bare = own_program("bare", BARE)
     with pytest.raises(ConfigError) as caught:
         bare.require(capability)
-    lacks = f"bare has no {capability}, needed for {capability.purpose}: {capability.remedy}"
+    needed = f"which is needed for {capability.purpose}: {capability.remedy}"
+    lacks = f"bare has no {capability}, {needed}"
     assert str(caught.value) == lacks
     assert "\n" not in lacks
 

@@ -277,7 +277,7 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     shipped = tmp_path / "pyflowers" / "programs" / "shipped"
     (shipped / "iid_poisson.py").write_text(NEW_PYTHON)
 
-    # The rest of the path may hold a sitecustomize.py, by which processes see each other's locks.
+    # The rest of the path may hold a sitecustomize.py that lets processes see each other's locks.
     path = os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
 
     def run(*words):

@@ -83,7 +83,7 @@ unit = "{value} per {time}"
     ],
 )
 def test_faulty_english_would_be_seen(text, fault):
-    """The negative control of every report of this module."""
+    """The negative control for all reports in this module."""
     page = Page(
         f"<!DOCTYPE html><html><head><title>t</title></head><body><p>{text}</p></body></html>"
     )
@@ -246,7 +246,7 @@ def test_a_program_without_log_lik_is_left_out_of_the_ranking_alone(folder, lect
     bare = pyflowers.fit(folder / "alike.stan", flowers_csv(), **HOW)
     page = report(bare, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
     assert "multilevel_poisson predicts new observations best" in page.output("answer")
-    assert "alike is left out, as its program has no log_lik." in page.output("comparison")
+    assert "alike is left out, because its program has no log_lik." in page.output("comparison")
     alone = report(bare)
     comparison = alone.output("comparison")
     assert "There is no estimate of how well the model predicts: alike has no log_lik" in comparison

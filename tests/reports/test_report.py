@@ -248,7 +248,7 @@ def test_the_banner_is_that_of_the_model_of_the_answer(
     assert [text for text in in_verdict if text not in verdict] == []
     passing = [name for name, change in defects.items() if change is not stick]
     assert not any(f"results of {name}" in banner for name in passing)
-    assert ("do not rely on what follows" in page.output("answer")) == (kind == "fail")
+    assert ("do not rely on the results below" in page.output("answer")) == (kind == "fail")
     order = [node.get("id") for node in page.tree.iter() if node.get("id")]
     assert order.index("banner") < order.index("answer")
     words = [text_of(node) for node in page.nodes("span", under="checks")]
@@ -283,7 +283,7 @@ def test_missing_months_and_left_out_plants_are_said():
     assert f"{60 * 12 - len(data)} combinations of plant and month are missing, in" in output
     assert "A cross at the foot of a panel marks a missing observation." in output
     alts = " ".join(page.alts)
-    assert "36 are left out" in alts
+    assert "the other labels are left out" in alts
     assert "are left out, but are in the summary table" in alts
     assert "the 60 groups (plant) run from" in page.output("answer")
 
@@ -362,7 +362,7 @@ def test_fits_with_options_of_their_own_have_a_command_each():
             lambda a, b: [a, a],
             "report: two fits have the name iid_normal; give one fit for each model",
         ),
-        (lambda a, b: [a, b], "report: the fits are to different data; write a report for each"),
+        (lambda a, b: [a, b], "report: the fits use different data; write a separate report for"),
     ],
 )
 def test_fits_that_make_no_report_are_refused(fits, message):

@@ -107,10 +107,10 @@ def test_the_command_names_a_chosen_parametrisation_and_initial_values(lecture_f
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["{run}", "--seed", "1"], "--seed: a report of run folders takes no fitting options"),
+        (["{run}", "--seed", "1"], "--seed: a report on run folders takes no fitting options"),
         (
             ["{run}", "--prior", "mu_sd=1"],
-            "--prior: a report of run folders takes no fitting options",
+            "--prior: a report on run folders takes no fitting options",
         ),
         (["--prior", "mu_std=1"], "prior mu_std: none of iid_normal, multilevel_normal"),
         (["--model", "iid_norml"], "no program is named 'iid_norml'; did you mean iid_normal"),

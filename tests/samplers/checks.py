@@ -143,7 +143,7 @@ def check_state_is_fresh(kernel, target):
 
 
 def check_chains_are_independent(kernel, target):
-    """Check that chains accept independently, so that the number that accept is binomial."""
+    """Check that chains accept independently, so the number of acceptances is binomial."""
     rng = np.random.default_rng(5)
     num_chains, num_steps = 500, 300
     state = kernel.init(target.sample(rng, num_chains))

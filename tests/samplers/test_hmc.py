@@ -62,7 +62,7 @@ def energy_error(point):
 
 
 def has_order(integrator, order):
-    """Return whether both slopes of log error at time 1 on log step size are the order ± 0.1."""
+    """Return whether both slopes of log error on log step size are within 0.1 of the order."""
     num_steps = 2 ** np.arange(6, 11)
     ends = [
         trajectory(integrator, SKEWED, SKEWED_MASS, BEGIN, 1 / steps, int(steps))[-1]

@@ -41,7 +41,7 @@ def without_staying(weights, proposal):
 
 
 def is_right(make_matrix):
-    """Whether rows sum to 1, π P = π, and detailed balance is exact to 1e-14."""
+    """Whether rows sum to 1, π P = π, and detailed balance holds to 1e-14."""
     matrices = [
         make_matrix(WEIGHTS, proposal)
         for proposal in (ring_walk(6), np.random.default_rng(12).dirichlet(np.ones(6), size=6))

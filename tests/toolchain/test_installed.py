@@ -63,7 +63,7 @@ def run(command, **how):
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
-    """The sdist, and the wheel that is built from what the sdist holds."""
+    """The sdist, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
     hatchling = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
     run([*hatchling, "--target", "sdist"], cwd=ROOT)

@@ -107,7 +107,7 @@ def test_nothing_outlives_a_killed_parent(mark, tmp_path, kind, whom, signum):
 
 
 def test_a_signal_at_the_very_start_leaves_nothing(mark, tmp_path):
-    """It takes many attempts to place a Ctrl-C between the start of a child and of its watch."""
+    """It takes many attempts to place a Ctrl-C between the starts of a child and its watch."""
     for attempt in range(150):
         folder = tmp_path / str(attempt)
         folder.mkdir()

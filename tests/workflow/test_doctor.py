@@ -81,7 +81,7 @@ def test_densities_with_a_simplex_are_compared_without_its_transform(monkeypatch
     path.write_text(json.dumps({**data, "y": data["y"].tolist()}))
     found = doctor.compare_densities(program_path("gaussian_mixture"), path)
     assert found.is_ok
-    assert "; 2 of 8 coordinates have no gradient to compare, because" in found.value
+    assert "; gradients of 2 of 8 coordinates are not compared, because" in found.value
     real = samplers.StanDensity
 
     def planted(path, data, engine, **how):

@@ -224,7 +224,7 @@ def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan
 
 
 def test_an_experiment_does_not_replace_the_run_of_another_program(write, own_program, tmp_path):
-    """It stops before sampling any model; a report also replaces no run whose data changed."""
+    """The experiment stops before sampling; a report also replaces no run on changed data."""
     theirs = own_program(
         MODEL, BROKEN.replace('reject("never fitted"); ', ""), folder=tmp_path / "x"
     )

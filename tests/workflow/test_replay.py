@@ -105,7 +105,7 @@ def largest_differences(rng, num, correlation):
 @pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_two_runs_of_one_posterior_differ_by_chance_as_rarely_as_is_claimed(correlation):
-    """Of 2,000 pairs of runs one in a thousand is a false alarm, within binomial error."""
+    """Of 2,000 pairs of runs, one in a thousand is a false alarm, within binomial error."""
     rng = np.random.default_rng(17)
     limit = replay_module._limit(15)
     largest = np.concatenate([largest_differences(rng, 250, correlation) for _ in range(8)])
@@ -196,7 +196,7 @@ def test_a_users_own_program_is_replayed(tmp_path, executables):
 
 
 def test_data_that_were_never_a_file_are_replayed(tmp_path, executables):
-    """The data are a frame, a mapping, or those of a program that needs none."""
+    """The data are a frame, a mapping, or empty for a program that needs none."""
     frame = to_frame(find_program("iid_normal").read())
     how = {"seed": 1, "draws": 50, "warmup": 100, "cmdstan": "embedded"}
     fit = pyflowers.fit("iid_normal", frame, priors={"mu_sd": 3}, **how)

@@ -31,10 +31,10 @@ PRIORS = {"mu_mean": 0.0, "mu_sd": 100.0, "sigma2_nu": 1.0, "sigma2_scale": 2.0}
 """mu ~ N(0, 100²) and sigma2 ~ scaled-inv-χ²(1, 2²), as in stan/multilevel_poisson.toml."""
 
 SIGMA2_SHAPE = PRIORS["sigma2_nu"] / 2
-"""The same prior as an inverse gamma distribution (BDA3, table A.1): its shape …"""
+"""The shape of the prior on sigma2 as an inverse gamma distribution (BDA3, table A.1)."""
 
 SIGMA2_RATE = PRIORS["sigma2_nu"] * PRIORS["sigma2_scale"] ** 2 / 2
-"""… and its scale, which PyMC calls beta and NumPyro rate."""
+"""The scale of this distribution, which PyMC calls beta and NumPyro rate."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Job:
     y : array, shape (N,)
         The flowers of each observation.
     formula, family : str
-        The regression, if it is one.
+        The formula and the family of a regression; empty for counts.
     frame : mapping of str to list
-        Its columns.
+        The columns of the regression's data.
     chains, warmup, draws, cores, seed : int
         As for ``pyflowers.fit``.
     scratch : Path

@@ -212,7 +212,7 @@ def _summary(value: Any) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a page only if its text changes, so that Sphinx reads only changed pages again."""
+    """Write a page only if its text changes, so that Sphinx re-reads only changed pages."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
@@ -232,7 +232,7 @@ def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
 def _escape(
     _app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Keep as text the bars and single stars in formulas, and citations that have no reference."""
+    """Escape the bars and single stars in formulas, and citations that have no reference."""
     text = "\n".join(lines)
     escaped = _outside_literals(text)
     cited = re.sub(

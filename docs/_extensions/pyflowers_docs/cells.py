@@ -35,7 +35,7 @@ _COMPILER = re.compile(r"(.*-)?(g\+\+|gcc|cc|c\+\+|clang|clang\+\+|g?make)(-[0-9
 
 
 class CellError(Exception):
-    """A cell did not do what its page states; the message has the line and the output."""
+    """An unexpected result of a cell; the message has the line and the output."""
 
 
 class Cell(NamedTuple):
@@ -148,7 +148,7 @@ def _tidied(output: str, folder: Path) -> str:
 
     The advice to build CmdStan is removed as well, because every fit of the site would print it.
     """
-    output = re.sub(r"(?m)^There is no CmdStan yet.*\n?", "", output)
+    output = re.sub(r"(?m)^CmdStan is not installed yet.*\n?", "", output)
     output = output.replace(f"{folder}/", "").replace(str(folder), ".")
     return "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HEAD = """# Commands
 
-Every command explains itself with `--help`; this page is made from the same text.
+`--help` explains every command; this page is generated from the same text.
 
 | exit status | meaning |
 |---|---|

@@ -36,7 +36,7 @@ class Cell(SphinxDirective):
         """Return the result of this cell, the next one on its page."""
         number = self.env.current_document.get("pyflowers_cell", 0)
         self.env.current_document["pyflowers_cell"] = number + 1
-        # A cached document is read again when its results change.
+        # A cached document is re-read when its results change.
         result: dict[str, Any] = outputs_of(self.env.srcdir, self.env.docname)[number]
         return result
 
@@ -98,7 +98,7 @@ class RunShell(Cell):
 
 
 class RunPython(Cell):
-    """Python, what it prints and the value of its last line.
+    """Python code, its output and the value of its last line.
 
     ``:gallery:`` is the figure's title in the gallery, ``:source:`` the function that draws it.
     """

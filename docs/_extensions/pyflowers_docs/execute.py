@@ -66,7 +66,7 @@ def run_pages(app: Sphinx) -> None:
 
 
 def _run_one(path: Path, name: str, results: Path, state: str, home: Path) -> str:
-    """Run a page unless its results are stored, and return what failed."""
+    """Run a page unless its results are stored; return its failure, or an empty text."""
     cells = cells_of(path.read_text(encoding="utf-8"))
     key = hashlib.sha256(f"{state}{cells}".encode()).hexdigest()
     known = results / "results.json"
@@ -88,7 +88,7 @@ def _run_one(path: Path, name: str, results: Path, state: str, home: Path) -> st
 
 
 def outputs_of(srcdir: str | Path, docname: str) -> list[dict[str, Any]]:
-    """Return what the cells of a page showed."""
+    """Return the output of a page's cells."""
     path = results_folder(srcdir) / docname / "results.json"
     outputs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["outputs"]
     return outputs

@@ -1,4 +1,4 @@
-"""Check the finished site: internal links and anchors, alternative texts; list external links."""
+"""Check links, anchors and alternative texts of the finished site, and list external links."""
 
 from __future__ import annotations
 

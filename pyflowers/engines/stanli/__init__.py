@@ -1,8 +1,8 @@
 """The engine ``stanli``: a Stan interpreter with Stan's own NUTS, in a separate process.
 
-It needs no compiler. It is alpha software by one author, so its version is pinned and it runs only
-in worker processes. A request that it cannot satisfy is an error; the engine ``auto`` then uses
-CmdStan.
+The interpreter needs no compiler. It is alpha software by a single author, so its version is pinned
+and it runs only in worker processes. A request that it cannot satisfy raises an error; the engine
+``auto`` then uses CmdStan.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
 """The interpreter's warning that it would return only the parameters."""
 
 Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
-"""The method of the interpreter, a program's text, its digest, and the method's arguments."""
+"""A method of the interpreter, a program's text and digest, and the method's arguments."""
 
 Answer: TypeAlias = tuple[dict[str, Any], str]
-"""The result, and the interpreter's message if it failed, otherwise an empty text."""
+"""The result, and the interpreter's message, which is empty unless the interpreter failed."""
 
 _here: Callable[[Question], Answer] | None = None
-"""The function that asks the interpreter in this process, if it may run here."""
+"""The function that calls the interpreter in this process, or None if only workers may do so."""
 
 
 class ChainProgress(NamedTuple):
@@ -106,7 +106,7 @@ def ask(
 
 
 def interpret_here() -> None:
-    """From now on, run the interpreter in this process, which then ends if the interpreter crashes.
+    """Run the interpreter in this process from now on; if it crashes, the process ends.
 
     This applies to calls from the main thread without a worker.
     """
@@ -181,13 +181,13 @@ def interpreted(source: Source) -> StanliProgram:
     if reused:  # stanli 0.24 confuses the loop variable with an int of the same name
         raise EngineLacksError(
             f"the interpreter stanli confuses the loop variable {reused[0]} of "
-            f"{source.path.name} with the variable of that name in its transformed data, but "
+            f"{source.path.name} with the variable of the same name in transformed data, but "
             "CmdStan does not; to use stanli, rename one of them"
         )
     if not source.blocks.parameters:
         raise EngineLacksError(
-            f"{source.path.name} has no parameters, and the interpreter stanli cannot run a "
-            "program without any; CmdStan can"
+            f"{source.path.name} has no parameters, and the interpreter stanli cannot run such a "
+            "program; CmdStan can"
         )
     return StanliProgram(source, values["build"])
 
@@ -247,8 +247,9 @@ class StanliProgram:
             raise lack(self.source, error) or FitError(sentence)
         if values["num_lost"]:
             raise EngineLacksError(
-                f"{self.source.path.name}: its generated quantities fail in {values['num_lost']} "
-                "draws, which the interpreter stanli drops; CmdStan keeps their parameters"
+                f"{self.source.path.name}: the interpreter stanli drops draws whose generated "
+                f"quantities fail (number of such draws: {values['num_lost']}), but CmdStan keeps "
+                "their parameters"
             )
         # Stan's CSV writes theta.1.2 for theta[1,2].
         names = [
@@ -287,7 +288,8 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
     each = found if isinstance(found, list) else [found]
     if len(each) not in (1, chains):
         raise ConfigError(
-            f"inits: got {len(each)} entries for {chains} chains; give one for each chain"
+            f"inits: the number of entries ({len(each)}) differs from the number of chains "
+            f"({chains}); give one entry for each chain"
         )
     for values in each:
         if not isinstance(values, Mapping):
@@ -298,8 +300,8 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
         missing = [name for name in source.blocks.parameters if name not in values]
         if missing:
             raise EngineLacksError(
-                f"inits: {missing[0]} has no value, and the interpreter stanli takes values for "
-                "all parameters or for none; CmdStan draws the others at random"
+                f"inits: {missing[0]} has no value, and the interpreter stanli needs values for "
+                "all parameters or for none; CmdStan draws the missing values at random"
             )
     arrays = [{str(k): np.asarray(value) for k, value in one.items()} for one in each]
     return {"inits": arrays * (chains // len(arrays))}

@@ -19,10 +19,10 @@ from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Questio
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
-"""The most programs whose translations are cached."""
+"""The maximum number of translated programs in the cache."""
 
 NEVER = 2**31 - 1
-"""A number of iterations that no chain reaches: no progress is printed, but the times are."""
+"""A progress interval that no chain reaches, so that times are printed, but no progress."""
 
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration: +(\d+) / (\d+) \[ *\d+%\] +\((\w+)\)")
 
@@ -123,7 +123,7 @@ class _Lines(io.TextIOBase):
         self._text: list[str] = []
 
     def times(self) -> list[dict[str, float]]:
-        """Return the seconds of warm-up, of sampling and in total for each chain."""
+        """Return the times of warm-up and sampling and their total, in seconds, for each chain."""
         printed = "".join(self._text)
         warmup, sampling = (
             [float(found) for found in re.findall(rf"([\d.]+) seconds \({phase}\)", printed)]

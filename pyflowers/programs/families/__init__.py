@@ -60,8 +60,8 @@ class Totals:
     Attributes
     ----------
     stan : str
-        Statements of the transformed data that compute the sums of each cell over those of its
-        rows that are not ``held_out``.
+        Statements of the transformed data that compute, for each cell, the sums over its rows that
+        are not ``held_out``.
     statement : str
         The likelihood in Stan, where ``eta`` is the linear predictor of each cell.
     """
@@ -79,7 +79,7 @@ class Family:
     name : str
         Its name.
     equation : str
-        The model of one observation, for the reader; ``eta`` is the linear predictor.
+        The model of one observation, for display; ``eta`` is the linear predictor.
     link : str
         ``identity``, ``log`` or ``logit``.
     response : str

@@ -34,7 +34,7 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 _SMALLEST = np.finfo(np.float64).tiny
-"""The smallest draw: smaller values are raised to it, and 1 becomes the next smaller number."""
+"""The smallest draw; smaller values are raised to it, and 1 becomes the next smaller number."""
 
 PHI = Auxiliary(
     "phi",

@@ -9,13 +9,13 @@ from pyflowers.programs.families import ZI, Family, FloatArray, Values, poisson
 
 
 def log_lik(counts: FloatArray, y: FloatArray, zi: FloatArray) -> FloatArray:
-    """Return the log probability of y, given its log probability as a count."""
+    """Return the log probability of y; `counts` is its log probability without zero inflation."""
     mixed = np.log1p(-zi) + counts
     return np.where(y == 0, np.logaddexp(np.log(zi), mixed), mixed)
 
 
 def draw(counts: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    """Replace counts by zeros, with probability zi."""
+    """Replace each count by 0 with probability zi."""
     return np.where(rng.random(counts.shape) < values["zi"], 0.0, counts)
 
 

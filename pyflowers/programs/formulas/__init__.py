@@ -1,4 +1,4 @@
-"""Writing an ordinary Stan program and its declaration from a formula.
+"""Ordinary Stan programs, with their declarations, written from formulas.
 
 >>> import pandas as pd, pyflowers
 >>> frame = pd.read_csv("data/flowers.csv")
@@ -41,7 +41,7 @@ def write_formula(
     centered: bool | Mapping[str, bool] | None = None,
     default_priors: str | None = None,
 ) -> tuple[str, str, dict[str, Any]]:
-    """Write the program of a formula for a table.
+    """Write a program for a formula and a table.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def write_formula(
     family : str
         The family of the response.
     drop_missing : bool
-        Whether to leave out rows with missing values; otherwise they are an error.
+        Whether to leave out rows with missing values; otherwise, missing values are an error.
     centered : bool or mapping of str to bool, optional
         Whether the group effects are sampled in the centered parametrisation, for all groups or by
         group. Default: chosen from the data.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from pyflowers.data.table import MOST_NAMED, are_dates
 from pyflowers.errors import DataError
@@ -18,6 +19,8 @@ MOST_EFFECTS = 10
 """The maximum number of correlated effects of a group term; 10 effects have 45 correlations."""
 
 
+NUM_ROWS = 500
+"""The number of rows with which the search for a separating direction begins, and that it adds."""
 SMALL_SD = 0.02
 """The standard deviation of a response below which a note advises a smaller unit."""
 
@@ -215,26 +218,98 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 def _about_separation(model: Model) -> Iterator[str]:
     """Yield notes on columns of the design that separate successes and failures, or only zeros."""
-    some, all_ = model.y > 0, model.y < model.trials
     is_count = model.family.is_discrete and model.family.link == "log"
-    has_both = is_count or (model.family.counts_successes and all_.any())
-    if np.ptp(model.y) == 0 or not has_both:
+    if np.ptp(model.y) == 0 or not (is_count or model.family.counts_successes):
         return
     matrix, names = model.population_design
+    described, rows = [], model.trials > 0  # rows of 0 of 0 contain no information
     for name, column in zip(names, matrix.T, strict=True):
-        rests = f"so that b[{name}] rests on its prior"
-        if model.brms_priors:
-            rests = (
-                f"and the prior of b[{name}] is flat, so nothing limits it; leave out --priors brms"
-            )
-        ones, zeros, values = column[some], column[all_], np.unique(column)
-        if len(values) == 2:
-            # Without an intercept, rows with 0 give no information about the coefficient.
-            for value in values if model.has_intercept else values[values != 0]:
-                y, n = model.y[column == value].sum(), model.trials[column == value].sum()
-                if is_count and y == 0:
-                    yield f"where {name} is {value:g}, every {model.formula.response} is 0, {rests}"
-                elif not is_count and n and y in (0, n):
-                    yield f"where {name} is {value:g}, {y:g} of {n:g} are successes, {rests}"
-        elif not is_count and (ones.min() >= zeros.max() or ones.max() <= zeros.min()):
-            yield f"{name} separates the successes from the failures, {rests}"
+        values = np.unique(column)
+        if len(values) != 2:
+            continue
+        # Without an intercept, rows with 0 give no information about the coefficient.
+        for value in values if model.has_intercept else values[values != 0]:
+            y, n = model.y[column == value].sum(), model.trials[column == value].sum()
+            if n and (y == 0 or (y == n and not is_count)):
+                share = f"{y:g} of {n:g} are successes"
+                share = f"every {model.formula.response} is 0" if is_count else share
+                yield f"where {name} is {value:g}, {share}, {_unlimited(model, [name])}"
+                described.append(name)
+                rows &= column != value
+    remaining = [name for name in names if name not in described]
+    while found := _separating_columns(model, remaining, rows):
+        two_values = len(np.unique(matrix[:, names.index(found[0])])) == 2
+        parts = [*found, "the intercept"] if two_values and len(found) == 1 else found
+        some = found[0] if len(parts) == 1 else f"a combination of {_joined(parts)}"
+        does = "separates the successes from the failures"
+        does = f"marks rows in which every {model.formula.response} is 0" if is_count else does
+        yield f"{some} {does}, {_unlimited(model, found)}"
+        remaining = [name for name in remaining if name not in found]
+
+
+def _joined(names: list[str]) -> str:
+    """Return the names as a list in words."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+
+
+def _unlimited(model: Model, names: list[str]) -> str:
+    """Return what separation means for the coefficients of the columns."""
+    b, one = _joined([f"b[{name}]" for name in names]), len(names) == 1
+    if model.brms_priors:
+        priors, are, it = ("prior", "is", "it") if one else ("priors", "are", "them")
+        return (
+            f"and the {priors} of {b} {are} flat, so nothing limits {it}; leave out --priors brms"
+        )
+    return f"so that {b} {'rests on its prior' if one else 'rest on their priors'}"
+
+
+def _separating_columns(model: Model, names: list[str], rows: NDArray[np.bool_]) -> list[str]:
+    """Return a smallest set of the columns of which a combination separates the data, or none.
+
+    Then the likelihood grows for ever along some direction b: no x b is negative where all trials
+    are successes, none positive where none is, and x b is 0 elsewhere, as for counts above 0
+    (Konis 2007; Correia, Guimarães and Zylkin 2019). A linear program finds such a direction.
+    """
+    side = np.where(model.y == 0, -1.0, 0.0)[rows]
+    if model.family.counts_successes:
+        side += (model.y == model.trials)[rows]
+    if not names or not side.any():
+        return []
+    from scipy.optimize import linprog  # slow to import, and needed by few models
+
+    design, all_names = model.population_design
+    matrix = design[:, [all_names.index(name) for name in names]][rows]
+    if model.has_intercept:
+        matrix = np.column_stack([matrix - matrix.mean(axis=0), np.ones(len(matrix))])
+    largest = np.abs(matrix).max(axis=0)
+    matrix = matrix / np.where(largest > 0, largest, 1)
+    signed = side[side != 0, None] * matrix[side != 0]
+    fixed = np.linalg.qr(matrix[side == 0])[1]
+    zeros = np.zeros(len(fixed))
+
+    def separates(kept: list[int]) -> bool:
+        """Return whether a direction of these columns, and the intercept, separates the data."""
+        some = [*kept, *range(len(names), matrix.shape[1])]
+        a, a_eq = -signed[:, some], fixed[:, some]
+        goal, active = a.sum(axis=0), np.arange(min(len(a), NUM_ROWS))
+        # Few of the rows bound the direction; those that it violates are added until none is left.
+        while True:
+            found = linprog(goal, a[active], np.zeros(len(active)), a_eq, zeros, bounds=(-1, 1))
+            # A multiple of a direction is one, so that the longest within the bounds reaches them.
+            # If these rows make columns collinear, some directions have no effect.
+            if found.status != 0 or np.abs(found.x).max() < 0.5 or found.fun > -1e-4:
+                return False
+            violation = a @ found.x
+            worst = np.argsort(-violation)[:NUM_ROWS]
+            worst = np.setdiff1d(worst[violation[worst] > 1e-6], active)
+            if len(worst) == 0:
+                return True
+            active = np.concatenate([active, worst])
+
+    kept = list(range(len(names)))
+    if not separates(kept):
+        return []
+    for i in range(len(names)):
+        if separates(without := [j for j in kept if j != i]):
+            kept = without
+    return [names[j] for j in kept]

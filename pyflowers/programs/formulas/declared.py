@@ -85,7 +85,8 @@ def prediction_of(model: Model) -> dict[str, Any]:
 def _story(model: Model) -> str:
     """Return a description of the model in sentences."""
     family, formula = model.family, model.formula
-    parts = [f"{formula.response} follows the family {family.name}, with the {family.link} link."]
+    about = f"the {family.name} family with the {family.link} link"
+    parts = [f"{formula.response} is modelled by {about}."]
     if model.population:
         names = model.population_design[1]
         parts.append(f"Its linear predictor includes {_list(names)} for the whole population.")

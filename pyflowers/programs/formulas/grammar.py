@@ -90,8 +90,8 @@ def parse(text: str) -> Formula:
     text = re.sub(rf"({_QUOTES})|\s+", lambda match: match[1] or " ", text).strip()
     if not text.isprintable():
         raise ConfigError(
-            f"formula {text!r}: a name or a level has a line break or another control character; "
-            "change it in the table"
+            f"formula {text!r}: a name or a level contains a line break or other control "
+            "character; change it in the table"
         )
     signs = _outside_quotes(text).count("~")
     if signs != 1:
@@ -116,7 +116,7 @@ def parse(text: str) -> Formula:
     if match is None:
         raise ConfigError(
             f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
-            "trials(n); transform it in the table, or choose a family on its scale"
+            "trials(n); transform it in the table, or choose a family for its scale"
         )
     _refuse_unbalanced(text, right)
     population, groups = _without_brackets(text, right)
@@ -160,7 +160,7 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
 
 
 def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
-    """Yield the group terms of a bracket: ``a/b`` is ``a`` and ``a:b``."""
+    """Yield the group terms of a bracket: ``a/b`` means ``a`` and ``a:b``."""
     effects, is_double = inside[:bar].strip(), inside[bar : bar + 2] == "||"
     group = inside[bar + 1 + is_double :].strip()
     if not effects or not _GROUP.fullmatch(group):
@@ -183,7 +183,7 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
 
 
 def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
-    """Refuse a term that is given twice; write ``(1 | g) + (0 + x | g)`` as ``(1 + x || g)``."""
+    """Refuse repeated terms; merge ``(1 | g) + (0 + x | g)`` into ``(1 + x || g)``."""
     found: dict[tuple[str, ...], GroupTerm] = {}
     for term in groups:
         key = tuple(sorted(term.columns))

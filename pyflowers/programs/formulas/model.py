@@ -44,19 +44,19 @@ _OF_STAN = """for in while if else return break continue true false target funct
     auto static export extern struct typedef"""
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split(), *keyword.kwlist}
-"""Names that a group cannot have: those of other variables in the program, and the keywords of Stan
-and of Python, whose parser reads ``[prediction]``."""
+"""Names that a group cannot have: names of other variables in the program, and keywords of Stan and
+of Python, whose parser reads ``[prediction]``."""
 
 KNOWN, KNOWN_WITHIN, WELL_KNOWN = 2.0, 1.0, 5.0
 """Factors for centring: a term is centred if the 95% lower limit of the variance between its groups
-is more than its factor times the squared error of a group's mean.
+is more than the term's factor times the squared error of a group's mean.
 
 The first factor is the usual one. The second is for a term whose groups are nested in those of
 another term, and the third for a term with other groups nested in its groups; see decision 16.
 """
 
 KNOWN_AROUND = 1.5
-"""A term nested in outer groups is not centred if the outer groups reach this factor."""
+"""A term nested in outer groups is not centred if this factor is reached for the outer groups."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Effects:
         Whether they are sampled in the centered parametrisation.
     anchored : frozenset of str
         The effects that are sampled as sums with the population's coefficients, if the term is
-        centred. Sampled separately, their mean and the coefficient would be nearly unidentified.
+        centred. If sampled separately, their mean and the coefficient would be nearly unidentified.
     within : str
         The program's name for a coarser group. If the term is centred, its effects are sampled as
         sums with the effects of that group. Empty if there is none.
@@ -113,7 +113,7 @@ class Model:
     table : Table
         The rows to which it is fitted.
     parametrisations : mapping of str to bool
-        Whether a group term is centred, for terms where this is not decided from the data.
+        Whether a group term is centred, for terms where the user decides this.
     brms_priors : bool
         Whether the priors are the defaults of brms.
     """
@@ -169,7 +169,7 @@ class Model:
             if name not in {term.group for term in formula.groups}:
                 groups = ", ".join(term.group for term in formula.groups) or "none"
                 raise ConfigError(
-                    f"centered {name}: the formula has no such group; its groups are {groups}"
+                    f"centered {name}: the formula has no such group (its groups: {groups})"
                 )
 
     @property
@@ -259,7 +259,7 @@ class Model:
                 odd = next((x for x in labels.names if np.isnan(number_of(x))), labels.names[0])
                 raise DataError(
                     f"{self.table.source}: {name} has labels such as {odd!r}, but "
-                    "ratings must be whole numbers, with 1 the lowest; number them"
+                    "ratings must be whole numbers, with 1 as the lowest; number them"
                 )
             if not self.table.is_factor(name):
                 self.table.numbers(name, whole=True)
@@ -301,14 +301,14 @@ class Model:
             row = int(np.argmax(wrong))
             where = f"formula {self.formula.text!r}" if given.isdecimal() else self.table.where(row)
             raise DataError(
-                f"{where}: there are {trials[row]:.15g} trials, but trials must be a whole number "
-                f"from 0 to {LARGEST_INT}; correct them"
+                f"{where}: the number of trials is {trials[row]:.15g}, but it must be a whole "
+                f"number from 0 to {LARGEST_INT}; correct it"
             )
         if given and np.any(self.y > trials):
             row = int(np.argmax(self.y > trials))
             raise DataError(
-                f"{self.table.where(row)}: {self.formula.response} is {self.y[row]:.15g} of "
-                f"{trials[row]:.15g} trials; correct one of them"
+                f"{self.table.where(row)}: {self.formula.response} is {self.y[row]:.15g}, but "
+                f"the number of trials is {trials[row]:.15g}; correct one of them"
             )
         return trials
 
@@ -433,13 +433,13 @@ class Model:
         return bool((np.linalg.norm(rest, axis=0) < 1e-8 * size).any())
 
     def _outer(self, term: GroupTerm) -> int | None:
-        """Return the position of the term with the finest group around a term's groups, or None."""
+        """Return the position of the term whose groups are the finest around a term's, or None."""
         codes, own = list(self._codes.values()), self._codes[term.group]
         outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
         return max(outer, key=lambda i: codes[i].max(), default=None)
 
     def _around(self, term: GroupTerm) -> NDArray[np.int64]:
-        """Return the position of the finest group around each group of a term; 0 without one."""
+        """Return the position of the finest group that contains each group; 0 if there is none."""
         place, own = self._outer(term), self._codes[term.group]
         codes = np.zeros_like(own) if place is None else list(self._codes.values())[place]
         return codes[np.unique(own, return_index=True)[1]]
@@ -506,7 +506,7 @@ class Model:
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
         matrix, names = self.population_design
-        # Without an intercept, the coefficients also form the mean, so spreads are measured from 0.
+        # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
         about_mean = self.has_intercept
         spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
         if self.family.scale == "log" and not about_mean:
@@ -532,7 +532,7 @@ class Model:
 
     @cached_property
     def _fitted(self) -> FloatArray:
-        """The least-squares fit of the population terms to the linked response, `linked`."""
+        """The least-squares fit of the population terms to the response `linked`."""
         fixed = np.hstack([np.ones((len(self.table), 1)), self.population_design[0]])
         return np.asarray(fixed @ np.linalg.lstsq(fixed, self.linked, rcond=None)[0])
 
@@ -621,7 +621,7 @@ class Model:
         total = np.bincount(group, self.y) + 0.5
         ratio = total / (np.bincount(group, expected) + 0.5)
         mean, dof = expected * ratio[group], len(group) - len(total)
-        # Effects of single rows absorb all variation in excess of that of Poisson counts.
+        # Effects of single rows absorb all variation beyond that of Poisson counts.
         if any(codes.max() + 1 == len(codes) for codes in self._codes.values()):
             dof = 0
         dispersion = float(np.sum((self.y - mean) ** 2 / mean)) / dof if dof else 1.0
@@ -651,7 +651,7 @@ def _lower_limit(num: int) -> float:
 
 
 def _with_ones(effects: str) -> str:
-    """Return the terms of a bracket with the intercept, which they have unless there is a 0."""
+    """Return the terms in a bracket; they have an intercept unless one of them is 0."""
     terms = read_terms(effects)
     if terms.offsets:
         raise ConfigError(
@@ -665,7 +665,7 @@ def _with_ones(effects: str) -> str:
 def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
     """Whether each inner group is in one outer group, and there are more inner groups than outer.
 
-    If every inner group is a single row, the inner groups do not count.
+    Inner groups do not count if every one of them is a single row.
     """
     pairs = len(set(zip(inner.tolist(), outer.tolist(), strict=True)))
     return pairs == inner.max() + 1 > outer.max() + 1 and pairs < len(inner)

@@ -3,8 +3,8 @@
 Stan therefore need not compute the likelihood and replicated data of each draw, nor sample the
 prior with a Markov chain.
 
-The program must be unedited, so that its data and draws have the names of
-:mod:`pyflowers.programs.formulas.writer`.
+The program must be unedited, so that its data and draws have the names that
+:mod:`pyflowers.programs.formulas.writer` gives them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _draw_effects(
 ) -> dict[str, FloatArray]:
     """Draw the effects of a group, their standard deviations and their correlations.
 
-    The Cholesky factor of an LKJ matrix is drawn from partial correlations, each beta on (-1, 1)
+    The Cholesky factor of an LKJ matrix is built from partial correlations: beta draws on (-1, 1)
     (Lewandowski, Kurowicka and Joe 2009, J. of Multivariate Analysis 100(9), section 2.4).
     """
     size = int(values.get(f"M_{group}", 1))
@@ -132,7 +132,7 @@ def _check(text: str, family: str, brms_priors: bool, data: Data) -> list[str]:
 
 
 def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
-    """Return the moments that the posterior of the shape of negative binomial counts lacks.
+    """Return the moments that the posterior of a negative binomial's shape lacks.
 
     For large shapes the likelihood tends to that of Poisson counts, which is above 0, so the
     posterior falls like the prior, shape^(-alpha - 1).

@@ -23,7 +23,7 @@ from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
-"""The lecture's three models of the flowers, simplest first; the default experiment fits these."""
+"""The lecture's three models of the flowers, simplest first; the default experiment fits them."""
 
 COMPARED = "semiconjugate_normal"
 """The default program for comparing methods, which has a closed-form mean field."""
@@ -131,7 +131,8 @@ def shipped_program(name: str) -> Program:
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
         hint = "a formula has a ~ after the response" if "=" in name or "+" in name else hint
         raise ConfigError(
-            f"no program is named {name!r}; {hint} (your own program is a path that ends in .stan)"
+            f"no program is named {name!r}; {hint} (for your own program, "
+            "give its path, which ends in .stan)"
         )
     opened = Program.open(stan_folder() / f"{name}.stan", python=python_of(name))
     example = data_path(opened.declaration.example) if opened.declaration.example else None

@@ -73,7 +73,7 @@ def _within(data: Data) -> float:
 def _proper(data: Data) -> str:
     """Return a phrase that suggests a proper prior on sigma2_plant, on the scale of the data."""
     options = f"--prior sigma2_plant_nu=1 --prior {_SCALE}={_within(data):g}"
-    return f"a proper prior, such as one on the scale of the data, {options}"
+    return f"a proper prior, such as one on the scale of the data: {options}"
 
 
 def _on_scale(data: Data) -> dict[str, float]:
@@ -127,9 +127,9 @@ def _check(data: Data) -> list[str]:
     """Refuse plants whose sigma2_plant has an improper posterior under the flat prior.
 
     With n observations and sum of squared deviations S, the density under the flat prior behaves
-    like sigma2_plant^(−(n−1)/2) exp(−S / (2 sigma2_plant)) near 0, which for n ≥ 3 is integrable
-    only if S > 0, and like sigma2_plant^(−n/2) in the tail, where the prior bounds mu_plant; the
-    tail is integrable only if n ≥ 3.
+    like sigma2_plant^(−(n−1)/2) exp(−S / (2 sigma2_plant)) near 0. For n ≥ 3, this is integrable
+    only if S > 0. In the tail, where the prior bounds mu_plant, the density behaves like
+    sigma2_plant^(−n/2), which is integrable only if n ≥ 3.
     """
     notes = shared.notes_on_population(data)
     if not _is_flat(data):
@@ -152,8 +152,8 @@ def _check(data: Data) -> list[str]:
     if (low == high).any():
         first = int(np.argmax(low == high))
         raise DataError(
-            f"{data.source}: all observations of {called(first)} are {low[first]:g}, so the flat "
-            "prior on its sigma2_plant has no proper posterior; add observations or give "
+            f"{data.source}: all observations of {called(first)} are {low[first]:g}, so its "
+            "sigma2_plant has an improper posterior under the flat prior; add observations or give "
             f"{_proper(data)}"
         )
     return notes
@@ -166,7 +166,7 @@ def _check_priors(values: Mapping[str, float]) -> None:
     if not flat and not (nu > 0 and scale > 0):
         raise ConfigError(
             f"priors sigma2_plant_nu={nu:g} and sigma2_plant_scale={scale:g}: a proper prior needs "
-            "both above 0 (the flat one is -2 and 0); give both"
+            "both above 0 (-2 and 0 make it flat); give both"
         )
 
 
@@ -175,8 +175,8 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
 
     Each plant adds one degree of freedom to sigma2. sigma2_plant has n + sigma2_plant_nu degrees of
     freedom. The likelihood of mu_plant falls off as a power whose exponent is these degrees of
-    freedom; integrating out sigma2 adds sigma2_nu and one for each other plant, because the tails
-    of the likelihood and of the population multiply.
+    freedom. Integrating out sigma2 adds sigma2_nu to the exponent, and 1 for each other plant,
+    because the tails of the likelihood and of the population multiply.
     """
     num_plants = int(data["P"])
     dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])

@@ -23,9 +23,9 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
 
 LARGEST_RATE = 1e18
-"""Above this limit, the rate itself is used as the count, which may be too large for an integer.
+"""Above this limit, the rate is used as the count, because a count may be too large for an integer.
 
-The relative difference between rate and count is about 1e-9 there.
+At this limit, the relative difference between the rate and a count is about 1e-9.
 """
 
 _LARGEST_TABLED = 50.0
@@ -80,9 +80,9 @@ def _notes(data: Data) -> list[str]:
     prior = f"N({data['mu_mean']:g}, {data['mu_sd']:g}²)"
     return [
         *shared.notes_on_population(data),
-        f"{data.source}: all {data.value_name} are 0, which shows only that mu is small; how small "
-        f"it is depends on its prior, {prior}, and how far apart the groups are depends on the "
-        "prior of sigma2; give narrower priors with --prior mu_mean=… and --prior mu_sd=…, or with "
+        f"{data.source}: all {data.value_name} are 0, which shows only that mu is small; its "
+        f"prior, {prior}, determines how small, and the prior of sigma2 determines how much the "
+        "groups differ; give narrower priors with --prior mu_mean=… and --prior mu_sd=…, or with "
         "--prior sigma2_nu=… and --prior sigma2_scale=…",
     ]
 
@@ -96,9 +96,9 @@ def _num_informative(data: Data) -> int:
 
 
 def _prefers_centered(data: Data) -> int:
-    """Return 1 if the variance between plants exceeds the error of a plant, else 0.
+    """Return 1 if the variance between plants exceeds the error variance of a plant, else 0.
 
-    The variances are those of log rates; a plant with a total of t flowers has error variance 1/t.
+    The variances refer to log rates; a plant with a total of t flowers has the error variance 1/t.
     """
     total = np.bincount(shared.plant_codes(data), data.y) + 0.5
     return int(shared.between_exceeds_error(np.log(total / shared.plant_sizes(data)), 1 / total))

@@ -1,7 +1,7 @@
 """Parts shared by the shipped programs: a normal population, its priors, and missing moments.
 
-mu ~ N(m, s²) and sigma2 ~ scaled-inv-χ²(nu, scale²); in the two multilevel programs sigma2 is the
-variance of P plant means, or of their logs.
+mu ~ N(m, s²) and sigma2 ~ scaled-inv-χ²(nu, scale²). In the two multilevel programs, sigma2 is the
+variance of P plant means or of their logs.
 
 References
 ----------
@@ -144,12 +144,12 @@ def plant_names(data: Data) -> tuple[str, ...]:
 
 
 def notes_on_population(data: Data) -> list[str]:
-    """Return a note if a single plant gives no information on the variance between plants."""
+    """Return a note if a single plant cannot show the variance between plants."""
     if int(data["P"]) > 1:
         return []
     return [
-        f"{data.source} has a single {data.name_of('plant')}, so the data have no information on "
-        "sigma2, the variance between groups, beyond its prior; consider a model without groups"
+        f"{data.source} has a single {data.name_of('plant')}, so sigma2, the variance between "
+        "groups, depends almost entirely on its prior; consider a model without groups"
     ]
 
 

@@ -58,7 +58,7 @@ BAD = [
     ("count | trial(n) ~ x", "binomial", ONLY_TRIALS),
     ("count | trials() ~ x", "binomial", ONLY_TRIALS),
     ("count | trials(m) ~ x", "binomial", "there is no column 'm'; the columns are y, count"),
-    ("y | trials(n) ~ x", "binomial", "row 10: y is 10 of 9 trials; correct one of them"),
+    ("y | trials(n) ~ x", "binomial", "row 10: y is 10, but the number of trials is 9; correct"),
     ("count ~ x", "binomial", "family binomial takes trials; write count | trials(n) ~"),
     ("y | trials(n) ~ x", "gaussian", "family gaussian takes no trials; write y ~"),
     ("y ~ y", "", "y is both the response and a term; leave it out of the terms"),
@@ -161,7 +161,7 @@ BAD = [
     ("y ~ f + (1 | f)", "", "f is both a factor outside the group terms and the group of"),
     ("y ~ (1 | one)", "", "one has one label; leave (1 | one) out"),
     ("y ~ (1 | id)", "", "each row has its own label of id"),
-    ("y ~ gap", "", "1 of 24 rows lacks gap (row 1); fill them in, or leave these rows out with"),
+    ("y ~ gap", "", "1 of 24 rows lacks gap (row 1); fill in what is missing, or leave this row"),
     ("gap ~ x", "", "1 of 24 rows lacks gap (row 1)"),
     ("y ~ (1 | gap)", "", "1 of 24 rows lacks gap (row 1)"),
     ("count ~ x", "gamma", "row 1: count is 0, but for family gamma it must be above 0"),
@@ -195,14 +195,14 @@ BAD = [
     ("y ~ 2 * x", "", "2 is not a term; put arithmetic into I(...), such as I(2 * x)"),
     ("y ~ x / 2", "", "2 is not a term"),
     ("y ~ x * q - q", "", "there is no column 'q'"),
-    ("y ~ x - q", "", "q is subtracted, and the remaining terms do not contain it; leave q out"),
-    ("y ~ 1 - z", "", "z is subtracted, and the remaining terms do not contain it"),
+    ("y ~ x - q", "", "q is subtracted, but no other term contains it; leave q out"),
+    ("y ~ 1 - z", "", "z is subtracted, but no other term contains it"),
     (
         "y ~ x + z - z",
         "",
-        "z is subtracted, and the remaining terms do not contain it; leave z out",
+        "z is subtracted, but no other term contains it; leave z out",
     ),
-    ("y ~ Intercept", "", "Intercept is the column of ones that 1 stands for; give"),
+    ("y ~ Intercept", "", "Intercept is the name of the column of ones, for which 1"),
     ("y ~ (1 | g:f) + (1 | f:g)", "", "both have an intercept for each f:g"),
     ("y ~ (1 | g) + (0 + x + z | g)", "", "(0 + x + z | g) are correlated, but not with those"),
     ("y ~ (1 | g) + (0 + f | g)", "", "g cannot have two terms; write one, such as (f | g)"),
@@ -252,9 +252,9 @@ BAD = [
     ("large ~ x", "poisson", "is 3000000000, but for family poisson it must be at most 2147483647"),
     ("signed ~ x", "lognormal", "row 1: signed is -3, but for family lognormal it must be above 0"),
     ("zero ~ x", "gamma", "row 1: zero is 0, but for family gamma it must be above 0; correct it"),
-    ("count | trials(half) ~ x", "binomial", "row 2: there are 0.5 trials, but trials must be a"),
-    ("count | trials(signed) ~ x", "binomial", "row 1: there are -3 trials, but trials must be a"),
-    ("count | trials(3000000000) ~ x", "binomial", "there are 3000000000 trials, but trials must"),
+    ("count | trials(half) ~ x", "binomial", "row 2: the number of trials is 0.5, but it"),
+    ("count | trials(signed) ~ x", "binomial", "row 1: the number of trials is -3, but it"),
+    ("count | trials(3000000000) ~ x", "binomial", "the number of trials is 3000000000"),
     ("count | trials(f) ~ x", "binomial", "row 1: f is 'a', not a finite number; give a column of"),
     ("count | trials(-3) ~ x", "binomial", ONLY_TRIALS),
     ("count | weights(n) ~ x", "", ONLY_TRIALS),
@@ -471,7 +471,7 @@ def test_combinations_of_labels_with_colons_are_kept_apart():
     frame = pd.DataFrame({"y": np.arange(24) % 7, "a": a * 6, "b": b * 6})
     values = Program.from_formula("y ~ 0 + a + b", frame).read(frame)
     np.testing.assert_array_equal(values["X"][:, 0], frame["a"] == "A")
-    with pytest.raises(DataError, match=r"row 2: a:b is 'A:1:2' here and in an earlier row"):
+    with pytest.raises(DataError, match=r"row 2: a:b is 'A:1:2', as in an earlier row"):
         Program.from_formula("y ~ (1 | a:b)", frame)
 
 

@@ -22,7 +22,7 @@ for _ in range(9):
     DEEP = f"({DEEP}**9)"
 
 RUNS = [
-    # Texts that a parser of backticks or quotes may misread.
+    # Strings that a parser of backticks or quotes may misread.
     "`x`; open('{mark}', 'w')",
     "log(`x`) + `open('{mark}', 'w')`",
     "log(`x); open('{mark}', 'w`)",
@@ -206,5 +206,5 @@ def test_a_column_writes_no_stan():
     assert "*/" not in source.text.partition("\n */\n")[0].removeprefix("/*")
     for name in ("a\nb", "a\rb", "a\u2028b", "a\x85b"):
         renamed = FRAME.rename(columns={"x": name})
-        with pytest.raises(PyflowersError, match="has a line break"):
+        with pytest.raises(PyflowersError, match="contains a line break"):
             Program.from_formula(f"y ~ `{name}`", renamed)

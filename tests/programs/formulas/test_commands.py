@@ -14,9 +14,13 @@ from formula_cases import CASES, table
 
 import pyflowers
 from pyflowers import Fit, Program
+from pyflowers.data.table import from_frame
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import Capability
-from pyflowers.programs.families import family_names
+from pyflowers.programs.families import family_names, find_family
+from pyflowers.programs.formulas.checks import check_design
+from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.formulas.model import Model
 from pyflowers.resources import flowers_csv
 
 COMMANDS = ("check", "loo", "sensitivity", "replay", "predict", "effects")
@@ -553,9 +557,7 @@ def test_columns_far_from_zero_are_not_redundant():
 
 def test_missing_values_are_refused_or_left_out(tmp_path):
     frame = pd.DataFrame({"y": [1, None, 3, 4, 6], "x": [1.0, 2, None, 4, 4], "u": [None] * 5})
-    lacks = (
-        r"2 of 5 rows lack y, x \(rows 2, 3\); fill them in, or leave these rows out with --drop"
-    )
+    lacks = r"2 of 5 rows lack y, x \(rows 2, 3\); fill in what is missing, or leave these rows out"
     with pytest.raises(DataError, match=lacks):
         pyflowers.fit("y ~ x", frame, seed=1)
     fit = pyflowers.fit("y ~ x", frame, seed=1, drop_missing=True, engine="stanli")
@@ -684,6 +686,46 @@ def test_separation_is_noted_where_the_coefficient_depends_on_it():
     counts = pyflowers.fit("y ~ f", frame, family="poisson", **how)
     assert "where fv is 1, every y is 0, so that b[fv] rests on its prior" in counts.notes
     assert not any("every y is 0" in note for note in pyflowers.fit("y ~ x", frame, **how).notes)
+
+
+def test_separation_by_several_columns_names_them():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=["u", "v", "w"])
+    frame["g"] = rng.choice(list("abc"), 300)
+
+    def notes(formula, y, family="bernoulli", frame=frame, brms_priors=False):
+        rows = from_frame(frame.assign(y=y))
+        model = Model(parse(formula), find_family(family), rows, {}, brms_priors)
+        return [note for note in check_design(model) if "b[" in note]
+
+    assert notes("y ~ u", np.zeros(300), "poisson") == []
+    line = (frame.u > frame.v).astype(int)
+    found = "a combination of u and v separates the successes from the failures, so that b[u] and "
+    assert notes("y ~ w + u + v", line) == [f"{found}b[v] rest on their priors"]
+    flipped = np.where(frame.index < 3, 1 - line, line)
+    assert notes("y ~ w + u + v", flipped) == []
+    # Rows at the reference level of a factor are 0 in the columns of all other levels.
+    noise = rng.poisson(3, 300) + 1
+    zeros = np.where(frame.g == "a", 0, noise)
+    found = "a combination of gb and gc marks rows in which every y is 0, so that b[gb] and b[gc]"
+    assert notes("y ~ u + g", zeros, "poisson") == [f"{found} rest on their priors"]
+    assert notes("y ~ u + g", noise, "poisson") == []
+    assert notes("y ~ u + I(u**2)", np.where(frame.u > 0, 0, noise), "poisson") == []
+    # Without the rows of level b, the columns of b are 0, and so nothing is known about them.
+    zeros = np.where(frame.g == "b", 0, noise)
+    [note] = notes("y ~ u * g", zeros, "poisson")
+    assert note == "where gb is 1, every y is 0, so that b[gb] rests on its prior"
+    frame["n"] = np.where(frame.g == "a", 5, 9)
+    y = np.where(frame.g == "a", 5, rng.integers(1, 9, 300))
+    [note] = notes("y | trials(n) ~ g", y, "binomial")
+    assert note.startswith("a combination of gb and gc separates the successes from the failures")
+    y = np.where(frame.g == "a", 0, np.where(frame.g == "b", 1, rng.integers(0, 2, 300)))
+    assert notes("y ~ g", y, brms_priors=True) == [
+        f"where gb is 1, {sum(frame.g == 'b')} of {sum(frame.g == 'b')} are successes, and the "
+        "prior of b[gb] is flat, so nothing limits it; leave out --priors brms",
+        "a combination of gc and the intercept separates the successes from the failures, and the "
+        "prior of b[gc] is flat, so nothing limits it; leave out --priors brms",
+    ]
 
 
 def test_flat_priors_are_not_said_to_be_examined(tmp_path):

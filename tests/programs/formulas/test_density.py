@@ -115,7 +115,7 @@ def differences(case, reference, default_priors=None):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_log_density_is_that_of_brms(case):
-    """They are equal only up to a constant, because brms keeps the constants of all densities."""
+    """The densities differ by a constant, because brms keeps the constants of all its densities."""
     difference, ours = differences(case, REFERENCE[case.name])
     assert np.ptp(difference) < 1e-9 * np.abs(ours).max()
     assert np.ptp(ours) > 1  # otherwise the test is empty

@@ -137,9 +137,9 @@ def test_correlations_are_not_lost_by_merging(formula):
         ("y ~ log(x) (1 | g)", r"a \+ is missing before the group term \(1 \| g\)"),
         ("y ~ (1 | g) x", r"'x' directly follows a group term"),
         ("y ~ (1 | `a:b`)", "a group's name cannot have a colon"),
-        ("y ~ `a\nb`", "has a line break"),
-        ("y ~ `a\x00b`", "or another control character"),
-        ("`a\u2028b` ~ x", "has a line break"),
+        ("y ~ `a\nb`", "contains a line break"),
+        ("y ~ `a\x00b`", "or other control character"),
+        ("`a\u2028b` ~ x", "contains a line break"),
     ],
 )
 def test_what_is_not_a_formula(formula, message):

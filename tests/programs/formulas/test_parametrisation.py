@@ -89,7 +89,7 @@ def nested(sd_site=1, sd_plot=1):
 
 
 def test_of_nested_groups_only_the_variance_within_the_outer_ones_counts():
-    """Sites differ by at least ten times the error of a plot's mean, plots within a site hardly."""
+    """Sites differ by at least ten standard errors of a plot's mean; plots in a site hardly do."""
     formula = "y ~ 1 + (1 | site / plot)"
     assert not centered(formula, nested(sd_site=2, sd_plot=0.05))["site_plot"]
     assert centered(formula, nested(sd_site=0.3, sd_plot=1))["site_plot"]
@@ -97,7 +97,7 @@ def test_of_nested_groups_only_the_variance_within_the_outer_ones_counts():
 
 
 def test_of_nested_terms_at_most_one_is_centred():
-    """Centring both, or only the inner one around known groups, is up to 20 times slower (0016)."""
+    """Centring both, or the inner one if sites are well known, is up to 20 times slower (0016)."""
     formula = "y ~ 1 + (1 | site / plot)"
     for sd_site, expected in ((0.3, (False, True)), (1, (False, False)), (4, (True, False))):
         found = centered(formula, nested(sd_site=sd_site))
@@ -114,7 +114,7 @@ def test_slopes_whose_differences_a_column_explains_are_not_centred():
 
 
 def test_effects_of_rows_take_up_the_dispersion_of_counts():
-    """Measured on grouseticks: broods are better centred in the Poisson model only (see 0016)."""
+    """Measured on grouseticks: broods are better centred only in a Poisson model (decision 16)."""
     frame = pd.read_csv(Path(__file__).parent / "data" / "grouseticks.csv")
     formula = "TICKS ~ C(YEAR) + HEIGHT + (1 | BROOD) + (1 | LOCATION)"
     assert not centered(formula, frame, family="negbinomial")["BROOD"]

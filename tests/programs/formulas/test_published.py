@@ -340,7 +340,7 @@ def plant_rates():
 def distances(rates, others):
     """Return by how many combined sds the means of converged draws differ, plant by plant.
 
-    The plants themselves differ by 1 to 3, so that a limit of 4 would test nothing.
+    The plants themselves differ by 1 to 3, so a limit of 4 would test nothing.
     """
     for draws in (rates, others):
         assert r_hat(draws).max() < 1.05
