@@ -130,8 +130,8 @@ def compare_densities(
     found = f"density within {density:.1g} and gradient within {gradient:.1g}"
     at = f"of the compiled program's at {NUM_POINTS} points"
     if not same.all():
-        at += f"; gradients of {(~same).sum()} of {same.size} coordinates are not compared, because "
-        at += "the two versions of Stan transform them differently"
+        at += f"; gradients of {(~same).sum()} of {same.size} coordinates are not compared, "
+        at += "because the two versions of Stan transform them differently"
     advice = "" if is_equal else "; use --engine cmdstan, and report this to the author of stanli"
     return Finding("stanli", f"{found} {at}{advice}", is_equal)
 
