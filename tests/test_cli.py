@@ -131,10 +131,10 @@ replay absent                          | 1 | absent is not a run folder
 new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy
 fit                                    | 2 | NAME|PROGRAM.stan|FORMULA is missing
 loo run --by-group --no-refit          | 2 | leave out --no-refit or --by-group
-report run --out r.html --chains 4     | 1 | error: --chains: a report of
-report run --out r.html --runs runs    | 1 | error: --runs: a report of
-report run --out r.html --column time=month | 1 | error: --column: a report of
-report run --out r.html --plots none   | 1 | error: --plots: a report of
+report run --out r.html --chains 4     | 1 | error: --chains: a report on
+report run --out r.html --runs runs    | 1 | error: --runs: a report on
+report run --out r.html --column time=month | 1 | error: --column: a report on
+report run --out r.html --plots none   | 1 | error: --plots: a report on
 setup --official 2.35.0 --wheel w.whl  | 2 | leave out --wheel or --official
 ftt                                    | 2 | No such command 'ftt'
 """

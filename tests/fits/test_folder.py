@@ -265,7 +265,7 @@ def test_roles_and_parameters_declared_since_take_effect(own_program, tmp_path):
     unchanged = pyflowers.Fit.load(run)
     with pytest.raises(ConfigError, match=r"no observed, .*program has changed .*refit the model"):
         unchanged.program.require(Capability.OBSERVED)
-    with pytest.raises(ConfigError, match=r"trial has no y_rep, needed .* and refit the model$"):
+    with pytest.raises(ConfigError, match=r"trial has no y_rep, which .* and refit the model$"):
         pyflowers.check(unchanged)
 
     after = before.replace("[roles]", '[roles]\nobserved = "count"\ny_rep = "y_sim"')

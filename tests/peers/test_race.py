@@ -273,7 +273,7 @@ def test_runs_of_two_machines_are_not_mixed(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "write", written.append)
     monkeypatch.setattr(race, "settle", lambda: None)
     monkeypatch.setattr(race, "measured", lambda method, size, number, limit: result(method.key))
-    with pytest.raises(SystemExit, match=r"has runs on P, 2 core\(s\), 8.0 GiB, .* --afresh"):
+    with pytest.raises(SystemExit, match=r"has runs on P, 2 cores, 8.0 GiB, .* --afresh"):
         race.main("--runs", str(path), "--rounds", "1", "--sizes", "200x48", "--methods", "pymc")
     assert [run.method for run in Ledger(path).read()] == ["nutpie"]
     race.main("--runs", str(path), "--page-only")

@@ -244,7 +244,7 @@ def test_parameters_outside_their_constraint_are_refused(densities):
     values = target.constrain(np.zeros(target.dim))
     with pytest.raises(ConfigError, match="s"):
         target.unconstrain({**values, "s": -1.0})
-    with pytest.raises(ConfigError, match="must hold s"):
+    with pytest.raises(ConfigError, match="must include s"):
         target.unconstrain({name: values[name] for name in ("a", "b", "p")})
     with pytest.raises(ConfigError, match="a must be shaped"):
         target.unconstrain({**values, "a": np.zeros((3, 2))})
