@@ -255,8 +255,9 @@ class Table(Shown):
                     i for i, its in enumerate(rows) if first.setdefault(joined[i], its) != its
                 )
                 raise DataError(
-                    f"{self.where(row)}: {name} is {joined[row]!r}, as in an earlier row with "
-                    f"other labels of {' and '.join(parts)}; remove the colons from the labels"
+                    f"{self.where(row)}: {name} is {joined[row]!r}, as in an earlier row whose "
+                    f"labels of {' and '.join(parts)} are different; remove the colons from the "
+                    "labels"
                 )
             return np.array(joined, dtype=object)
         if name not in self.cells:

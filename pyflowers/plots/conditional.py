@@ -64,7 +64,7 @@ def conditional_effects(
     column : str
         A covariate. A factor, or a column with two distinct numbers, has a row for each level; if
         there are more than 30 levels, those with the 15 largest and the 15 smallest medians are
-        drawn. Other numeric columns have a curve.
+        drawn. For any other numeric column, a curve is drawn.
     by : str, optional
         A second column: a factor or a numeric column, with at most 6 levels or distinct numbers.
         Each value has a separate curve or, if `column` has rows, a row next to each level.

@@ -368,7 +368,7 @@ def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rank_counts(draws: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
-    """Count each chain's ranks among all draws in equal bins, shape (chain, bin)."""
+    """Rank all draws, and count each chain's ranks in bins of equal width; shape (chain, bin)."""
     position = ((average_ranks(draws) - 0.5) * num_bins / draws.size).astype(int)
     position = np.minimum(position, num_bins - 1)
     return np.stack([np.bincount(row, minlength=num_bins) for row in position])

@@ -438,7 +438,7 @@ def _cell_bounds(lattice: FloatArray) -> FloatArray:
 
 def _tabulated(density: Density, box: Box) -> tuple[interpolate.RectBivariateSpline, Box, float]:
     """Fit a spline to log p in a large enough box; return spline, box and largest error."""
-    # This suffices for a function that is smooth on a scale of one, and for a narrow peak.
+    # This grid suffices for a function that is smooth on a scale of one; it is refined for others.
     size = np.clip(np.ceil(np.diff(box)[:, 0] / 1.5), _FIRST_SIZE, _LARGEST_SIZE).astype(int)
     for _ in range(_REFINEMENTS):
         t, u = even_grid(box, *size)

@@ -309,7 +309,7 @@ def draw_rates(*columns: FloatArray, rng: np.random.Generator) -> tuple[FloatArr
     rates[serves], first = _from_cubes(*some, rng=rng)
     plant, draw = np.nonzero(~serves)
     x, second = draw_log_rates(num[plant], total[plant], mu[draw], sigma2[draw], rng=rng)
-    with np.errstate(over="ignore"):  # rates of plants without months may overflow
+    with np.errstate(over="ignore"):  # if a plant has no months
         rates[~serves] = np.exp(x, out=x)
     return rates, first + second
 

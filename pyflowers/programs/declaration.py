@@ -268,7 +268,7 @@ class Size(Kind):
 
     @property
     def labels(self) -> dict[str, str]:
-        """See :class:`Kind`; the name may also be ``obs`` or the name of a matrix."""
+        """See :class:`Kind`; ``obs`` and the name of a matrix may take the place of a column."""
         return {"size": self.size}
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:

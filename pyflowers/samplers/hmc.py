@@ -280,7 +280,7 @@ def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike
     q, *values = start(target, position, gradient=True)
     p = numbers("momentum", momentum)
     if p.shape != q.shape:
-        raise ConfigError(f"momentum must be shaped {q.shape} like the position, got {p.shape}")
+        raise ConfigError(f"momentum must have the position's shape, {q.shape}, got {p.shape}")
     return PhasePoint(q, p, *values)
 
 

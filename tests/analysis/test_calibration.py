@@ -59,7 +59,7 @@ def test_a_right_program_is_calibrated(tmp_path):
     assert table.loc["mu", "contraction"] > 0.5
     assert "inside the 99.99% simultaneous band over 120 fits" in str(found)
     assert "iid_normal over 120 simulated data sets" in alt_text(figure_of(found))
-    # The true values have the prior's mean.
+    # The average of the true values is close to the prior's mean.
     mu = found.ranks.loc[found.ranks["parameter"] == "mu", "true"]
     assert abs(mu.mean() - 5) < 4 * 2 / np.sqrt(120)
     again = calibrated("iid_normal", "iid_normal", tmp_path / "sbc", 120)

@@ -172,8 +172,8 @@ INDEX = "int N; int P; array[N] int<lower=1, upper=P> plot; vector[N] y;"
 INFERRED = [
     # A column with a variable's name fills that variable; its size is the number of rows.
     ("int<lower=0> N; vector[N] y;", ["y", "z"], {}, {"N": ROWS, "y": Y}),
-    # An integer array with bounds 1 and a size is an index of labels, and the size is the number of
-    # labels.
+    # An integer array is an index of labels if its lower bound is 1 and its upper bound a size, the
+    # number of labels.
     (INDEX, ["y", "plot"], {}, {"N": ROWS, "P": Size(size="plot"), "plot": PLOT, "y": Y}),
     # If the upper bound is not a size, the array is a column of numbers.
     (

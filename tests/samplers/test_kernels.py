@@ -152,7 +152,7 @@ ERRORS = [
     (lambda: Metropolis(Column(), UniformStep(1.0)).init(START), r"an array of shape \(3,\)"),
     (lambda: HMC(Column(), 0.1, 1).init(START), r"must return a gradient of shape \(3, 2\)"),
     (lambda: SGLD(NORMAL, 0.1).init([0.0]), "position must be shaped"),
-    (lambda: phase_point(NORMAL, START, START[:1]), r"momentum must be shaped \(3, 2\)"),
+    (lambda: phase_point(NORMAL, START, START[:1]), r"have the position's shape, \(3, 2\)"),
     (lambda: run(WALK, RNG, START, 0), "num_draws must be a whole number of at least 1, got 0"),
     (lambda: run(WALK, RNG, START, 1, -1), "num_warmup must be a whole number of at least 0"),
     (lambda: ball_acceptance_rate(0), "dim must be a whole number of at least 1, got 0"),

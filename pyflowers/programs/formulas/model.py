@@ -433,7 +433,7 @@ class Model:
         return bool((np.linalg.norm(rest, axis=0) < 1e-8 * size).any())
 
     def _outer(self, term: GroupTerm) -> int | None:
-        """Return the position of the term whose groups are the finest around a term's, or None."""
+        """Return the position of the finest term in which a term's groups are nested, or None."""
         codes, own = list(self._codes.values()), self._codes[term.group]
         outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
         return max(outer, key=lambda i: codes[i].max(), default=None)
@@ -453,7 +453,7 @@ class Model:
 
     @cached_property
     def linked(self) -> FloatArray:
-        """The response approximately on the scale of the linear predictor, without the offset."""
+        """The response, transformed to about the linear predictor's scale, minus the offset."""
         y, link = self.y, self.family.link
         if self.family.is_ordinal:
             values = (y - y.mean()) / (y.std() or 1.0)
