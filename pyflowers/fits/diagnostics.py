@@ -335,7 +335,7 @@ def _against_prior(
     low, high = prior.quantile(tail), prior.quantile(1 - tail)
     values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
     # The reach is the distance from the prior's median to the limit on the posterior median's side.
-    is_below = (values < middle) & ~_is_highest_at_bound(prior)
+    is_below = (values < middle) & (not _is_highest_at_bound(prior))
     reach = np.where(is_below, low - middle, high - middle)
     share = (values - middle) / reach
     position = int(np.argmax(share))
