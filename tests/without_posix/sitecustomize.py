@@ -4,6 +4,7 @@ File locks cannot be imported, nothing can fork, and there are no named pipes, p
 timers. The standard library's own implementation of processes stays, as do the paths of POSIX.
 """
 
+import asyncio  # noqa: F401  (on Windows it uses other event loops)
 import multiprocessing
 import os
 import signal
