@@ -25,4 +25,4 @@ for owner, names in (
 
 multiprocessing.set_start_method("spawn")
 multiprocessing.get_all_start_methods = lambda: ["spawn"]
-os.process_cpu_count = os.cpu_count  # as on Windows, from Python 3.13 on
+vars(os)["process_cpu_count"] = os.cpu_count  # as on Windows, from Python 3.13 on
