@@ -241,7 +241,7 @@ def _about_separation(model: Model) -> Iterator[str]:
         two_values = len(np.unique(matrix[:, names.index(found[0])])) == 2
         parts = [*found, "the intercept"] if two_values and len(found) == 1 else found
         some = found[0] if len(parts) == 1 else f"a combination of {_joined(parts)}"
-        does = "separates the successes from the failures"
+        does = "perfectly predicts some successes or failures"
         does = f"marks rows in which every {model.formula.response} is 0" if is_count else does
         yield f"{some} {does}, {_unlimited(model, found)}"
         remaining = [name for name in remaining if name not in found]

@@ -677,7 +677,7 @@ def test_separation_is_noted_where_the_coefficient_depends_on_it():
         assert [each for each in fit.notes if "successes" in each] == [note]
     frame["x"] = np.where(frame.y == 1, 3.0, 0.0) + np.linspace(0, 1, 40)
     fit = pyflowers.fit("y ~ x", frame, family="bernoulli", engine="stanli", seed=1)
-    assert "x separates the successes from the failures, so that b[x] rests on its prior" in (
+    assert "x perfectly predicts some successes or failures, so that b[x] rests on its prior" in (
         fit.notes
     )
     how = {"engine": "stanli", "seed": 1, "chains": 2, "warmup": 100, "draws": 100}
@@ -700,7 +700,9 @@ def test_separation_by_several_columns_names_them():
 
     assert notes("y ~ u", np.zeros(300), "poisson") == []
     line = (frame.u > frame.v).astype(int)
-    found = "a combination of u and v separates the successes from the failures, so that b[u] and "
+    found = (
+        "a combination of u and v perfectly predicts some successes or failures, so that b[u] and "
+    )
     assert notes("y ~ w + u + v", line) == [f"{found}b[v] rest on their priors"]
     flipped = np.where(frame.index < 3, 1 - line, line)
     assert notes("y ~ w + u + v", flipped) == []
@@ -718,14 +720,22 @@ def test_separation_by_several_columns_names_them():
     frame["n"] = np.where(frame.g == "a", 5, 9)
     y = np.where(frame.g == "a", 5, rng.integers(1, 9, 300))
     [note] = notes("y | trials(n) ~ g", y, "binomial")
-    assert note.startswith("a combination of gb and gc separates the successes from the failures")
+    assert note.startswith(
+        "a combination of gb and gc perfectly predicts some successes or failures"
+    )
     y = np.where(frame.g == "a", 0, np.where(frame.g == "b", 1, rng.integers(0, 2, 300)))
     assert notes("y ~ g", y, brms_priors=True) == [
         f"where gb is 1, {sum(frame.g == 'b')} of {sum(frame.g == 'b')} are successes, and the "
         "prior of b[gb] is flat, so nothing limits it; leave out --priors brms",
-        "a combination of gc and the intercept separates the successes from the failures, and the "
-        "prior of b[gc] is flat, so nothing limits it; leave out --priors brms",
+        "a combination of gc and the intercept perfectly predicts some successes or failures, and "
+        "the prior of b[gc] is flat, so nothing limits it; leave out --priors brms",
     ]
+    # The search begins with some of the rows; rows that it has not seen may contradict them.
+    many = pd.DataFrame(rng.normal(size=(3_000, 2)), columns=["u", "v"])
+    line = (many.u > many.v).astype(int)
+    assert len(notes("y ~ u + v", line, frame=many)) == 1
+    flipped = np.where(many.index >= 2_990, 1 - line, line)
+    assert notes("y ~ u + v", flipped, frame=many) == []
 
 
 def test_flat_priors_are_not_said_to_be_examined(tmp_path):
