@@ -179,7 +179,7 @@ def _distribution(
     x = np.concatenate([[low_x], ordered, [high_x]])
     steps = np.concatenate([np.arange(y.size + 1) / y.size, [1.0]])
     ax.step(x, steps, where="post", color=theme.data, lw=1.3, label="observed")
-    ax.set(xlim=(low_x, high_x), ylim=(0, 1.02), ylabel="share of observations below")
+    ax.set(xlim=(low_x, high_x), ylim=(0, 1.02), ylabel="cumulative share of observations")
     values = np.unique(ordered)
     at = np.searchsorted(ordered, values, "right") / y.size
     low_at, high_at = np.interp(values, grid, low), np.interp(values, grid, high)

@@ -324,10 +324,11 @@ class VBResult(Shown):
         """Return the table, and whether the ascent converged."""
         num, total = int(np.count_nonzero(self.converged)), int(np.size(self.converged))
         state = ("NOT converged", "converged")[num == total]
+        sweeps = f"{self.num_iter} sweep{'s' * (self.num_iter != 1)}"
         if total == 1:
-            state = f"{state} in {self.num_iter} sweeps, ELBO {float(np.ravel(self.elbo)[0]):.6f}"
+            state = f"{state} in {sweeps}, ELBO {float(np.ravel(self.elbo)[0]):.6f}"
         else:
-            state = f"{num} of {total} fits converged in {self.num_iter} sweeps"
+            state = f"{num} of {total} fits converged in {sweeps}"
         return [
             heading("mean field", "a product of independent distributions"),
             self.table(),
