@@ -64,12 +64,9 @@ CREATE TABLE kept (
 RECENT = 100
 """The number of latest outcomes from which the current rate is computed."""
 
-_OF_THIS_RUN = "run = (SELECT value FROM batch WHERE name = 'run')"
-
-_LEDGER = f"""
+_LEDGER = """
 SELECT name, program, iif(verdict IN ('passed', 'doubtful'), 'done', verdict) AS outcome, verdict,
        failed_checks, seed, seconds, attempts, error, versions, key
-FROM tasks WHERE {_OF_THIS_RUN} ORDER BY position
 """
 
 
@@ -123,8 +120,11 @@ class Ledger:
             if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
                 self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
             _check_format(self._database, folder)
-            self.run = _values(self._database).get("run", 0) + 1
-            self.remember({"run": self.run})
+            known = _values(self._database)
+            last = known.get("run", 0)
+            self.run = last + 1
+            # A ledger of an earlier version holds no oldest run: it showed its last run alone.
+            self.remember({"run": self.run, "oldest": known.get("oldest", max(last, 1))})
             self.close = opened.pop_all().close
 
     @property
@@ -266,8 +266,30 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _values(database: sqlite3.Connection) -> dict[str, Any]:
-    """Return values of the batch: number of runs, seed, number of tasks, start of the last run."""
+    """Return values of the batch.
+
+    They are the last run, the oldest run whose rows are shown, the seed, the number of tasks, and
+    the start of the last run.
+    """
     return dict(database.execute("SELECT name, value FROM batch").fetchall())
+
+
+def _rows(database: sqlite3.Connection) -> str:
+    """Return a query for the rows that are shown.
+
+    Until the last run has planned all of its tasks, it is not known which rows of earlier runs it
+    will use again. So these are shown, too, unless a later run has a row with the same name and
+    program.
+    """
+    known = _values(database)
+    last = known.get("run", 0)
+    oldest = known.get("oldest", last)
+    if oldest == last:  # ten times as fast as the other query
+        return f"(SELECT * FROM tasks WHERE run >= {last})"
+    return (
+        "(SELECT * FROM (SELECT *, max(run) OVER (PARTITION BY name, program) AS latest "
+        f"FROM tasks WHERE run >= {oldest}) WHERE run = latest)"
+    )
 
 
 @contextmanager
@@ -312,7 +334,7 @@ class Progress:
     ----------
     passed : int
         Fits whose verdict passes. All counts refer to the tasks of the last run, even if they were
-        fitted in an earlier run.
+        fitted in an earlier run. They include the tasks in `earlier`.
     doubtful : int
         Fits that finished, but whose verdict fails because of a diagnostic or the prior.
     failed : int
@@ -325,6 +347,9 @@ class Progress:
         Recent rate in tasks per second; None if fewer than two tasks have finished in this run.
     running : bool
         Whether a client is running the batch now.
+    earlier : int
+        Tasks that finished in an earlier run and that the last run has not reached, because it is
+        still planning its tasks or was interrupted. Their inputs may have changed since.
     """
 
     passed: int
@@ -334,6 +359,7 @@ class Progress:
     total: int | None
     rate: float | None
     running: bool
+    earlier: int
 
     @property
     def done(self) -> int:
@@ -345,7 +371,7 @@ class Progress:
         """Seconds that the remaining tasks will take at the current rate; None if unknown."""
         if self.total is None or not self.rate:
             return None
-        return (self.total - self.done - self.failed) / self.rate
+        return (self.total - self.done - self.failed + self.earlier) / self.rate
 
 
 @dataclass(frozen=True)
@@ -392,18 +418,19 @@ class Batch:
         with reading(self.folder) as database:
             known = _values(database)
             counts = database.execute(
-                f"SELECT verdict, failed_checks, count(*) FROM tasks WHERE {_OF_THIS_RUN} "
-                "GROUP BY 1, 2"
+                "SELECT verdict, failed_checks, run < ?, count(*) "
+                f"FROM {_rows(database)} GROUP BY 1, 2, 3",
+                (known.get("run", 0),),
             ).fetchall()
             last = database.execute(
-                f"SELECT finished FROM tasks WHERE {_OF_THIS_RUN} AND finished > ? "
-                "ORDER BY finished DESC LIMIT ?",
+                "SELECT finished FROM tasks WHERE finished > ? ORDER BY finished DESC LIMIT ?",
                 (known.get("started", 0), RECENT),
             ).fetchall()
         running = is_running(self.folder)
-        verdicts, checks = Counter[str](), Counter[str]()
-        for verdict, failing, number in counts:
+        earlier, verdicts, checks = 0, Counter[str](), Counter[str]()
+        for verdict, failing, is_earlier, number in counts:
             verdicts[verdict] += number
+            earlier += number if is_earlier and verdict != "waiting" else 0
             checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
         since = (time.time() if running else last[0][0]) - last[-1][0] if last else 0
         return Progress(
@@ -414,6 +441,7 @@ class Batch:
             known.get("total"),
             (len(last) - 1) / since if len(last) > 1 and since > 0 else None,
             running,
+            earlier,
         )
 
     @property
@@ -425,6 +453,9 @@ class Batch:
     def ledger(self) -> pd.DataFrame:
         """Return a row for each task of the last run.
 
+        If the last run has not planned all of its tasks, because it is still running or was
+        interrupted, the other rows are those of earlier runs.
+
         Returns
         -------
         DataFrame
@@ -434,7 +465,7 @@ class Batch:
             ``attempts``, ``error``, ``versions`` and ``key``.
         """
         with reading(self.folder) as database:
-            found = database.execute(_LEDGER)
+            found = database.execute(f"{_LEDGER} FROM {_rows(database)} ORDER BY position")
             columns = [each[0] for each in found.description]
             # pandas.read_sql_query would raise its own kind of error for a damaged file.
             frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
@@ -448,7 +479,7 @@ class Batch:
         return ledger.loc[ledger["outcome"] == "failed", "error"]
 
     def table(self, name: str = "summary") -> pd.DataFrame:
-        """Return a kept table, with the rows of all tasks of the last run that are done.
+        """Return a kept table, with the rows of all tasks in :meth:`ledger` that are done.
 
         Parameters
         ----------
@@ -470,9 +501,9 @@ class Batch:
         """
         with reading(self.folder) as database:
             found = database.execute(
-                "SELECT tasks.name, verdict, rows FROM kept JOIN tasks ON tasks.id = kept.task "
-                f"WHERE {_OF_THIS_RUN} AND verdict IN ('passed', 'doubtful') AND kept.name = ? "
-                "ORDER BY position",
+                f"SELECT tasks.name, verdict, rows FROM {_rows(database)} AS tasks "
+                "JOIN kept ON tasks.id = kept.task "
+                "WHERE verdict IN ('passed', 'doubtful') AND kept.name = ? ORDER BY position",
                 (name,),
             ).fetchall()
         if not found:

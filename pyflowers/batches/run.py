@@ -235,17 +235,24 @@ def batch(
         SamplerOptions.of(seed=seed)
     chosen = find_engine(engine, cmdstan)
     total = len(tasks) if isinstance(tasks, Sized) else None
-    with (
-        _running(executor, workers) as runner,
-        closing(Ledger(folder)) as ledger,
-        _shown(total) as count,
-    ):
-        known = ledger.seed
-        batch_seed = seed if seed is not None else new_seed() if known is None else known
-        ledger.remember({"seed": batch_seed, "total": total, "started": time.time()})
-        planner = Planner(batch_seed, chosen, time_limit, retries)
-        number = _run(tasks, planner, runner, ledger, count, retry_failed)
-        ledger.remember({"total": number})
+    with _running(executor, workers) as runner, closing(Ledger(folder)) as ledger:
+        try:
+            known = ledger.seed
+            batch_seed = seed if seed is not None else new_seed() if known is None else known
+            ledger.remember({"seed": batch_seed, "total": total, "started": time.time()})
+            planner = Planner(batch_seed, chosen, time_limit, retries)
+            with _shown(total) as count:
+                _run(tasks, planner, runner, ledger, count, retry_failed)
+        except BaseException as error:
+            # If this write also fails, as on a full disk, the first error is still raised.
+            with suppress(ConfigError):
+                ledger.write()
+                if not isinstance(error, Exception):
+                    logger.warning(
+                        "%s holds what has been done so far; run the same batch again to resume",
+                        folder,
+                    )
+            raise
     return Batch(folder)
 
 
@@ -256,9 +263,11 @@ def _run(
     ledger: Ledger,
     count: Callable[..., None],
     retry_failed: bool,
-) -> int:
-    """Run tasks and return their number; if interrupted, still write the outcomes so far."""
+) -> None:
+    """Run tasks; those with equal inputs have equal seeds and results, but a row for each task."""
     number = under_way = 0
+    copies: Counter[str] = Counter()
+    first_copy = ""
 
     def receive() -> int:
         outcomes = runner.wait(SECONDS_BETWEEN_WRITES)
@@ -267,44 +276,37 @@ def _run(
             count(outcome.verdict)
         return len(outcomes)
 
-    try:
-        for position, task in enumerate(tasks):
-            job = planner.plan(task, position)
-            known, run = ledger.state(job.key)
-            if run == ledger.run:
-                logger.warning(
-                    "task %s is the same as an earlier one and is not run twice; to run it twice, "
-                    "give it a different repeat",
-                    job.name,
-                )
-                continue
-            number += 1
-            again = known == "failed" and retry_failed
-            ledger.expect(job, again=again)
-            if known in ("passed", "doubtful", "failed") and not again:
-                count(known, earlier=True)
-            elif job.refused:
-                ledger.take(Outcome(job.key, job.refused))
-                count("failed")
-            else:
-                runner.submit(job)
-                under_way += 1
-            while not runner.room():
-                under_way -= receive()
-        while under_way:
+    for position, task in enumerate(tasks):
+        job = planner.plan(task, position)
+        known, run = ledger.state(job.key)
+        if run == ledger.run:
+            first_copy = first_copy or job.name
+            copies[job.key] += 1
+            job = replace(job, key=f"{job.key}/{copies[job.key]}")
+            known, _ = ledger.state(job.key)
+        number += 1
+        again = known == "failed" and retry_failed
+        ledger.expect(job, again=again)
+        if known in ("passed", "doubtful", "failed") and not again:
+            count(known, earlier=True)
+        elif job.refused:
+            ledger.take(Outcome(job.key, job.refused))
+            count("failed")
+        else:
+            runner.submit(job)
+            under_way += 1
+        while not runner.room():
             under_way -= receive()
-        ledger.write()
-    except BaseException as error:
-        # If this write also fails, as on a full disk, the first error is still raised.
-        with suppress(ConfigError):
-            ledger.write()
-            if not isinstance(error, Exception):
-                logger.warning(
-                    "%s holds what has been done so far; run the same batch again to resume",
-                    ledger.folder,
-                )
-        raise
-    return number
+    ledger.remember({"oldest": ledger.run, "total": number})
+    if copies:
+        logger.warning(
+            "%d of %d tasks %s the same inputs as an earlier task, and so the same results (the "
+            "first is %s); in Python, a different repeat gives a task a different seed",
+            *(copies.total(), number, "has" if copies.total() == 1 else "have", first_copy),
+        )
+    while under_way:
+        under_way -= receive()
+    ledger.write()
 
 
 @contextmanager

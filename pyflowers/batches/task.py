@@ -50,6 +50,7 @@ class Task:
         does not cause a new fit.
     repeat : int
         A number that distinguishes tasks that are otherwise the same, so that their seeds differ.
+        Without it, such tasks have the same results.
     seed : int, optional
         Seed of the fit, 0 to 2³² − 1. Default: derived from the batch's seed and the task's key.
     priors : mapping of str to float
@@ -128,7 +129,8 @@ class Job:
     Attributes
     ----------
     key : str
-        Digest of everything that determines the result.
+        Digest of everything that determines the result. If several tasks in a batch have the same
+        digest, ``/1``, ``/2``, … is appended to the keys of the second and later ones.
     name, program : str
         The names of the task and of its program.
     position : int

@@ -123,6 +123,11 @@ def _show(batch: Batch, progress: Progress) -> None:
         f"{batch.folder}: {finished} of {total} finished: {progress.passed} passed, "
         f"{progress.doubtful} doubtful, {progress.failed} failed ({state})"
     )
+    if progress.earlier:
+        reached = "this run has not reached them"
+        if not progress.running:
+            reached = "the last run ended before it reached them; run the same batch again"
+        say(f"{progress.earlier} of these tasks finished in an earlier run, and {reached}")
     if progress.running and progress.rate is not None:
         left = progress.seconds_left
         ends = f", {_duration(left)} left" if left is not None else ""

@@ -182,7 +182,7 @@ class Tasks:
             *([variant.name] if variant.name else []),
             *([str(repeat)] if config.repeats > 1 else []),
         ]
-        reading = config.data.reading
+        reading = config.data.reading_of(model, config.models)
         if isinstance(data, Table):  # already read
             reading = {name: how for name, how in reading.items() if name not in OF_A_FILE}
         return Task(
@@ -224,16 +224,26 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
         return [(name, table.at(labels.codes == i)) for i, name in enumerate(labels.names)]
     if not data.files:
         return [("", data.file)]
-    found = sorted({file for pattern in data.files for file in _matching(pattern, path.parent)})
-    if not found:
-        raise ConfigError(f"{path}: data.files: no file matches {', '.join(data.files)}")
+    found = sorted({file for entry in data.files for file in _matching(entry, path)})
     stems = [file.stem for file in found]
     unique = len(set(stems)) == len(stems)
     return [(file.stem if unique else str(file), file) for file in found]
 
 
-def _matching(pattern: str, folder: Path) -> Iterator[Path]:
-    """Find files by a pattern relative to a folder, whose name may contain any characters."""
-    literal = glob.escape(str(Path.cwd() / folder))
-    absolute = Path(os.path.normpath(Path(literal) / pattern))
-    return Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor)))
+def _matching(entry: str, path: Path) -> list[Path]:
+    """Return the file that an entry names, or the files that match it as a pattern.
+
+    The entry is relative to the folder of the batch file, whose name may contain any characters.
+    """
+    folder = Path.cwd() / path.parent
+    named = Path(os.path.normpath(folder / entry))
+    if named.is_file():
+        return [named]
+    pattern = Path(os.path.normpath(Path(glob.escape(str(folder))) / entry))
+    found = list(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+    if not found:
+        remedy = "correct or remove this entry"
+        if "[" in entry:
+            remedy = "[ begins a set of characters, so write [[] where a name contains ["
+        raise ConfigError(f"{path}: data.files: no file matches {entry}; {remedy}")
+    return found

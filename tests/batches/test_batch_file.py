@@ -1,10 +1,12 @@
 """``pyflowers batch``: from a file to a batch and its exit status."""
 
 import json
+import re
 
 import pytest
 
 from pyflowers import Batch, ConfigError
+from pyflowers.batches.ledger import Ledger
 from pyflowers.cli.main import main
 from pyflowers.workflow.batch import read_batch
 
@@ -68,6 +70,10 @@ def test_a_batch_its_status_and_its_failures(folder, capsys):
     assert "failed: s2/short/0: " in out
     assert "--retry-failed" in out
     assert call(capsys, "--status", folder / "out")[:2] == (0, out)
+    Ledger(folder / "out").close()  # a run that ends before it has planned a task
+    _, out, _ = call(capsys, "--status", folder / "out")
+    assert "12 of 12 finished: " in out
+    assert "12 of these tasks finished in an earlier run, and the last run ended before" in out
 
 
 def test_doubtful_fits_are_counted_apart(folder, capsys):
@@ -141,6 +147,24 @@ def test_a_folder_of_any_name_is_no_pattern(tmp_path, monkeypatch, pattern):
     monkeypatch.chdir(tmp_path)
     _, tasks = read_batch(f"{folder.name}/b.toml")
     assert [task.data for task in tasks] == [folder / "sites" / f"{name}.csv" for name in "ab"]
+
+
+def test_an_entry_is_first_taken_as_the_name_of_a_file(tmp_path):
+    (tmp_path / "g [1]").mkdir()
+    for name in "ab":
+        (tmp_path / "g [1]" / f"{name}.csv").write_text("plant,month,flowers\n1,1,3\n")
+    file, text = tmp_path / "b.toml", 'models = ["iid_normal"]\n[data]\nfiles = '
+    file.write_text(f'{text}["g [1]/a.csv", "g [[]1]/*.csv"]\n')
+    assert [task.name for task in read_batch(file)[1]] == ["a", "b"]
+    for entry, remedy in (
+        ("c.csv", "correct or remove this entry"),
+        ("sitez/*.csv", "correct or remove this entry"),
+        ("g [1]/*.csv", "[ begins a set of characters, so write [[] where a name contains ["),
+    ):
+        file.write_text(f'{text}["g [1]/a.csv", "{entry}"]\n')
+        message = f"b.toml: data.files: no file matches {entry}; {remedy}"
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            read_batch(file)
 
 
 WRONG = [

@@ -130,13 +130,31 @@ def test_the_seed_of_the_first_run_is_kept(run, tasks, tmp_path):
     assert first.ledger().equals(again.ledger())
 
 
-def test_repeats_differ_and_the_same_task_is_run_once(run, tasks, tmp_path, caplog):
-    twice = [*tasks(1), *tasks(1), *tasks(1, repeat=1), *tasks(1, seed=5)]
-    batch = run(twice, tmp_path / "out")
-    assert len(batch.ledger()) == 3
-    assert batch.ledger()["seed"].nunique() == 3
-    assert "not run twice" in caplog.text
-    assert batch.progress.total == 3
+def test_repeats_differ_and_equal_tasks_have_equal_results(run, tasks, tmp_path, caplog):
+    others = [*tasks(1, name="again", repeat=1), *tasks(1, name="seeded", seed=5)]
+    equal = [task for name in "abc" for task in tasks(1, name=name)]
+    bad = [task for name in "de" for task in tasks(1, name=name, priors={"tau": 1})]
+    run(equal[1:2], tmp_path / "out")  # b is there before its copies are
+    batch = run([*equal, *others, *bad], tmp_path / "out")
+    ledger = batch.ledger()
+    assert ledger.index.tolist() == ["a", "b", "c", "again", "seeded", "d", "e"]
+    assert ledger["key"].is_unique
+    assert ledger["seed"].iloc[:5].nunique() == 3
+    assert "2 of 7 tasks have the same inputs as an earlier task, and so the same" in caplog.text
+    assert "(the first is b); in Python, a different repeat gives" in caplog.text
+    assert (batch.progress.done, batch.progress.failed, batch.progress.total) == (5, 2, 7)
+    draws = {task: table["x"].tolist() for task, table in batch.table("draws").groupby("task")}
+    assert draws["a"] == draws["b"] == draws["c"] != draws["again"]
+    again = run([*bad, *others, *reversed(equal)], tmp_path / "out")
+    assert sorted(again.ledger()["seconds"]) == sorted(ledger["seconds"])  # no new fits
+    assert again.ledger().index.tolist() == ["d", "e", "again", "seeded", "c", "b", "a"]
+
+
+def test_tasks_that_are_the_same_in_name_too_are_all_counted(run, tasks, tmp_path):
+    bad = tasks(1, priors={"tau": 1})
+    batch = run([*tasks(1), *tasks(1), *bad, *tasks(1), *bad], tmp_path / "out")
+    assert batch.table("draws")["task"].tolist() == ["site 0"] * 300
+    assert batch.progress.failed == 2
 
 
 FAILURES = [
@@ -297,6 +315,38 @@ def test_interrupted_it_keeps_what_is_done(run, tasks, tmp_path, caplog):
     finished = run(tasks(9), tmp_path / "out")
     assert finished.progress.done == 9
     same_tables(finished, run(tasks(9), tmp_path / "other"))
+
+
+def test_an_interrupted_run_hides_no_earlier_results(run, tasks, tmp_path, monkeypatch, caplog):
+    out = tmp_path / "out"
+    before = run(tasks(9), out)
+    ledger = before.ledger()
+
+    def no_bar(total):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyflowers.batches.run._shown", no_bar)
+        with pytest.raises(KeyboardInterrupt):
+            run(tasks(9), out)
+    assert "out holds what has been done so far; run the same batch again" in caplog.text
+    assert (before.progress.done, before.progress.earlier, before.progress.total) == (9, 9, 9)
+
+    def failing(**changes):
+        yield from tasks(3, **changes)
+        raise OSError("connection lost")
+
+    with pytest.raises(OSError, match="connection lost"):
+        run(failing(), out)
+    assert (before.progress.done, before.progress.earlier) == (9, 6)
+    pd.testing.assert_frame_equal(before.ledger(), ledger)
+    with pytest.raises(OSError, match="connection lost"):
+        run(failing(repeat=1), out)  # new results supersede those with the same name
+    assert before.ledger().index.tolist() == ledger.index.tolist()
+    assert (before.ledger()["key"] == ledger["key"]).tolist() == [False] * 3 + [True] * 6
+    assert before.progress.earlier == 6
+    assert len(run(tasks(2), out).ledger()) == 2
+    assert before.progress.earlier == 0
 
 
 OPTIONS = [
