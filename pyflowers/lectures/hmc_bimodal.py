@@ -57,7 +57,7 @@ def hmc_bimodal(settings: Settings) -> Lecture:
     statistics = {name: measures.statistics(values["x"]) for name, values in draws.items()}
     lecture.results.update(exact=exact(target), statistics=statistics)
     lecture.tables[f"{NUM_CHAINS} chains of {NUM_DRAWS:,} draws"] = costs
-    _say_what_agrees(lecture, draws, exact(target), statistics[NUTS])
+    say_what_agrees(lecture, draws, exact(target), statistics[NUTS])
     per_evaluation, per_second = measures.most_efficient(costs)
     lecture.say(f"{per_evaluation}.", f"{per_second}; Stan's seconds include writing the draws.")
 
@@ -76,10 +76,10 @@ def hmc_bimodal(settings: Settings) -> Lecture:
     return lecture
 
 
-def _say_what_agrees(
+def say_what_agrees(
     lecture: Lecture, draws: dict[str, Draws], known: Statistics, by_stan: Statistics
 ) -> None:
-    """Compare each sampler that mixes with the exact density and with NUTS; report the others.
+    """Compare each sampler that mixes with the exact density and, if NUTS mixes, with NUTS.
 
     If a chain rarely crosses between the modes, the estimate of its Monte Carlo error is poor.
     """
@@ -91,7 +91,9 @@ def _say_what_agrees(
                 f"effective draws out of {values['x'].size:,}."
             )
             continue
-        for what, reference in (("the exact density", known), (NUTS, by_stan)):
-            if name != what:
-                found = measures.compare_draws(values, {"x": reference})
-                lecture.say(measures.agreement(found, f"{name} and {what}"))
+        references = {"the exact density": known}
+        if name != NUTS and measures.mixes(draws[NUTS]):
+            references[NUTS] = by_stan
+        for what, reference in references.items():
+            found = measures.compare_draws(values, {"x": reference})
+            lecture.say(measures.agreement(found, f"{name} and {what}"))

@@ -57,7 +57,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
 
     shown = {scale: walk(scale) for scale in SHOWN_SCALES}
     _show_samples(lecture, target, shown)
-    grid = np.geomspace(0.01, 300, settings.size(16, 7))
+    grid = np.geomspace(0.01, 300, 16)
     _show_scales(lecture, [_row(scale, walk(scale)) for scale in grid])
     nuts = by_nuts(target, settings, num_draws // 2)
     found = {
@@ -145,9 +145,9 @@ def _show_scales(lecture: Lecture, rows: list[dict[str, Any]]) -> None:
     best = max(rows, key=lambda row: float(row["ESS per draw"]))
     lecture.say(
         f"Acceptance falls from {first['acceptance']:.1%} at scale {first['scale']:g} to "
-        f"{last['acceptance']:.2%} at scale {last['scale']:g}; the effective sample size is "
-        f"largest at scale {best['scale']:.3g}, where {best['acceptance']:.0%} of moves are "
-        "accepted."
+        f"{last['acceptance']:.2%} at scale {last['scale']:g}; of the {len(rows)} "
+        f"scales tried, {best['scale']:.3g} gives the largest effective sample size, and there "
+        f"{best['acceptance']:.0%} of moves are accepted."
     )
 
     def curve(ax: Axes, column: str) -> None:

@@ -154,7 +154,8 @@ def run(
     Raises
     ------
     ConfigError
-        The kernel's target cannot start at these positions, or a number is out of range.
+        The kernel's target cannot start at these positions, a number is out of range, or `rng` is
+        not a generator.
 
     See Also
     --------
@@ -171,6 +172,10 @@ def run(
     >>> round(float(result.draws.std()), 1)
     1.0
     """
+    if not isinstance(rng, np.random.Generator):
+        raise ConfigError(
+            f"rng must be a random generator, such as np.random.default_rng(1), got {rng!r}"
+        )
     count("num_draws", num_draws)
     count("num_warmup", num_warmup, at_least=0)
     state = kernel.init(position)

@@ -275,6 +275,8 @@ class SGLD:
         chain's observations. :class:`~pyflowers.samplers.LinearRegression` is such a target.
     step_size : float, or function of t = 0, 1, …
         ε, or a function that returns ε_t, such as :class:`~pyflowers.samplers.DecayingSteps`.
+        If ε is too large (on N(μ, σ²), above 4σ²), the chains diverge and their draws end in
+        infinities or NaN, without a warning.
     batch_size : int, optional
         n, the number of observations in a mini-batch, which each chain draws without replacement.
         Default: the full gradient.
@@ -284,7 +286,8 @@ class SGLD:
     Raises
     ------
     ConfigError
-        `step_size` is a number that is not positive, or `batch_size` is not between 1 and N.
+        `step_size` is a number that is not positive, `batch_size` is not between 1 and N, or the
+        target has no mini-batches.
 
     Examples
     --------
@@ -298,6 +301,13 @@ class SGLD:
     >>> result = run(sgld, np.random.default_rng(1), np.zeros((100, 1)), num_draws=1_000)
     >>> round(float(result.draws.var()), 1)
     2.0
+
+    With a step above 4, the chains diverge:
+
+    >>> sgld = SGLD(StandardNormal(), step_size=5.0)
+    >>> result = run(sgld, np.random.default_rng(1), np.zeros((100, 1)), num_draws=2_000)
+    >>> bool(np.isfinite(result.draws[:, -1]).any())
+    False
 
     The gradient of a mini-batch of 2 observations is unbiased:
 
@@ -320,6 +330,13 @@ class SGLD:
             positive("step_size", self.step_size, ndim=0)
         if self.batch_size is not None:
             count("batch_size", self.batch_size)
+            methods = ("num_obs", "log_prior_gradient", "log_lik_gradient")
+            if not all(hasattr(self.target, name) for name in methods):
+                raise ConfigError(
+                    f"batch_size is {self.batch_size}, but {type(self.target).__name__} has no "
+                    "mini-batches; leave batch_size out, or give a target with "
+                    "num_obs, log_prior_gradient and log_lik_gradient"
+                )
             if self.batch_size > self.target.num_obs:
                 raise ConfigError(
                     f"batch_size must be at most {self.target.num_obs}, the number of "

@@ -276,7 +276,7 @@ class GaussianStep(_Symmetric):
     Raises
     ------
     ConfigError
-        An sd is not positive, or L is not lower triangular.
+        An sd is not positive, or L is not square and lower triangular.
 
     Examples
     --------
@@ -293,7 +293,8 @@ class GaussianStep(_Symmetric):
 
     def __init__(self, scale: ArrayLike) -> None:
         self.scale = numbers("scale", scale)
-        if self.scale.ndim > 2 or (self.scale.ndim == 2 and np.triu(self.scale, 1).any()):
+        is_matrix, is_square = self.scale.ndim == 2, self.scale.shape == self.scale.T.shape
+        if self.scale.ndim > 2 or (is_matrix and (not is_square or np.triu(self.scale, 1).any())):
             raise ConfigError(
                 "scale must be a number, a vector or a lower-triangular matrix; "
                 "give the Cholesky factor of a covariance matrix"
@@ -314,7 +315,17 @@ class GaussianStep(_Symmetric):
         -------
         array, shape (chain, dim)
             The proposal of each chain.
+
+        Raises
+        ------
+        ConfigError
+            The scale is a vector or a matrix with a different number of coordinates.
         """
+        if self.scale.ndim and len(self.scale) != x.shape[1]:
+            raise ConfigError(
+                f"scale must have as many coordinates as the position ({x.shape[1]}), "
+                f"got {len(self.scale)}"
+            )
         z = rng.standard_normal(x.shape)
         return x + (z @ self.scale.T if self.scale.ndim == 2 else self.scale * z)
 

@@ -32,7 +32,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,8 @@ class StanDensity:
     CompileError, ToolchainError, EngineLacksError
         If the program cannot be compiled or, with the interpreter, cannot be run.
     DataError
-        If the data do not match the program's declarations; the message is Stan's.
+        If the data do not match the program's declarations, or the interpreter cannot read them;
+        the message is usually Stan's.
 
     Examples
     --------
@@ -309,7 +310,32 @@ def _open(source: Source, data: str, seed: int, engine: str) -> Density:
             except ToolchainError:
                 if engine == "compiled":
                     raise
-        return Interpreted(source, data, seed)
+        try:
+            return Interpreted(source, data, seed)
+        except RuntimeError:
+            _check_for_interpreter(source, data)
+            raise
+
+
+def _check_for_interpreter(source: Source, text: str) -> None:
+    """Refuse data for which the interpreter's own message would not name the mistake."""
+    data = None
+    with suppress(json.JSONDecodeError):
+        data = json.loads(text)
+    if not isinstance(data, dict):
+        return
+    where = f"data of {source.path.name}"
+    missing = [name for name in source.blocks.data if name not in data]
+    if missing:
+        raise DataError(f"{where}: the data variable {missing[0]} is missing; add it")
+    for name, value in data.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise DataError(
+                f"{where}: {name} contains a value that is not a finite number, which the "
+                "interpreter cannot read; correct the value, or keep it and set engine='compiled'"
+            ) from error
 
 
 @contextmanager

@@ -4,20 +4,24 @@ Agreement is within five combined Monte Carlo standard errors; each comparison t
 a counterpart that must fail.
 """
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from pyflowers.lectures import Settings
+from pyflowers.lectures import Settings, run_example
 from pyflowers.lectures.flowers_by_hand import by_name, flower_density
 from pyflowers.lectures.gaussian_mixture import MEANS, VARIANCES, WEIGHTS, simulate, stan_data
+from pyflowers.lectures.hmc_bimodal import NUTS, say_what_agrees
 from pyflowers.lectures.leapfrog import fitted_order, reversal_error
+from pyflowers.lectures.lecture import Lecture
 from pyflowers.lectures.markov_chain import NUM_STEPS, bound
 from pyflowers.lectures.measures import compare, nuts, statistics, worst
 from pyflowers.lectures.metropolis_bimodal import exact
 from pyflowers.lectures.networks import cubed_sine
 from pyflowers.lectures.neural_network import by_nuts, open_density
-from pyflowers.lectures.regression import SGLD_STEP, simulated_posterior
+from pyflowers.lectures.regression import SGLD_STEP, simulated_posterior, spread_of_sgld
 from pyflowers.resources import gaussian_mixture_csv
 from pyflowers.samplers import INTEGRATORS, NormalMixture, StandardNormal, phase_point
 
@@ -39,7 +43,8 @@ def test_metropolis_has_a_best_scale_between_too_narrow_and_too_wide(example):
     assert (np.diff(rows["acceptance"]) < 0).all()
     assert rows["acceptance"].iloc[0] > 0.99 > 0.05 > rows["acceptance"].iloc[-1]
     best = rows["ESS per draw"].idxmax()
-    assert 0.5 < best < 20
+    assert 2 < best < 7
+    assert 0.3 < rows.loc[best, "acceptance"] < 0.65
     assert rows.loc[best, "mixes"]
     assert not rows["mixes"].iloc[0]
 
@@ -81,6 +86,20 @@ def test_hmc_agrees_wherever_it_mixes_and_counts_gradients(example):
     assert short["acceptance"] > long["acceptance"] > 0.95
 
 
+def test_nuts_that_does_not_mix_is_not_compared_with():
+    target, rng = NormalMixture.lecture_hmc(), np.random.default_rng(1)
+    good = target.sample(rng, 8_000).reshape(4, -1)
+    stuck = rng.normal([[-2], [2], [2], [2]], 1, good.shape)
+    found = []
+    for nuts_draws in (target.sample(rng, 8_000).reshape(4, -1), stuck):
+        lecture = Lecture("hmc-bimodal", "", Settings())
+        draws = {"HMC": {"x": good}, NUTS: {"x": nuts_draws}}
+        say_what_agrees(lecture, draws, exact(target), statistics(nuts_draws))
+        found.append(lecture.findings)
+    assert [" ".join(each).count(" agree in ") for each in found] == [3, 1]
+    assert not [each for each in found[1] if f"and {NUTS}" in each]
+
+
 def test_orders_and_reversibility_are_as_in_theory(example):
     rows = table(example("leapfrog"))
     for column in ("fitted order of energy", "fitted order of position"):
@@ -103,7 +122,10 @@ def test_a_path_that_is_not_reversed_misses_its_start():
 
 
 def test_regression_samplers_agree_with_the_exact_posterior(example):
-    assert agreements(example("regression")) == 3
+    lecture = example("regression")
+    assert agreements(lecture) == 3
+    unmixed = table(lecture).query("not mixes").index
+    assert any(f"reliable: {'; '.join(unmixed)}." in finding for finding in lecture.findings)
 
 
 def test_the_handouts_sgld_is_too_narrow_and_the_right_one_is_not(example):
@@ -112,6 +134,13 @@ def test_the_handouts_sgld_is_too_narrow_and_the_right_one_is_not(example):
     assert spread["handout's SGLD"] < 0.3
     full = spread["handout's SGLD, full gradients"]
     assert np.isclose(full, np.sqrt(SGLD_STEP), rtol=0.25)
+
+
+def test_only_a_clear_difference_of_sgld_is_called_a_bias(example):
+    assert any("so it may be noise" in finding for finding in example("regression").findings)
+    draws = np.random.default_rng(1).normal(0, 1, (4, 1_000))
+    assert "so it may be noise" in spread_of_sgld(draws, 1.0)
+    assert "so it is a bias" in spread_of_sgld(1.2 * draws, 1.0)
 
 
 def test_the_regressions_data_scatter_about_the_line():
@@ -213,6 +242,11 @@ def test_the_finite_chain_is_reversible_and_forgets_its_start(example):
     assert (distance > bound(results["pi"], 0.95 * results["rate"], NUM_STEPS)).any()
     # 9 degrees of freedom: 27.9 is exceeded with probability 0.001
     assert results["chi_square"] < 27.9
+
+
+def test_a_small_p_is_not_rounded_to_zero():
+    lecture = run_example("markov-chain", Settings(seed=4294967295, quick=True))
+    assert any(re.search(r"p = 0\.0*[1-9]", finding) for finding in lecture.findings)
 
 
 def test_three_samplers_agree_on_the_flowers(example):

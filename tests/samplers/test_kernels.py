@@ -97,6 +97,10 @@ class Column:
         return -0.5 * (x**2).sum(axis=-1), -x.ravel()
 
 
+def walk(scale, start, dim=2):
+    run(Metropolis(StandardNormal(dim), GaussianStep(scale)), np.random.default_rng(1), start, 1)
+
+
 ERRORS = [
     (lambda: HMC(NORMAL, -1, 3), "step_size must be positive, got -1"),
     (lambda: HMC(NORMAL, float("nan"), 3), "step_size must be finite, got nan"),
@@ -109,6 +113,7 @@ ERRORS = [
     (lambda: SGLD(NORMAL, 0.0), "step_size must be positive, got 0"),
     (lambda: SGLD(LINE, 0.1, 0), "batch_size must be a whole number of at least 1, got 0"),
     (lambda: SGLD(LINE, 0.1, 5), "batch_size must be at most 4, the number of observations, got 5"),
+    (lambda: SGLD(NORMAL, 0.1, 5), "batch_size is 5, but StandardNormal has no mini-batches"),
     (lambda: DecayingSteps(0.0), "a must be positive, got 0"),
     (lambda: DecayingSteps(0.1, -1.0), "b must be positive, got -1"),
     (lambda: DecayingSteps(0.1, 1.0, 0.5), "gamma must be above 0.5 and at most 1, got 0.5"),
@@ -121,6 +126,7 @@ ERRORS = [
     (lambda: GaussianStep([[1.0], [2.0, 3.0]]), "scale must be a number or an array of numbers"),
     (lambda: GaussianStep([[1.0, 0.5], [0.5, 1.0]]), "give the Cholesky factor of a covariance"),
     (lambda: GaussianStep([[1.0, 0.0], [0.5, 0.0]]), "scale must be positive"),
+    (lambda: GaussianStep([[1.0, 0.0]]), "a vector or a lower-triangular matrix"),
     (lambda: SignedStep(np.inf), "scale must be finite, got inf"),
     (lambda: MultiplicativeStep(0.0), "scale must be positive, got 0"),
     (lambda: Mass([1.0, 0.0]), "mass must be positive, got 0.0"),
@@ -153,6 +159,10 @@ ERRORS = [
     (lambda: HMC(Column(), 0.1, 1).init(START), r"must return a gradient of shape \(3, 2\)"),
     (lambda: SGLD(NORMAL, 0.1).init([0.0]), "position must be shaped"),
     (lambda: phase_point(NORMAL, START, START[:1]), r"have the position's shape, \(3, 2\)"),
+    (lambda: run(WALK, 1, START, 1), r"such as np\.random\.default_rng\(1\), got 1"),
+    (lambda: walk([1, 2, 3], START), r"scale must have .* the position \(2\), got 3"),
+    (lambda: walk(np.eye(3), START), r"scale must have .* the position \(2\), got 3"),
+    (lambda: walk([1, 2, 3], START[:, :1], 1), r"scale must have .* the position \(1\), got 3"),
     (lambda: run(WALK, RNG, START, 0), "num_draws must be a whole number of at least 1, got 0"),
     (lambda: run(WALK, RNG, START, 1, -1), "num_warmup must be a whole number of at least 0"),
     (lambda: ball_acceptance_rate(0), "dim must be a whole number of at least 1, got 0"),

@@ -223,6 +223,24 @@ def test_wrong_data_are_named(mine, data, message):
     assert "/tmp/pyflowers-" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "the data variable N is missing"),
+        ({"N": 2}, "the data variable y is missing"),
+        ({"N": 2, "y": [1.0, np.nan]}, "y contains a value that is not a finite number"),
+        ({"N": 1, "y": [1.0, 2.0]}, "mismatch in dimension"),
+    ],
+)
+def test_wrong_data_are_named_for_the_interpreter_too(tmp_path, data, message):
+    program = tmp_path / "normal.stan"
+    program.write_text(
+        "data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }"
+    )
+    with pytest.raises(DataError, match=rf"data of normal\.stan: .*{message}"):
+        StanDensity(program, data, engine="interpreted")
+
+
 def test_data_may_be_a_file(mine, densities, tmp_path):
     (tmp_path / "data.json").write_text(json.dumps(DATA))
     (tmp_path / "broken.json").write_text("{")
