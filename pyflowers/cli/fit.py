@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import say, say_json, show, shows_progress
+from pyflowers.cli.console import complain, say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
     centered_option,
@@ -23,7 +23,7 @@ from pyflowers.cli.options import (
     sampler_options,
 )
 from pyflowers.cli.results import finish, rows_of
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -59,8 +59,8 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with status 3 if a diagnostic fails, a posterior median is in the tail of its prior "
-    "or, with --config, a model cannot be fitted to the data.",
+    help="Exit with status 3 if a diagnostic fails or a posterior median is in the tail of its "
+    "prior.",
 )
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."
@@ -165,15 +165,25 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
         write_report(outcomes, report)
         say(f"report: {report}")
     say_json({"models": _models(outcomes), "report": None if report is None else str(report)})
-    passed = all(outcome.fit and outcome.fit.verdict.passed for outcome in outcomes)
-    return 0 if passed or not experiment.output.check else EXIT_DIAGNOSTICS_FAIL
+    fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
+    if not fits:
+        raise DataError(f"{path}: no model could be fitted, for the reasons above")
+    passed = all(fit.verdict.passed for fit in fits) or not experiment.output.check
+    return 0 if passed and len(fits) == len(outcomes) else EXIT_DIAGNOSTICS_FAIL
 
 
 def _show(outcome: ModelOutcome) -> None:
     """Print the outcome of a model whose run folder has been written."""
+    _complain_if_refused(outcome)
     if outcome.fit is not None:
         show(outcome.fit)
         say(f"run folder: {outcome.folder}")
+
+
+def _complain_if_refused(outcome: ModelOutcome) -> None:
+    """Print why a model was not fitted, even with ``--quiet``."""
+    if outcome.refused:
+        complain(f"{outcome.name}: not fitted: {outcome.refused}")
 
 
 def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
@@ -252,7 +262,12 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
         runs = chosen.pop("runs", out.with_name(f"{out.stem}_runs"))
         experiment = Experiment().with_options(out=runs, **chosen)
         outcomes = run_experiment(
-            experiment, refit_changed=False, show_progress=shows_progress(), announce=say, **run
+            experiment,
+            refit_changed=False,
+            show_progress=shows_progress(),
+            announce=say,
+            finished=_complain_if_refused,
+            **run,
         )
     write_report(outcomes, out, calibrations)
     say_json({"report": str(out), "models": _models(outcomes)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -71,6 +71,15 @@ class DataConfig(Record):
     def reading(self) -> dict[str, Any]:
         """The arguments of :meth:`pyflowers.Program.read` that are given, except the file."""
         return self.model_dump(include={"columns", *TABLE_ROLES, *READING}, exclude_defaults=True)
+
+    def reading_of(self, model: str, models: Collection[str]) -> dict[str, Any]:
+        """Return the arguments for one of several models.
+
+        A formula names its own columns, so it ignores the names that other models need.
+        """
+        others = is_formula(model) and not all(map(is_formula, models))
+        ignored = ("columns", *TABLE_ROLES, "time_order") if others else ()
+        return {name: value for name, value in self.reading.items() if name not in ignored}
 
 
 def refuse_cmdstan(values: Any) -> Any:
@@ -312,9 +321,11 @@ class Experiment(Models):
 
     def programs(self) -> list[Program]:
         """Open the models; only the user's own programs can include files."""
-        how = {**self.data.reading, "centered": self.sampler.centered, "data": self.data.file}
+        how: dict[str, Any] = {"family": self.family, "centered": self.sampler.centered}
         return [
-            find_program(name, family=self.family, **how)
+            find_program(
+                name, data=self.data.file, **how, **self.data.reading_of(name, self.models)
+            )
             if is_formula(name)
             else find_program(name, self.include_paths if is_file(name) else ())
             for name in self.models

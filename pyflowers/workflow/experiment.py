@@ -200,10 +200,11 @@ def _tasks(experiment: Experiment) -> list[_Task]:
     for name in experiment.priors.keys() - {program.name for program in opened}:
         find_program(name).resolve_priors(experiment.priors[name])
     tasks = []
-    for program in opened:
+    for name, program in zip(experiment.models, opened, strict=True):
         folder = experiment.output.folder / program.name
         check_run_folder(folder)
-        data = program.read(experiment.data.file, **experiment.data.reading)
+        how = experiment.data.reading_of(name, experiment.models)
+        data = program.read(experiment.data.file, **how)
         priors = program.resolve_priors(experiment.priors.get(program.name), data)
         tasks.append(_Task(program, data, priors, folder))
     return tasks
@@ -291,7 +292,6 @@ def _run(
 ) -> ModelOutcome:
     name = task.program.name
     if task.refused:
-        announce(f"{name}: not fitted: {task.refused}")
         return ModelOutcome(name, task.folder, None, refused=task.refused)
     if task.earlier is not None:
         announce(f"{name}: not refitted, because nothing changed; read from {task.folder}")

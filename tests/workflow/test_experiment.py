@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from command_line import run as status_of
 
 import pyflowers
 from pyflowers.cli.fit import fit_command
@@ -26,6 +27,9 @@ from pyflowers.workflow.config import (
 from pyflowers.workflow.experiment import run_experiment, why_refit
 
 MODEL = "iid_normal"
+
+LACKING = "a,1,4\na,2,6\nb,1,1\nb,2,0\nb,3,2\n"
+"""Rows without an observation of the third month of the first plant."""
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +202,39 @@ def test_check_makes_a_failing_fit_fail(write, executables):
     assert result.return_value == 3
 
 
-def test_a_model_that_refuses_the_data_does_not_stop_the_others(write, executables):
-    rows = "a,1,4\na,2,6\nb,1,1\nb,2,0\nb,3,2\n"
-    found = run("fit", "--config", write(rows=rows, models=["multilevel_normal", MODEL]))
-    assert "multilevel_normal: not fitted: " in found.output
-    assert "'a' has 2 of the 3 observations" in found.output
-    assert f"{MODEL}: fitted" in found.output
-    assert found.exit_code == 0
+def test_a_model_that_refuses_the_data_does_not_stop_the_others(write, executables, capfd):
+    path = write(rows=LACKING, models=["multilevel_normal", MODEL])
+    assert status_of("fit", "--config", path, "--cmdstan", "embedded") == 3
+    printed = capfd.readouterr()
+    assert "multilevel_normal: not fitted: " in printed.err
+    assert "'a' has 2 of the 3 observations" in printed.err
+    assert f"{MODEL}: fitted" in printed.out
+
+
+def test_an_experiment_without_a_fit_is_an_error_even_when_quiet(write, capfd):
+    path = write(rows=LACKING, models=["multilevel_normal"])
+    assert status_of("fit", "--config", path, "--quiet") == 1
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    first, last = printed.err.splitlines()
+    assert first.startswith("multilevel_normal: not fitted: ")
+    assert last == f"error: {path}: no model could be fitted, for the reasons above"
+
+
+def test_a_formula_ignores_the_column_names_that_other_models_need(tmp_path):
+    (tmp_path / "d.csv").write_text("plot,month,flowers\na,1,4\na,2,6\nb,1,1\nb,2,0\n")
+    file = tmp_path / "e.toml"
+    models = ["multilevel_poisson", "flowers ~ 1 + (1 | plot)"]
+    head = f"models = {models}\nfamily = 'poisson'\n"
+    file.write_text(f"{head}[data]\nfile = 'd.csv'\ngroup = 'plot'\n")
+    shipped, formula = read_config(file).programs()
+    assert shipped.name == "multilevel_poisson"
+    assert "r_plot" in formula.source.text
+    experiment = read_config(file)
+    readings = [experiment.data.reading_of(model, models) for model in models]
+    assert readings == [{"group": "plot"}, {}]
+    with pytest.raises(ConfigError, match="a formula names its own columns"):
+        experiment.with_options(models=models[1:]).programs()
 
 
 def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan):
