@@ -18,7 +18,11 @@ and D is between 0 and 1. D is not the same for x and for −x, which has the di
 
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
-A conclusion is counted as moving if it changes by at least this much.
+A conclusion is counted as moving if it changes by at least this much. Its change per doubling is
+taken between the powers 0.8 and 1.25, because a quantile of a sample moves in steps from draw to
+draw: near 1, the change would measure the gaps between draws.
+
+Raising a flat prior to a power changes nothing, so its influence is not measured.
 
 Distributions of group effects do not count as part of the prior: they model the population, and
 scaling them would change the model ([1]_, section 2.4).
@@ -64,10 +68,12 @@ from pyflowers.programs import Capability
 FloatArray = NDArray[np.float64]
 
 LOCAL = (0.99, 1.01)
-"""Powers from which distances and changes per doubling are computed, as derivatives at 1."""
+"""Powers from which distances per doubling are computed, as derivatives at 1."""
 
 SHOWN = (0.8, 1.25)
-"""Powers at which the conclusions are shown, far enough from 1 for changes to be visible."""
+"""Powers at which the conclusions are shown, far enough from 1 for changes to be visible; the
+change per doubling is taken between them, or between the powers above if these need k-hats that are
+too large."""
 
 THRESHOLD = 0.05
 """The smallest sensitivity that matters."""
@@ -163,6 +169,8 @@ class Sensitivity(Shown):
         ``falls`` or empty.
     notes : tuple of str
         What could not be computed, and other limitations, one sentence each.
+    flat : tuple of str
+        The parameters whose declared prior is flat.
 
     See Also
     --------
@@ -189,6 +197,7 @@ class Sensitivity(Shown):
     shifts: pd.Series[float]
     conclusions: pd.DataFrame
     notes: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
 
     @property
     def part(self) -> Part:
@@ -286,7 +295,12 @@ class Sensitivity(Shown):
             unknown = int(self.distances["prior"].isna().sum())
             but = f", except {unknown} that could not be computed" if unknown else ""
             below = f"every sensitivity is below {THRESHOLD:g}{but}"
-            return f"The posterior of {self.name} hardly depends on its prior: {below}."
+            prior_of = "prior" if len(self.flat) == 1 else "priors"
+            flat = f"; the flat {prior_of} of {', '.join(self.flat)} cannot be scaled"
+            return (
+                f"The posterior of {self.name} hardly depends on its prior: {below}"
+                f"{flat if self.flat else ''}."
+            )
         named = ", ".join(self.sensitive[:4])
         more = f" and {len(self.sensitive) - 4} more" if len(self.sensitive) > 4 else ""
         verb = "depend" if len(self.sensitive) > 1 else "depends"
@@ -365,7 +379,20 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         unit = medians["unit"].where(medians["unit"] > 0)
         shifts = (medians["per_doubling"].abs() / unit).astype(float)
         whole, moves = pd.concat(distances[1:]), _judged(conclusions, fit.summary())
-    return Sensitivity(fit.name, tuple(components), whole, shifts, moves, tuple(notes))
+    return Sensitivity(
+        fit.name, tuple(components), whole, shifts, moves, tuple(notes), _flat_priors(fit)
+    )
+
+
+def _flat_priors(fit: Fit) -> tuple[str, ...]:
+    """Return the parameters whose declared prior has the same density at all draws."""
+    found = []
+    for name in fit.program.declaration.parameters:
+        prior = fit.program.prior_of(name, fit.data.values) if name in fit.draws else None
+        if prior is not None and prior.density is not None:
+            density = prior.density(np.ravel(fit.draws[name]))
+            found += [name] if np.ptp(density) <= 1e-10 * np.max(np.abs(density)) else []
+    return tuple(found)
 
 
 def power_scale(
@@ -534,7 +561,7 @@ def _scaled_block(
             away[alpha] = moved / abs(np.log2(alpha))
     finite = np.isfinite(ascending).all(axis=0)
     distances = np.where(finite, np.mean(list(away.values()), axis=0), np.nan)
-    low, high = LOCAL
+    low, high = SHOWN if scaled.weights.keys() >= set(SHOWN) else LOCAL
     slope = (at[high] - at[low]) / (np.log2(high) - np.log2(low))
     _, lower, upper = conclusions(ascending, equal, 0.9)[:, :3].T
     columns = {

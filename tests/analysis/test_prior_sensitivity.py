@@ -237,6 +237,39 @@ def test_moments_that_do_not_exist_are_blank():
     assert np.isfinite(sigma2.loc["median", "per_doubling"])
 
 
+def test_changes_per_doubling_are_those_of_many_more_draws():
+    """A quantile of few draws, weighted by powers near 1, moves from one draw to the next."""
+
+    def changes(seed, draws):
+        fit = pyflowers.fit("iid_normal", seed=seed, draws=draws, engine="exact")
+        found = sensitivity(fit).conclusions.xs("prior").xs("mu").loc[["5%", "median", "95%"]]
+        change = (found["at 1.25"] - found["at 0.8"]) / np.log2(1.25 / 0.8)
+        assert found["per_doubling"].to_numpy() == pytest.approx(change.to_numpy())
+        return found["per_doubling"].to_numpy()
+
+    expected = changes(9, 100_000)
+    assert all(changes(seed, 1000) == pytest.approx(expected, abs=0.06) for seed in (1, 2, 3, 4))
+
+
+def test_a_flat_prior_is_left_out_of_the_conclusion():
+    rows = {"y": [0, 3, 1, 4, 2, 0, 5, 3], "x": [0.1, 0.4, 0.2, 0.9, 0.5, 0.3, 0.8, 0.6]}
+    fit = pyflowers.fit(
+        "y ~ 1", pd.DataFrame(rows), family="zero_inflated_poisson", seed=1, engine="stanli"
+    )
+    found = sensitivity(fit)
+    assert found.flat == ("zi",)
+    assert found.sensitive or found.sentence.endswith("; the flat prior of zi cannot be scaled.")
+    other = pyflowers.fit(
+        "y ~ 1",
+        pd.DataFrame(rows),
+        family="zero_inflated_poisson",
+        priors={"zi_beta": 3},
+        seed=1,
+        engine="stanli",
+    )
+    assert sensitivity(other).flat == ()
+
+
 def test_a_program_without_lprior_is_told_what_to_add(own_program):
     text = KNOWN_VARIANCE.replace("lprior", "its_density")
     program = own_program("plain", text, "[priors]\nmu_sd = 1.0")
