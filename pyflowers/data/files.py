@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import warnings
 import zlib
 from pathlib import Path
@@ -17,6 +18,14 @@ from pyflowers.errors import DataError
 from pyflowers.records import as_path
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+
+_EMPTY = "the file is empty; a header and at least one row are needed"
+
+_OTHER_FORMATS = {
+    b"\x1f\x8b": "is compressed by gzip; add .gz to its name",
+    b"PK\x03\x04": "is an Excel file or a zip archive; let its name end in .xlsx, or unpack it",
+}
+"""The first bytes of files that are not text, each with what is wrong and the remedy."""
 
 
 def read_table(
@@ -33,7 +42,8 @@ def read_table(
         Separator of the cells of a CSV or TSV file: one character, or ``tab``. Default: a comma for
         CSV, a tab for TSV.
     decimal : str
-        Decimal mark of the numbers in a CSV or TSV file: ``.`` or ``,``.
+        Decimal mark of the numbers in a CSV or TSV file: ``.`` or ``,``. With a comma, points may
+        separate thousands: ``1.234`` is then read as 1234, and ``1.234,5`` as 1234.5.
     encoding : str, optional
         Encoding of a text file. Default: UTF-8.
 
@@ -70,9 +80,13 @@ def read_table(
     is_compressed = suffix == ".gz" and within in _SEPARATORS
     suffix = within if is_compressed else suffix
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
+        if not path.name:
+            raise DataError(f"{path} is not a file but a folder, as is an empty name; name a table")
+        is_stream = str(path) == "-" or path.parent in (Path("/dev"), Path("/dev/fd"))
         raise DataError(
-            f"{path}: the file name does not show the format; use .csv, .tsv or .tab "
-            "(optionally followed by .gz), .json, .parquet or .xlsx"
+            f"{path}: the file name does not show the format; "
+            f"{'save the input in a file whose name ends in' if is_stream else 'use'} .csv, .tsv "
+            "or .tab (optionally followed by .gz), .json, .parquet or .xlsx"
         )
     for name, is_given in (("--sep", sep is not None), ("--decimal", decimal != ".")):
         if is_given and suffix not in _SEPARATORS:
@@ -81,6 +95,13 @@ def read_table(
         raise DataError(f"{path}: --encoding applies to text files only; leave it out")
     if decimal not in (".", ","):
         raise DataError(f"--decimal must be '.' or ',', got {decimal!r}")
+    try:
+        "".encode("utf-8" if encoding is None else encoding)
+    except (LookupError, ValueError) as error:
+        raise DataError(
+            "--encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252, "
+            f"got {encoding!r}"
+        ) from error
     try:
         if not path.exists():
             raise DataError(f"{path}: no such file; check the path")
@@ -94,7 +115,8 @@ def read_table(
         if suffix == ".xlsx":
             return _read_excel(path)
         content = gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes()
-        return _read_delimited(path, content, sep or _SEPARATORS[suffix], decimal, encoding)
+        separator = _SEPARATORS[suffix] if sep is None else sep
+        return _read_delimited(path, content, separator, decimal, encoding)
     except DataError:
         raise
     except ImportError as error:
@@ -129,48 +151,87 @@ def _read_delimited(
     separator = {"tab": "\t", "\\t": "\t"}.get(sep, sep)
     if len(separator) != 1 or not (separator.isprintable() or separator == "\t"):
         raise DataError(f"--sep must be one printable character or 'tab', got {sep!r}")
+    for first_bytes, wrong in _OTHER_FORMATS.items():
+        if content.startswith(first_bytes):
+            raise DataError(f"{path} {wrong}")
     if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{path} is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
-    if encoding is None and b"\x00" in content[:4]:
+    # In a file of text, NUL is refused with its row.
+    is_binary = b"\0" in content and "\ufffd" in content.decode(errors="replace")
+    if encoding is None and (b"\0" in content[:4] or is_binary):
         raise DataError(f"{path} is not text; save it as CSV in UTF-8")
+    # pandas takes the number of columns from the first line, which must not be blank.
+    lines = enumerate(io.TextIOWrapper(io.BytesIO(content), encoding or "utf-8-sig"))
+    blank, first = next((line for line in lines if line[1].strip(" \n")), (0, ""))
+    if not first:
+        raise DataError(f"{path}: {_EMPTY}")
     try:
         cells = pd.read_csv(
             io.BytesIO(content),
             sep=separator,
             header=None,
+            skiprows=blank,
             dtype=str,
             keep_default_na=False,
             na_filter=False,
             skip_blank_lines=False,
             encoding=encoding or "utf-8-sig",
         )
-    except pd.errors.EmptyDataError as error:
-        raise DataError(
-            f"{path}: the file is empty; a header and at least one row are needed"
-        ) from error
     except pd.errors.ParserError as error:
-        # In a file with another separator, decimal commas make the rows differ in length.
-        first = io.TextIOWrapper(io.BytesIO(content), encoding or "utf-8-sig").readline()
-        if separator in first or not (hint := other_separator(first)):
+        complaint = _complaint(str(error), first, separator, blank + 1)
+        if complaint is None:
             raise
-        raise DataError(f"{path}: its rows differ in length{hint}") from error
+        raise DataError(f"{path}, {complaint}") from error
+    cells.index += blank
     return _below_header(cells.fillna(""), path, decimal)
 
 
+def _complaint(error: str, first: str, separator: str, header: int) -> str | None:
+    """Return what a message of pandas' parser means, or None if it is not a known one."""
+    if found := re.search(r"EOF inside string starting at row (\d+)", error):
+        return (
+            f"row {int(found[1]) + 1}: a cell begins with a quotation mark that is never closed; "
+            "close it or remove it"
+        )
+    if not (found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error)):
+        return None
+    expected, row, num = found.groups()
+    # In a file with another separator, decimal commas make the rows differ in length.
+    hint = "" if separator in first else other_separator(first)
+    is_below = int(row) == header + 1
+    if not hint and (expected == "1" or (is_below and first.startswith("#"))):
+        hint = "; remove any title or comment above the column names"
+    elif not hint:
+        hint = (
+            f"; remove the extra cell or separator, or put a cell that contains {separator!r} in "
+            "double quotes"
+        )
+    return f"row {row}: the number of cells is {num}, but it is {expected} in row {header}{hint}"
+
+
 def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
-    """Return the rows below the column names in the first row; leave out unnamed columns."""
+    """Return the rows below the first, which holds the column names; leave out unnamed columns."""
+    # Blank rows, usually at the end, are not observations. The others keep their row numbers.
+    cells = cells[~(cells == "").all(axis=1)]
+    if cells.empty:
+        raise DataError(f"{path}: {_EMPTY}")
     body = cells.iloc[1:].set_axis(list(map(str, cells.iloc[0])), axis=1)
-    # Blank lines, usually at the end, are not observations. The others keep their row numbers.
-    body = body[~(body == "").all(axis=1)]
     body = body.loc[:, body.columns != ""]
-    return table_of(body, str(path), f"{path}, row 1", body.index + 1, decimal)
+    header = f"{path}, row {cells.index[0] + 1}"
+    return table_of(body, str(path), header, body.index + 1, decimal)
 
 
 def _read_json(path: Path, encoding: str | None) -> Table:
-    records = json.loads(path.read_text(encoding=encoding or "utf-8-sig"))
+    text = path.read_text(encoding=encoding or "utf-8-sig")
+    if not text.strip():
+        raise DataError(f"{path}: the file is empty; a list of records is needed")
+    records = json.loads(text)
     if not (isinstance(records, list) and all(isinstance(r, dict) for r in records)):
         example = '[{"plant": "a", "month": 1, "flowers": 4}]'
-        raise DataError(f"{path}: JSON must hold a list of records, such as {example}")
+        raise DataError(
+            f"{path}: a table in JSON must be a list of records, such as {example}; in pandas, "
+            "write it with to_json(path, orient='records')"
+        )
     names = dict.fromkeys(name for record in records for name in record)
     columns = {
         name: pd.Series([record.get(name) for record in records], dtype=object) for name in names

@@ -35,6 +35,7 @@ _MISSING_LABEL = {"", "NA", "N/A", "NaN", "<NA>"}
 """Marks of a missing value among labels; ``None`` is not one, because it may be a label."""
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
 _NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
 
@@ -261,13 +262,9 @@ class Table(Shown):
                 )
             return np.array(joined, dtype=object)
         if name not in self.cells:
-            have = ", ".join(map(str, self.cells))
-            hint = other_separator(next(iter(self.cells))) if len(self.cells) == 1 else ""
             absent = [part for part in parts if part not in self.cells]
             which = absent[0] if len(absent) < len(parts) else name
-            raise DataError(
-                f"{self.source}: there is no column {which!r}; the columns are {have}{hint}"
-            )
+            raise DataError(f"{self.source}: there is no column {which!r}; {listed(self.cells)}")
         return self.cells[name]
 
     def texts(self, name: str) -> NDArray[Any]:
@@ -368,7 +365,8 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is not such a number; the message names the first such cell.
+            If a cell is not such a number; the message names the first such cell that is not a
+            mark of a missing value or, if all are such marks, the first.
         """
         values = self._numbers_of(name)
         if np.isnan(values).all():
@@ -376,9 +374,9 @@ class Table(Shown):
             words = [str(cell).strip().lower() for cell in self.column(name)[present]]
             if set(words) <= {"true", "false"}:
                 values[present] = [word == "true" for word in words]
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            cell = self.column(name)[bad[0]]
+        if not np.isfinite(values).all():
+            bad = self._first_wrong(name, ~np.isfinite(values))
+            cell = self.column(name)[bad]
             text = "" if cell is None or cell is pd.NaT else str(cell).strip()
             complaint = f"is {_quoted(text)}, not a finite number" if text else "is blank"
             remedy = "correct it"
@@ -386,9 +384,15 @@ class Table(Shown):
                 remedy = if_missing
             elif not np.isfinite(values).any():
                 remedy = if_text
-            if self.decimal == "." and "," in text and _COMMA_NUMBER.fullmatch(text):
-                remedy = "if the comma is its decimal mark, add --decimal ','"
-            raise DataError(f"{self.where(bad[0])}: {name} {complaint}; {remedy}")
+            if self.decimal == "." and "," in text:
+                options = {
+                    _THOUSANDS: "remove the commas between thousands",
+                    _COMMA_NUMBER: "if the comma is its decimal mark, add --decimal ','",
+                }
+                fitting = [text_of for its, text_of in options.items() if its.fullmatch(text)]
+                remedy = " or, ".join(fitting) or remedy
+            raise DataError(f"{self.where(bad)}: {name} {complaint}; {remedy}")
+        self._note_thousands(name)
         counts = whole and lower == 0
         checks = []
         if lower is not None:
@@ -495,7 +499,7 @@ class Table(Shown):
         """Refuse a column if fewer than half of its cells are text, which is probably a mistake."""
         is_text = np.isnan(self._numbers_of(name))
         if 2 * is_text.sum() < len(self):
-            row = int(np.argmax(is_text))
+            row = self._first_wrong(name, is_text)
             raise DataError(
                 f"{self.where(row)}: {name} is {_quoted(str(self.cells[name][row]))}, but most of "
                 f"its cells are numbers; correct it, or, if {name} is a factor, turn the "
@@ -679,6 +683,26 @@ class Table(Shown):
             cells = np.array(list(map(_decimal_point, cells)), dtype=object)
         return _to_numbers(cells)
 
+    def _first_wrong(self, name: str, wrong: NDArray[np.bool_]) -> int:
+        """Return the first wrong row whose cell is no mark of a missing value, or else the first.
+
+        In a column of numbers, the marks would be read as missing but for such a cell.
+        """
+        marked = np.array([text.strip().lower() in _MISSING for text in self.texts(name)])
+        return int(np.argmax(wrong & ~marked if (wrong & ~marked).any() else wrong))
+
+    def _note_thousands(self, name: str) -> None:
+        """Add a note if all points in a column are read as separators of thousands."""
+        if self.decimal == ",":
+            texts = [cell for cell in self.column(name) if isinstance(cell, str)]
+            pointed = [text for text in texts if "." in text and _COMMA_NUMBER.fullmatch(text)]
+            if pointed and not any("," in text for text in texts):
+                self._note(
+                    f"{self.source}: with --decimal ',' the points in {name} separate thousands, "
+                    f"so {pointed[0]!r} is {number_of(_decimal_point(pointed[0])):.15g}; if they "
+                    "are decimal marks, write them as commas"
+                )
+
     def _refuse_both_points(self, name: str) -> None:
         """Refuse a column that has points both as decimal marks and between thousands."""
         cells = self.column(name)
@@ -804,6 +828,13 @@ def is_plain(text: str) -> bool:
 def number_of(text: str) -> float:
     """Return the number that a string represents, or NaN if it represents none."""
     return float(_to_numbers(np.array([text], dtype=object))[0])
+
+
+def listed(columns: Collection[str]) -> str:
+    """Return the list of columns with which a message on an unknown column ends."""
+    names = (name if name == name.strip() else repr(name) for name in map(str, columns))
+    hint = other_separator(str(next(iter(columns)))) if len(columns) == 1 else ""
+    return f"the columns are {', '.join(names)}{hint}"
 
 
 def other_separator(header: str) -> str:

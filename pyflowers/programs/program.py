@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.data import read_table
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
@@ -278,6 +279,8 @@ class Program(Shown):
 
         how = {name: value for name, value in reading.items() if value is not None}
         table = as_table(data, how)
+        if table is None and isinstance(data, str | Path):
+            table = read_table(data, **how)  # refuses JSON that is not a list of records
         if table is None:
             raise DataError(f"formula {formula!r} needs a table; name one with --data")
         name, text, declaration = write_formula(

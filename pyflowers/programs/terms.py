@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pyflowers.data.table import other_separator
+from pyflowers.data.table import listed
 from pyflowers.errors import ConfigError
 
 INTERCEPT = "Intercept"
@@ -68,6 +68,8 @@ class Terms:
         Whether it has an intercept, named or by default.
     is_empty : bool
         Whether it has no term except an intercept.
+    interactions : tuple of tuple of str
+        The columns of each product of columns.
     """
 
     text: str
@@ -75,6 +77,7 @@ class Terms:
     offsets: tuple[str, ...]
     has_intercept: bool
     is_empty: bool
+    interactions: tuple[tuple[str, ...], ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -99,15 +102,19 @@ def read_terms(text: str) -> Terms:
         remedy = f"put the column {word!r} in backticks" if word else _WELL_FORMED
         raise ConfigError(f"terms {text!r} cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
+    products = list[tuple[str, ...]]()
     for factors in found:
+        of_term = dict[str, None]()
         shown = [show_columns(factor.expr, quoted) for factor in factors]
         held = [_offset_of(factor.expr) for factor in factors]
         for factor, own, offset in zip(factors, shown, held, strict=True):
             if factor.eval_method is Factor.EvalMethod.LOOKUP:
-                columns[quoted.get(factor.expr, factor.expr)] = None
+                of_term[quoted.get(factor.expr, factor.expr)] = None
             elif factor.expr not in ("0", "1"):
                 names = _columns_of(offset or factor.expr, own, text)
-                columns |= dict.fromkeys(quoted.get(name, name) for name in names)
+                of_term |= dict.fromkeys(quoted.get(name, name) for name in names)
+        columns |= of_term
+        products += [tuple(of_term)] if len(factors) > 1 and len(of_term) > 1 else []
         if any(held):
             if len(factors) > 1:
                 raise ConfigError(
@@ -139,7 +146,8 @@ def read_terms(text: str) -> Terms:
             "rename the table's column"
         )
     one = ["1"] if any([f.expr for f in factors] == ["1"] for factors in found) else ["0"]
-    return Terms(" + ".join(one + kept), tuple(columns), tuple(offsets), one == ["1"], not kept)
+    text = " + ".join(one + kept)
+    return Terms(text, tuple(columns), tuple(offsets), one == ["1"], not kept, tuple(products))
 
 
 def refuse_unknown(text: str, columns: Collection[str]) -> None:
@@ -162,8 +170,7 @@ def hint_of(name: str, columns: Collection[str]) -> str:
     near = difflib.get_close_matches(name.casefold(), known, n=1)
     if near:
         return f"did you mean {known[near[0]]}?"
-    hint = other_separator(next(iter(columns))) if len(columns) == 1 else ""
-    return f"the columns are {', '.join(columns)}{hint}"
+    return listed(columns)
 
 
 _WORD = re.compile(r"[\w.]+")

@@ -81,17 +81,42 @@ BAD_TABLES = [
     (HEADER + "a,1,0x10\n", "row 2: flowers is '0x10', not a finite number"),
     (HEADER + f"a,1,{'x' * 99}\n", f"row 2: flowers is '{'x' * 57}...', not a finite number"),
     (HEADER + "a,1,4\nb,1,2\na,1,5\n", "row 4: plant 'a' already has month '1' in row 2; if "),
-    (HEADER + "a,1,4,9\n", "cannot be read as CSV"),
+    ("\n  \n", "the file is empty; a header and at least one row are needed"),
+    (HEADER + "a,1,4,9\n", "row 2: the number of cells is 4, but it is 3 in row 1; remove the"),
+    ("\n" + HEADER + "\na,1,4\nb,1,5,\n", "row 5: the number of cells is 4, but it is 3 in row 2"),
+    (
+        "# seen in May\n" + HEADER,
+        "row 2: the number of cells is 3, but it is 1 in row 1; remove any",
+    ),
+    ("# by A, B\n" + HEADER, "but it is 2 in row 1; remove any title or comment above the column"),
+    (
+        "#" + HEADER + "a,1,4\nb,1,5,6\n",
+        "row 3: the number of cells is 4, but it is 3 in row 1; re",
+    ),
+    ("\r\n" + HEADER + 'a,1,4\nb,1,"5\nc,1,6\n', "row 4: a cell begins with a quotation mark that"),
+    ("\nplant,plant\na,1\n", "row 2: column 'plant' appears twice; rename one"),
     ("plant,month,flowers,flowers\na,1,4,5\n", "row 1: column 'flowers' appears twice; rename one"),
     (HEADER + "\n\na,1,x\n", "row 4: flowers is 'x'"),
     ("plant;month;flowers\na;1;4\n", "add --sep ';'"),
     ("plant;month;flowers\na;1;4,5\n", "add --sep ';'"),
     ("plant\tmonth\tflowers\na\t1\t4\n", "add --sep tab"),
     ("plant|month|flowers\na|1|4\n", "add --sep '|'"),
-    (HEADER + 'a,1,"4,5"\n', "add --decimal ','"),
+    (
+        HEADER + 'a,1,"4,5"\n',
+        "not a finite number; if the comma is its decimal mark, add --decimal",
+    ),
+    (HEADER + 'a,1,"4,500"\n', "; remove the commas between thousands or, if the comma is its dec"),
+    (HEADER + 'a,1,"4,500.5"\n', "not a finite number; remove the commas between thousands"),
+    (HEADER + "a,1,NA\nb,1,nan\nc,1,4\nd,1,-\n", "row 5: flowers is '-', not a finite number; c"),
     ((HEADER + "é,1,4\n").encode("latin-1"), "not UTF-8 text; name its encoding with --encoding"),
     ((HEADER + "a,1,4\n").encode("utf-16"), "is UTF-16 text; add --encoding utf-16"),
     ((HEADER + "a,1,4\n").encode("utf-16-le"), "is not text; save it as CSV in UTF-8"),
+    (b"plant\xff\x00\x01\n", "is not text; save it as CSV in UTF-8"),
+    (gzip.compress(HEADER.encode(), mtime=0), "is compressed by gzip; add .gz to its name"),
+    (
+        b"PK\x03\x04\x14\x00",
+        "is an Excel file or a zip archive; let its name end in .xlsx, or unpa",
+    ),
 ]
 
 
@@ -107,11 +132,12 @@ def test_a_bad_table_is_one_sentence_with_file_row_and_column(tmp_path, content,
 WHOLE = gzip.compress(flowers_csv().read_bytes(), mtime=0)
 BAD_FILES = [
     ("absent.csv", None, "no such file; check the path"),
-    ("absent.xls", None, "does not show the format"),
+    ("absent.xls", None, "does not show the format; use .csv"),
     ("folder.csv", "a folder", "is not a file"),
     ("bad\0name.csv", None, "bad\x00name.csv"),
     ("t.json", b'{"plant": "a"}', "list of records"),
     ("t.json", b"[1, 2]", "list of records"),
+    ("t.json", b" \n", "the file is empty; a list of records is needed"),
     ("t.json", b"[]", "there are no rows"),
     ("t.json", b"[{", "cannot be read as JSON"),
     ("t.json", b"[" * 100_000, "cannot be read as JSON"),
@@ -142,6 +168,55 @@ def test_missing_unreadable_and_damaged_files(tmp_path, name, content, message):
     assert sentence.startswith(str(path))
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", ". is not a file but a folder, as is an empty name; name a table"),
+        ("-", "-: the file name does not show the format; save the input in a file whose name en"),
+        ("/dev/stdin", "save the input in a file whose name ends in .csv, "),
+        ("/dev/fd/63", "save the input in a file whose name ends in .csv, "),
+    ],
+)
+def test_an_empty_name_and_a_pipe_are_refused(path, message):
+    assert message in output(read_table, path)
+
+
+@pytest.mark.parametrize("above", ["\n\n", "\r\n \r\n", ",,\n\n"])
+def test_blank_lines_above_the_header_count_as_rows(tmp_path, above):
+    path = tmp_path / "t.csv"
+    path.write_bytes((above + HEADER + "\na,1,4\nb,1,5\n").encode())
+    table = read_table(path)
+    assert list(table.cells) == ["plant", "month", "flowers"]
+    assert table.rows.tolist() == [5, 6]
+    rows = [[], [None], NAMES, ["a", 1, 4]]
+    assert read_table(sheet(tmp_path / "t.xlsx", ("Beete", rows))).rows.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"x": {"0": 1}, "y": {"0": 2}}', "must be a list of records"),
+        ("3", "must be a list of records"),
+        ("", "the file is empty"),
+        (None, "no such file"),
+    ],
+)
+def test_a_formula_tells_why_a_json_file_is_no_table(tmp_path, content, message):
+    path = tmp_path / "t.json"
+    if content is not None:
+        path.write_text(content)
+    assert output(Program.from_formula, "y ~ x", path).startswith(f"{path}: ")
+    assert message in output(Program.from_formula, "y ~ x", path)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x", "x ~ y"])
+def test_the_cell_that_makes_marks_of_missing_values_text_is_named(tmp_path, formula):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n1,1\n2,2\n3,nan\n4,3\n5,2\n6,-\n")
+    sentence = output(Program.from_formula, formula, path, drop_missing=True)
+    assert sentence.startswith(f"{path}, row 7: y is '-', ")
+
+
 def test_points_in_a_column_with_decimal_commas(tmp_path):
     path = tmp_path / "t.csv"
 
@@ -153,6 +228,15 @@ def test_points_in_a_column_with_decimal_commas(tmp_path):
     assert numbers("0.123", "0.25", "1,5") == [0.123, 0.25, 1.5]
     with pytest.raises(DataError, match=r"row 3: x is '0.25', but .* point in '1.234' separates"):
         numbers("1.234", "0.25")
+    # Where nothing but the option shows that the points are not decimal marks, a note tells it.
+    for cells, num_notes in ((("1.234", "2.000"), 1), (("1.234", "2,5"), 0), (("7", "2,5"), 0)):
+        numbers(*cells)
+        table = read_table(path, sep=";", decimal=",")
+        table.labels("x")
+        assert not table.notes
+        table.numbers("x")
+        assert len(table.notes) == num_notes
+        assert all("'1.234' is 1234; if they are decimal marks" in note for note in table.notes)
 
 
 def test_parquet_keeps_categories_and_text(tmp_path):
@@ -210,7 +294,7 @@ NAMES = ["plant", "month", "flowers"]
         ([[*NAMES, None], ["a", 1, 4], [None, None, None, "?"]], "row 3: plant is blank"),
         ([["plant", "month", "month"], ["a", 1, 4]], "row 1: column 'month' appears twice; rename"),
         ([NAMES], "there are no rows below the header; add observations"),
-        ([], "there are no rows below the header; add observations"),
+        ([], "the file is empty; a header and at least one row are needed"),
     ],
 )
 def test_a_bad_sheet_is_one_sentence(tmp_path, rows, message):
@@ -249,8 +333,14 @@ def test_a_table_with_decimal_commas_is_read_as_told(tmp_path, name, sep, encodi
     ("name", "options", "message"),
     [
         ("t.csv", {"sep": ";;"}, "--sep must be one printable character or 'tab', got ';;'"),
+        ("t.csv", {"sep": ""}, "--sep must be one printable character or 'tab', got ''"),
         ("t.csv", {"decimal": ";"}, "--decimal must be '.' or ',', got ';'"),
-        ("t.csv", {"encoding": "utf-99"}, "cannot be read as CSV: unknown encoding: utf-99"),
+        ("t.csv", {"encoding": "utf-99"}, "such as utf-8, latin-1 or cp1252, got 'utf-99'"),
+        (
+            "t.csv",
+            {"encoding": ""},
+            "--encoding must be the name of a text encoding, such as utf-8",
+        ),
         ("t.csv", {"encoding": "ascii"}, "is not ascii text; name its encoding"),
         ("t.csv", {"encoding": "utf-16"}, "is not utf-16 text"),
         ("t.json", {"sep": ";"}, "--sep applies to CSV and TSV files only; leave it out"),
@@ -469,6 +559,8 @@ def test_columns_are_found_by_name_and_rows_by_place():
     assert output(table.column, "z") == (
         "the data frame: there is no column 'z'; the columns are x, y"
     )
+    table = from_frame(pd.DataFrame({" x": [1], "y ": [2], "plant height": [3]}))
+    assert output(table.column, "x").endswith("the columns are ' x', 'y ', plant height")
 
 
 # --- Digests --------------------------------------------------------------------------------------

@@ -151,6 +151,11 @@ def test_what_was_read_is_read_the_same_again(text):
     assert set(again.columns) <= set(once.columns)
 
 
+def test_the_columns_of_products_are_named():
+    terms = read_terms("a * b + poly(`my col`, 2):a + I(x * z) + offset(w)")
+    assert terms.interactions == (("a", "b"), ("my col", "a"))
+
+
 def test_levels_that_are_given_make_columns_without_rows():
     levels = {"year": ["95", "96", "97", "98"]}
     matrix, names = design("C(year)", {"year": YEAR}, levels)
