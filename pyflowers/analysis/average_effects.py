@@ -46,7 +46,7 @@ from pyflowers.programs.prediction import (
     names_of,
     rule_of,
 )
-from pyflowers.programs.terms import around
+from pyflowers.programs.terms import around, read_terms
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -178,11 +178,15 @@ class Effects(Shown):
             columns["P(outside)"] = ((values < low) | (values > high)).mean(axis=(0, 1))
         return pd.DataFrame(columns, self.index)
 
+    @property
+    def of_trials(self) -> str:
+        """The unit of numbers of successes, in words; empty for other responses."""
+        return OF_TRIALS if find_family(rule_of(self.fit.program).family).has_trials else ""
+
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
         judged, value = self.fit.verdict, self.fit.data.value_name
-        family = find_family(rule_of(self.fit.program).family)
-        what = f"expected {value}{OF_TRIALS if family.has_trials else ''}"
+        what = f"expected {value}{self.of_trials}"
         what = {
             "odds ratio": f"odds ratio of the average probabilities of {value}",
             "ratio": f"ratio of the average {what}",
@@ -468,6 +472,15 @@ def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.ex
             if isinstance(source, Terms) or column not in groups:
                 found.setdefault(fit.data.name_of(column), {}).update(functions)
     return found
+
+
+def interacting(fit: Fit, column: str) -> list[str]:
+    """Return the other columns on which the effect of a column depends, by a product of terms."""
+    sources = [its for its in frozen(fit.data).data.values() if isinstance(its, Terms)]
+    products = [product for its in sources for product in read_terms(its.terms).interactions]
+    named = [[fit.data.name_of(name) for name in product] for product in products]
+    found = [name for product in named if column in product for name in product]
+    return [name for name in dict.fromkeys(found) if name != column]
 
 
 def groups_of(fit: Fit) -> set[str]:

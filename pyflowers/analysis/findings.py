@@ -103,6 +103,17 @@ _MISSING_COVARIATE = (
     "add a covariate that explains the differences between the rows; if rows were selected by the "
     "value of the response, as in a matched case-control study, the model does not apply"
 )
+_UNEQUAL = {
+    "poisson": "refit with --family negbinomial, or write a program in which the spread depends "
+    "on {covariate}",
+    "formula": "write a program in which the spread depends on {covariate}: pyflowers new "
+    "NAME.stan, with this formula, writes a program that you can change",
+    "": "let the spread depend on {covariate}",
+}
+_GROWING = (
+    "refit with --family lognormal or --family gamma, whose spread grows with the mean, or write a "
+    "program in which the spread depends on {covariate}"
+)
 _REMEDIES: dict[str, dict[str, str]] = {
     "location": {
         "": "see whether pyflowers sensitivity finds a prior far from the data, and if so, set a "
@@ -166,19 +177,8 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "{spline} in the formula, or choose another family",
         "": "let the mean follow a curve along {covariate}, or choose another link or distribution",
     },
-    "unequal": {
-        "gaussian": "if all values are above 0, refit with --family lognormal or --family gamma, "
-        "whose spread depends on the mean; otherwise write a program in which the spread depends "
-        "on {covariate}",
-        "student": "if all values are above 0, refit with --family lognormal or --family gamma, "
-        "whose spread depends on the mean; otherwise write a program in which the spread depends "
-        "on {covariate}",
-        "poisson": "refit with --family negbinomial, or write a program in which the spread "
-        "depends on {covariate}",
-        "formula": "write a program in which the spread depends on {covariate}: pyflowers new "
-        "NAME.stan, with this formula, writes a program that you can change",
-        "": "let the spread depend on {covariate}",
-    },
+    "unequal": _UNEQUAL,
+    "unequal above 0": {**_UNEQUAL, "gaussian": _GROWING, "student": _GROWING},
     "equal": {
         "lognormal": "refit with --family gaussian or --family student, whose spread does not "
         "grow with the mean",
@@ -279,6 +279,8 @@ def of_statistic(
         need = "binary"
     elif name == "minimum" and observed > 0 > median and fit.program.declaration.formula:
         need = "positive"
+    elif need == "unequal" and float(fit.data.y.min()) > 0:
+        need = "unequal above 0"
     elif need == "cells" and ", " not in who:
         need = "one column" if who else "chosen"
     numbers = [format_number(float(value)) for value in (observed, low, high)]

@@ -231,9 +231,16 @@ def row_sets(
             raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
     for column in (*columns, *([weights] if weights else [])):
         if is_of_fit and column not in table.cells:
+            whole = next((name for name in table.cells if column in name.split(":")), "")
+            kept = (
+                f"has kept this column only as part of {whole}"
+                if whole
+                else "does not use this column and has not kept it"
+            )
+            hint = "" if whole else f" ({hint_of(column, table.cells)})"
             raise DataError(
-                f"{column}: the fit does not use this column and has not kept it; pass --new (in "
-                f"Python, new) a table with this column ({hint_of(column, table.cells)})"
+                f"{column}: the fit {kept}; pass --new (in Python, new) a table with this "
+                f"column{hint}"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:

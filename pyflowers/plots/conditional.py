@@ -259,8 +259,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         ax.fill_between(grid, inner_low, inner_high, color=color, alpha=0.3, lw=0, zorder=3)
         ax.plot(grid, median, color=color, lw=1.8, zorder=4)
         medians.append(median)
-        name = "median, 50% and" if level is None else f"{label(level, 18)},"
-        handles.append(style.key(f"{name} {percent(fit.interval)}", color=color, lw=1.8))
+        name = f"{'median' if level is None else label(level, 18)}, 50% and {percent(fit.interval)}"
+        handles.append(style.key(name, color=color, lw=1.8))
     _show_all(ax, y, np.array(medians))
     style.legend(figure, handles, ncols=min(len(handles), 3))
     ax.set_xlabel(fitted(column, 4.4))
@@ -337,11 +337,16 @@ def _held(fit: Fit, *but: str) -> str:
 
     row, own = _reference(fit, 1), fit.data.table
     assert own is not None
+
+    def value(name: str) -> str:
+        if own.is_factor(name):
+            return str(row.texts(name)[0])
+        number, largest = float(row.numbers(name)[0]), float(np.abs(own.numbers(name)).max())
+        # The mean of a centred column is 0 but for rounding.
+        return f"{number if abs(number) > 1e-12 * largest else 0:.4g}"
+
     others = [
-        f"{name} = "
-        + (row.texts(name)[0] if own.is_factor(name) else f"{row.numbers(name)[0]:.4g}")
-        for name in covariates(fit, offsets=True)
-        if name not in but
+        f"{name} = {value(name)}" for name in covariates(fit, offsets=True) if name not in but
     ]
     has_groups = bool(fit.program.declaration.prediction.effects)  # type: ignore[union-attr]
     fixed = f"Fixed: {label(', '.join(others), 90)}" if others else ""

@@ -98,9 +98,12 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     ax.set_xlabel(fitted(unit or quantity, 3.4))
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
-    alt = (
-        f"Forest plot of {quantity} of {fit.name}: the largest median is {levels[2].max():.3g}, "
-        f"for {top}, and the smallest is {levels[2].min():.3g}, for {bottom}."
+    is_one = levels.shape[1] == 1
+    alt = f"Forest plot of {quantity} of {fit.name}: the " + (
+        f"median is {levels[2, 0]:.3g}, for {top}."
+        if is_one
+        else f"largest median is {levels[2].max():.3g}, for {top}, and the smallest is "
+        f"{levels[2].min():.3g}, for {bottom}."
     )
     return finish(figure, alt, note)
 

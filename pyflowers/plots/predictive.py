@@ -99,9 +99,9 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     rule = fit.program.declaration.prediction
     lowest = int(rule is not None and find_family(rule.family).is_ordinal)  # ratings begin at 1
     if is_count:
-        outside, num, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
+        outside, num, expected, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
     else:
-        outside, num, what = _distribution(ax, y, y_rep, fit.interval, theme)
+        outside, num, expected, what = _distribution(ax, y, y_rep, fit.interval, theme)
     ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
     handles, names = ax.get_legend_handles_labels()
     first = names.index("observed")
@@ -109,8 +109,8 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     alt = (
         f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
         f"of {num} observed {what} {'is' if outside == 1 else 'are'} outside the "
-        f"{percent(fit.interval)} predictive intervals; about {num * (1 - fit.interval):.0f} would "
-        "be expected under a good model."
+        f"{percent(fit.interval)} predictive intervals; about {expected:.2g} would be expected "
+        "under a good model."
     )
     return finish(figure, alt)
 
@@ -136,8 +136,12 @@ def _rootogram(
     lowest: int,
     interval: float,
     theme: Theme,
-) -> tuple[int, int, str]:
-    """Draw observed counts as bars, with predictive intervals; return the number outside."""
+) -> tuple[int, int, float, str]:
+    """Draw observed counts as bars, with predictive intervals.
+
+    Returns the number of bars outside, the number of bars, and the number outside that is expected,
+    which is the mean over the replicated data sets.
+    """
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
     width = max(1, int(np.ceil((top + 1 - lowest) / MOST_COUNTS)))
     edges = np.arange(lowest, top + width + 1, width) - 0.5
@@ -159,13 +163,14 @@ def _rootogram(
     ax.set_ylabel("observations (√ axis)")
     each = "ratings" if lowest else "counts"
     what = f"frequencies of {each}" if width == 1 else f"frequencies of bins of {width} {each}"
-    return int(((observed < low) | (observed > high)).sum()), observed.size, what
+    outside, replicated = ((n < low) | (n > high) for n in (observed, counts))
+    return int(outside.sum()), observed.size, float(replicated.sum(axis=1).mean()), what
 
 
 def _distribution(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
-) -> tuple[int, int, str]:
-    """Draw distribution functions; return the number of observed points outside the band."""
+) -> tuple[int, int, float, str]:
+    """Draw distribution functions; return the same as :func:`_rootogram`, for points."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
@@ -180,10 +185,15 @@ def _distribution(
     steps = np.concatenate([np.arange(y.size + 1) / y.size, [1.0]])
     ax.step(x, steps, where="post", color=theme.data, lw=1.3, label="observed")
     ax.set(xlim=(low_x, high_x), ylim=(0, 1.02), ylabel="cumulative share of observations")
-    values = np.unique(ordered)
-    at = np.searchsorted(ordered, values, "right") / y.size
-    low_at, high_at = np.interp(values, grid, low), np.interp(values, grid, high)
-    return int(((at < low_at) | (at > high_at)).sum()), values.size, "points of the distribution"
+
+    def num_outside(sample: NDArray[np.float64]) -> tuple[int, int]:
+        values, at = np.unique(sample, return_counts=True)
+        shares = np.cumsum(at) / sample.size
+        low_at, high_at = np.interp(values, grid, low), np.interp(values, grid, high)
+        return int(((shares < low_at) | (shares > high_at)).sum()), values.size
+
+    expected = float(np.mean([num_outside(row)[0] for row in y_rep]))
+    return *num_outside(y), expected, "points of the distribution"
 
 
 @styled

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
+from pyflowers.analysis.average_effects import interacting
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.elpd import SMALL_DIFFERENCE
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
@@ -24,6 +25,7 @@ from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.plots import methods
+from pyflowers.plots.conditional import MOST_CURVES
 from pyflowers.plots.groups import coefficients, observed_unit
 from pyflowers.plots.predictive import elpd_intervals
 from pyflowers.programs import Capability, Data
@@ -79,7 +81,9 @@ def drawings(material: Material) -> Drawings:
     if loo is not None and len(loo.models) > 1:
         found["loo"] = partial(plots.elpd_differences, loo, interval=material.best.interval)
     for column in material.covariates:
-        found[f"effect of {column}"] = partial(plots.conditional_effects, material.best, column)
+        by = separated(material, column)
+        effect = partial(plots.conditional_effects, material.best, column, by=by)
+        found[f"effect of {column}"] = effect
     for i, calibration in enumerate(material.calibrations):
         found[f"calibration {i}"] = partial(plots.calibration, calibration)
     for fit in material.fits:
@@ -167,6 +171,19 @@ def answer(material: Material) -> dict[str, Any]:
         "has_others": bool(left),
         "behind": [(model.name, *each) for model, each in zip(others, behind, strict=True)],
     }
+
+
+def separated(material: Material, column: str) -> str | None:
+    """Return the column for whose values a figure of effects has separate curves or rows.
+
+    It interacts with the figure's column and has few values.
+    """
+    table = material.best.data.table
+    if table is None:
+        return None
+    others = interacting(material.best, column)
+    few = (n for n in others if 1 < len(set(table.column(n).tolist())) <= MOST_CURVES)
+    return next(few, None)
 
 
 def average_effects(material: Material) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import io
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -99,6 +100,14 @@ def test_trace_of_the_first_chain_holds_its_draws(three):
     drawn = axes.lines[0].get_ydata()
     assert np.array_equal(drawn, fit.draws["mu_plant"][0, :, 1])
     assert axes.get_title(loc="left") == "mu_plant[2], first chain"
+
+
+def test_a_single_draw_is_visible_in_a_trace():
+    fit = synthetic_fit("iid_normal", table(["a", "b"], 4), draws=1)
+    for figure in (plots.trace(fit), plots.trace_first_chain(fit)):
+        for axes in figure.axes:
+            assert {line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1} == {"."}
+            assert (axes.get_xlim(), axes.get_xticks().tolist()) == ((0, 2), [0, 1, 2])
 
 
 def test_traces_have_a_panel_for_each_parameter_and_a_line_for_each_chain(three):
@@ -311,7 +320,7 @@ def test_negative_whole_numbers_are_no_counts(own_program):
     """
     program = own_program("differences", text)
     fit = pyflowers.fit(program, pd.DataFrame({"y": [-1, 0, 2, -3]}), seed=1, engine="stanli")
-    assert "share of observations below" in texts_of(plots.predictive(fit))
+    assert "cumulative share of observations" in texts_of(plots.predictive(fit))
 
 
 @pytest.mark.parametrize("name", ["iid_normal", "multilevel_poisson"])
@@ -400,6 +409,22 @@ def test_no_text_overlaps_another_or_is_cut(program, draws, data):
     for name, figure in every_figure(laid_out).items():
         assert collisions(figure) == [], name
         assert name == "observations" or laid_out.name in plots.alt_text(figure)
+
+
+SIZES = np.geomspace(1e-3, 1e8, 3000)
+
+
+@pytest.mark.parametrize("others", [np.zeros(900), -SIZES], ids=["zeros", "negative"])
+def test_the_ticks_next_to_0_leave_room_for_its_label(others):
+    """Statistics of implied data that span many orders of magnitude, from 0 or on both sides."""
+    made = pyflowers.prior("multilevel_poisson", seed=1)
+    values = np.concatenate([SIZES, others])
+    figure = plots.prior_implied(replace(made, statistics={"mean": values, "sd": values}))
+    assert collisions(figure) == []
+    for axes in figure.axes:
+        assert axes.get_xscale() == "symlog"
+        assert 0 in axes.get_xticks()
+        assert len(axes.get_xticks()) >= 3
 
 
 def test_texts_that_overlap_or_are_cut_would_be_seen():

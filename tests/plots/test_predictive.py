@@ -1,6 +1,7 @@
 """Figures of checks, predictions and forests: their contents, and that no texts overlap."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pyflowers
 from pyflowers import plots
 from pyflowers.analysis.checks import PredictiveCheck
 from pyflowers.errors import ConfigError
-from pyflowers.plots.predictive import statistic_panel
+from pyflowers.plots.predictive import _distribution, _rootogram, statistic_panel
 from pyflowers.plots.style import panels
 
 HOSTILE = [f"{'long ' * 6}label {i} $x_1$ 東\n" for i in range(70)]
@@ -139,6 +140,21 @@ def test_data_without_groups_have_no_interval_plot(three):
     checks = replace(pyflowers.check(three), groups=None)
     with pytest.raises(ConfigError, match="have no groups to draw"):
         plots.group_intervals(checks)
+
+
+def test_what_a_good_model_would_miss_is_counted_in_replicated_data():
+    """Rare counts are nearly always inside their intervals, so 10% of the bars is too many."""
+    rng = np.random.default_rng(2)
+    for y_rep, draw in (
+        (rng.poisson(3.0, (200, 60)).astype(float), partial(_rootogram, lowest=0)),
+        (rng.normal(size=(200, 60)), _distribution),
+    ):
+        ax = panels(1, 1, 2, plots.LIGHT)[1][0]
+        found = [draw(ax, row, y_rep, interval=0.9, theme=plots.LIGHT)[:3] for row in y_rep]
+        outside, num, expected = np.transpose(found)
+        same = num == num.min()  # a row with a new largest count has more bars
+        assert expected[same] == pytest.approx(outside[same].mean(), rel=0.05)
+        assert 0 < expected.min() < 0.12 * num.min()
 
 
 def test_ratings_have_no_bar_at_0():

@@ -367,3 +367,17 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
         *("sd_g ~ student_t(3, 0, sd_g_scale) above 0", "r_g ~ normal(0, sd_g[1])"),
     ):
         assert part in said
+
+
+def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.tile(["a", "b"], 30), "n": 9})
+    frame["Hits"] = rng.binomial(9, 0.5, 60)
+    how = {"family": "binomial", "seed": 1, "draws": 200, "engine": "stanli"}
+    fit = pyflowers.fit("Hits | trials(n) ~ x * g", frame, **how)
+    shown = report(fit).output("answer")
+    assert "the expected Hits (successes out of each row's trials) differs by:" in shown
+    assert "as a function of x, for each value of g. The effect of x depends on g." in shown
+    plain = report(pyflowers.fit("Hits | trials(n) ~ x + g", frame, **how)).output("answer")
+    assert "as a function of x." in plain
+    assert "depends on" not in plain

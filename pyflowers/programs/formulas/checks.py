@@ -202,7 +202,7 @@ def _about_labels(model: Model) -> Iterator[str]:
                 if shared:
                     yield (
                         f"labels of {own}, such as {shared[0]}, occur in more than one {outer}; "
-                        f"with {outer}/{own}, they are different groups in each"
+                        f"in {inner}, they are different groups in each"
                     )
         plain = [g for g in groups if ":" not in g and g != outer]
         for inner in plain if ":" not in outer else []:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyflowers.programs.families import ZI
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.writer import (
     COEFFICIENT_PRIOR,
@@ -165,16 +166,17 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
     """Return the meanings of the quantities, and their priors."""
     family, found = model.family, dict[str, dict[str, Any]]()
     y = model.formula.response
+    excess = " without excess zeros" if ZI in family.auxiliary else ""
     of_y = {
         "identity": f"expected {'log ' if family.scale == 'log' else ''}{y}",
-        "log": f"log of the expected {y}",
+        "log": f"log of the expected {y}{excess}",
         "logit": f"log odds of {'a higher ' if family.is_ordinal else ''}{y}",
     }[family.link]
     is_shifted = model.has_intercept and bool(model.population)
     if model.has_intercept and not family.is_ordinal:
-        found["Intercept"] = {"description": f"{of_y} where every covariate is 0"}
+        found["Intercept"] = {"description": f"{of_y} where every term is 0"}
         found["Intercept_at_means" if is_shifted else "Intercept"] = {
-            "description": f"{of_y} where the covariates have their means",
+            "description": f"{of_y} where the terms have their means",
             "prior": INTERCEPT_PRIOR,
         }
     if not is_shifted and "Intercept" in found:
@@ -194,10 +196,13 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
                 "description": f"correlations of the effects by {its.term.group}"
             }
     for each in model.auxiliary:
-        name = f"{each.name}_at_means" if family.is_ordinal and is_shifted else each.name
-        found[name] = {"description": each.description}
+        found[each.name] = {"description": each.description}
+        if family.is_ordinal and is_shifted:
+            found[f"{each.name}_at_means"] = {
+                "description": f"{each.description}, where the terms have their means"
+            }
         if not family.is_ordinal:
-            found[name]["prior"] = auxiliary_prior(each)
+            found[each.name]["prior"] = auxiliary_prior(each)
     for its in model.effects:
         found[f"r_{its.name}"] = {"description": f"effects of the labels of {its.term.group}"}
     return found

@@ -266,7 +266,6 @@ class Model:
             return labels.codes.astype(np.float64) + 1
         y = self.table.numbers(
             name,
-            if_missing="leave the row out, with --drop-missing",
             if_text=f"make the column numeric, as family {family.name} requires",
         )
         is_count, is_share = family.is_discrete, "upper=1>[N]" in family.response
@@ -502,7 +501,7 @@ class Model:
             if self.brms_priors and not fixed:
                 median = round(float(np.median(self._linked_as_in_brms)), 1)
                 location = median - float(self.offset.mean())
-            at = "the intercept where covariates have their means"
+            at = "the intercept where the terms have their means"
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
         matrix, names = self.population_design

@@ -130,6 +130,7 @@ def shipped_program(name: str) -> Program:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
         hint = "a formula has a ~ after the response" if "=" in name or "+" in name else hint
+        hint = "this is a folder" if Path(name).is_dir() else hint
         raise ConfigError(
             f"no program is named {name!r}; {hint} (for your own program, "
             "give its path, which ends in .stan)"

@@ -634,7 +634,7 @@ def test_few_groups_and_labels_of_two_groups_are_noted():
         ("y ~ 1 + (1 | few)", "few has 3 labels, so that sd_few rests mostly on its prior"),
         (
             "y ~ 1 + (1 | outer/inner)",
-            "labels of inner, such as u, occur in more than one outer; with",
+            "labels of inner, such as u, occur in more than one outer; in outer:inner",
         ),
         ("y ~ 1 + (1 | outer) + (1 | inner)", "some labels of inner occur in more than one outer;"),
     ):
