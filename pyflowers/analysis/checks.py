@@ -193,9 +193,17 @@ class PredictiveCheck:
         A p-value of 0 or 1 is moved inwards by half a replicated data set, so that no check fails
         only because there are few replicated data sets.
         """
-        least = 0.5 / (self.replicated.size + 1) if self.replicated.size else 0.0
-        p = min(max(self.p_value, least), 1 - least)
+        p = min(max(self.p_value, self._least), 1 - self._least)
         return self.limit <= p <= (1 if self.name == LOO_PIT else 1 - self.limit)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether there are enough replicated data sets for the check to fail."""
+        return self._least < self.limit
+
+    @property
+    def _least(self) -> float:
+        return 0.5 / (self.replicated.size + 1) if self.replicated.size else 0.0
 
     @property
     def p_text(self) -> str:
@@ -287,16 +295,16 @@ class PredictiveChecks(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the fit, with the results of these checks."""
-        num = len(self.checks)
+        """The verdict on the fit, with the results of those checks that can fail."""
+        judged = tuple(each.judged for each in self.checks if each.can_fail)
+        num = len(judged)
         respects = f"these {num} respects" if num > 1 else "this respect"
         claim = f"the model reproduces the data in {respects}"
         if is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
             claim = "the model reproduces the mean of the data, which nearly every model does"
-        denial = "the model does not reproduce"
-        judged = tuple(each.judged for each in self.checks)
-        part = Part("data", judged, claim=claim, denial=f"{denial} the data")
-        return self.fit.verdict.also(part)
+        denial = "the model does not reproduce the data"
+        note = "" if judged else "with so few replicated data sets, no check can fail"
+        return self.fit.verdict.also(Part("data", judged, note, claim, denial))
 
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed and replicated values, p-value and its mcse.
@@ -440,8 +448,9 @@ def check(
         )
     least = round(0.5 / min((each.limit for each in found), default=LIMIT))
     if positions.size < least:
+        sets = "set" if positions.size == 1 else "sets"
         notes.append(
-            f"with {positions.size} replicated data sets, some checks cannot fail; at least "
+            f"with {positions.size} replicated data {sets}, some checks cannot fail; at least "
             f"{least} are needed"
         )
     _check_cells(fit, positions, shape, rng, found)
@@ -714,11 +723,15 @@ def _check_pit(
 
 def _on_k_hat(pit: LooPit) -> str:
     """Return a note on PITs with a large k-hat, and on whether a failure depends on them."""
+    bad = pit.k_hat > pit.good_k
+    why = f"leaving any of them out changes the posterior strongly (k-hat above {pit.good_k:.2f})"
+    if np.isinf(pit.k_hat[bad]).all():
+        why = "there are too few different draws to leave any of them out"
     found = (
         f"the PITs of {pit.num_bad} of {pit.values.size} observations are only approximate, since "
-        f"leaving any of them out changes the posterior strongly (k-hat above {pit.good_k:.2f})"
+        f"{why}"
     )
-    rest = pit.values[pit.k_hat <= pit.good_k]
+    rest = pit.values[~bad]
     if pit.p_value >= PIT_LIMIT or not rest.size:
         return found
     if ecdf.p_value(rest, num_draws=pit.num_draws) < PIT_LIMIT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,9 @@ def vb_command(
 
       pyflowers vb multilevel_normal --data flowers.csv
     """
+    from pyflowers.exact import NotRefinedWarning
     from pyflowers.programs import COMPARED, Capability, find_program
+    from pyflowers.vb import NotConvergedWarning
 
     chosen = find_program(program or COMPARED)
     chosen.require(Capability.VB)
@@ -155,9 +158,18 @@ def vb_command(
     whole, notes = chosen.fill(data, values)
     closed = chosen.python.closed_form
     assert closed.vb is not None  # required above
-    result = closed.vb(whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)  # the output says so
+        result = closed.vb(whole)
     table = result.table(INTERVAL if interval is None else interval)
-    exact = closed.exact(whole) if closed.exact and len(table) <= MOST_ELEMENTS else None
+    exact = None
+    if closed.exact and len(table) <= MOST_ELEMENTS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", NotRefinedWarning)
+                exact = closed.exact(whole)
+        except NotRefinedWarning as warning:
+            notes = [*notes, f"the log evidence and KL are unknown, since {warning}"]
     record: dict[str, Any] = {
         "program": chosen.name,
         "priors": values,

@@ -38,7 +38,7 @@ def good_k(num_draws: int) -> float:
     Returns
     -------
     float
-        min(1 − 1 / log₁₀ S, 0.7); −inf for a single draw.
+        min(1 − 1 / log₁₀ S, 0.7), and 0 for up to 10 draws.
 
     References
     ----------
@@ -53,7 +53,7 @@ def good_k(num_draws: int) -> float:
     >>> float(convergence.good_k(4_000))
     0.7
     """
-    return min(1 - 1 / np.log10(num_draws), 0.7) if num_draws > 1 else float("-inf")
+    return min(1 - 1 / float(np.log10(max(num_draws, 10))), 0.7)
 
 
 def pareto_smooth(log_ratios: ArrayLike, *, r_eff: float = 1.0) -> tuple[FloatArray, FloatArray]:

@@ -70,6 +70,10 @@ _DISAGREE = 1.1
 
 _DEFAULTS = SamplerOptions(seed=0)
 
+_TOO_FEW = (
+    f"run longer: --draws {_DEFAULTS.draws}, as so few draws cannot show whether a chain converges"
+)
+
 _SLOW = 20
 """Ratio of required to actual ESS above which a longer run is not a practical remedy."""
 
@@ -124,20 +128,27 @@ def diagnose(
         )
     if posterior:
         found |= _convergence(posterior, summary)
-    checks = tuple(_by_cause(found, options))
+    checks = tuple(_by_cause(found, options, posterior.sizes.get("draw", 0)))
     return Part("computation", checks, "", "the sampling converged")
 
 
-def _by_cause(found: Mapping[str, Check], options: SamplerOptions) -> Iterator[Check]:
+def _by_cause(
+    found: Mapping[str, Check], options: SamplerOptions, num_draws: int
+) -> Iterator[Check]:
     """Replace advice that would not help until another failure is remedied.
 
-    The order is: divergences, chains that disagree widely, tree depth, and the rest.
+    The order is: too few draws for any chain to pass, divergences, chains that disagree widely,
+    tree depth, and the rest.
     """
     failed = {name for name, check in found.items() if not check.passed}
     disagree = "R-hat" in found and not found["R-hat"].value <= _DISAGREE and options.chains > 1
     for name, check in found.items():
         first = ""
-        if name not in failed or name in ("divergences", "E-BFMI"):
+        if name not in failed or name == "divergences":
+            pass
+        elif num_draws < ESS_PER_CHAIN_AT_LEAST and name != "treedepth hits":
+            first = check.advice if name == "R-hat" and options.chains == 1 else _TOO_FEW
+        elif name == "E-BFMI":
             pass
         elif name != "R-hat" and disagree:
             first = "make the chains agree first (see R-hat)"
@@ -183,6 +194,8 @@ def _on_r_hat(value: float, num_chains: int) -> str:
 
 def _on_size(check: Check, num_draws: int) -> str:
     """Return the advice on an ESS: how much longer to run, if that would help."""
+    if math.isnan(check.value):
+        return "its draws are constant or not finite: look at the traceplot"
     factor = check.threshold / check.value if check.value > 0 else math.inf
     if not factor <= _SLOW:
         return "the chains move too slowly for a longer run to help: change the parametrisation"

@@ -331,10 +331,8 @@ class Fit(Shown):
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
         prior = examine_prior(self.program, self.data, self._summary, self.posterior)
-        # Draws that fail the diagnostics cannot show that there is no conflict.
-        if self.diagnostics.failed and prior.status == "passed":
-            prior = Part("prior", note="the draws do not yet represent the posterior")
-        return Verdict(self.diagnostics, prior, Part("data", note=note))
+        verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
+        return verdict.also(prior)
 
     def save(
         self,
@@ -516,6 +514,7 @@ def held_out_weights(
     efficiency = 1.0
     if fit.num_chains > 1 and fit.posterior:  # as in ArviZ's PSIS-LOO
         sizes = convergence.ess_mean(stacked(fit.posterior))
+        sizes = sizes[~np.isnan(sizes)]
         if sizes.size:
-            efficiency = float(np.nanmean(sizes) / (fit.num_chains * fit.num_draws))
+            efficiency = float(sizes.mean() / (fit.num_chains * fit.num_draws))
     return convergence.pareto_smooth(-by_row, r_eff=efficiency)

@@ -234,9 +234,10 @@ class Verdict:
         Parameters
         ----------
         part : Part
-            Checks to add to the part of the same name. A part without checks adds nothing. Checks
-            of the prior are not added if a diagnostic failed, because they need draws from the
-            posterior.
+            Checks to add to the part of the same name. A part without checks adds only its note,
+            and only to a part without checks. Checks that all pass are not added if a diagnostic
+            failed, because such draws cannot show that nothing is wrong. If there are too few draws
+            for an ESS, no checks are added.
 
         Returns
         -------
@@ -244,16 +245,22 @@ class Verdict:
             A new verdict; this one does not change.
         """
         known: Part = getattr(self, part.name)
-        if part.name == "prior" and self.computation.failed:
-            return self
+        unsound = self.computation.failed if part.passed else self._has_no_ess
+        if part.checks and unsound:
+            part = Part(part.name, note="the draws do not yet represent the posterior")
         if not known.checks or not part.checks:
-            grown = part if part.checks else known
+            grown = part if not known.checks and (part.checks or part.note) else known
         else:
             claim = f"{known.claim}, and {part.claim}"
             denial = _joined([each.denial for each in (known, part) if each.failed])
             checks = (*known.checks, *part.checks)
             grown = replace(known, checks=checks, claim=claim, denial=denial)
         return Verdict(*(grown if each is known else each for each in self.parts))
+
+    @property
+    def _has_no_ess(self) -> bool:
+        failed = self.computation.failed
+        return any(check.name.endswith("ESS") and math.isnan(check.value) for check in failed)
 
     @property
     def sentence(self) -> str:

@@ -198,7 +198,8 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     (element, *_), _ = choose(fit, 1, None if parameter is None else [parameter])
     figure, (ax,) = panels(1, 1, 2.1, theme)
     draws = element.draws[0]
-    ax.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model)
+    dot = "." if draws.size == 1 else ""
+    ax.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model, marker=dot)
     ax.axhline(float(np.median(draws)), color=theme.ink, lw=0.8, ls="--")
     _trace_axes(ax, fit, element, f"{element.name}, first chain", theme)
     ax.set_xlabel(STEP[fit.record.independent is None])
@@ -249,11 +250,11 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     num_chains, num_draws = shown[0].draws.shape
     figure, axes = panels(len(shown), 1, 1.02, theme, sharex=True)
     dense = len(shown) * shown[0].draws.size > MOST_VECTOR_POINTS
+    look = {"lw": 0.45, "alpha": 0.85, "marker": "." if num_draws == 1 else ""}
     apart = []
     for ax, element in zip(axes, shown, strict=True):
         for draws, colour in zip(element.draws, cycle(theme.chains), strict=False):
-            steps = np.arange(1, num_draws + 1)
-            ax.plot(steps, draws, lw=0.45, alpha=0.85, color=colour, rasterized=dense)
+            ax.plot(np.arange(1, num_draws + 1), draws, color=colour, rasterized=dense, **look)
         _trace_axes(ax, fit, element, element.name, theme)
         medians = np.median(element.draws, axis=1)
         apart.append(np.ptp(medians) / (np.std(element.draws) or 1))
@@ -356,7 +357,9 @@ def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -
     small = {"fontsize": 8, "fontweight": "normal", "color": theme.muted}
     ax.set_title(shown, pad=2)
     ax.set_title(fitted(unit, left, size=8), loc="right", pad=2, **small)
-    ax.set_xlim(1, max(element.draws.shape[1], 2))
+    num_draws = element.draws.shape[1]
+    ax.set_xlim((1, num_draws) if num_draws > 1 else (0, 2))
+    ax.locator_params(axis="x", integer=True)
     ax.set_yscale(element.scale)
     style.few_ticks(ax, "y", 5 if element.is_heavy else 4)
 

@@ -33,6 +33,9 @@ SHOWN = (0.025, 0.975)
 MOST_ROWS = 8
 """The most elements that are shown for a fit: those most sensitive to the prior."""
 
+TICK_ROOM = 0.1
+"""Share of an axis that the label at 0 needs on each side."""
+
 LEAST = 0.002
 """The left end of the axis of sensitivities; smaller values are drawn there."""
 
@@ -190,6 +193,11 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
     if np.isfinite(middle):
         ax.axvline(middle, color=theme.ink, lw=1.2)
     style.few_ticks(ax, "x", 5)
+    if ax.get_xscale() == "symlog":  # powers of 10 near the threshold may be too close to 0
+        place = ax.get_xaxis().get_transform().transform
+        ticks, (left, right) = ax.get_xticks(), place(np.array(ax.get_xlim()))
+        away = np.abs(place(ticks) - place(np.zeros(1))) / (right - left)
+        ax.set_xticks(ticks[(ticks == 0) | (away >= TICK_ROOM)])
     style.without_y_axis(ax)
 
 

@@ -92,6 +92,7 @@ _ERROR_MARGIN = 10.0
 _SMALLEST_ERROR = 1e-7
 _ROUNDING = 1e-6
 _MAX_RAISES = 8
+_HIGHEST_HAT = 50.0  # above the peak of the spline; practically no proposal would be kept
 
 
 Box = FloatArray
@@ -374,6 +375,8 @@ class HyperSampler:
             If no hat above the density could be found.
         """
         for _ in range(_MAX_RAISES):
+            if self._hat.max() - self._peak > _HIGHEST_HAT:
+                break
             cumulative = np.cumsum(np.exp(self._hat - self._peak))
             num, num_exact, excess, share = 0, 0, -np.inf, 0.7
             points = np.empty((2, 0))

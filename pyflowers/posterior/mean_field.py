@@ -85,8 +85,9 @@ the updates for the hierarchical normal model with known group variances (the ei
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -321,7 +322,7 @@ class VBResult(Shown):
         return element_table(found, axes)
 
     def contents(self) -> list[Line]:
-        """Return the table, and whether the ascent converged."""
+        """Return the table, whether the ascent converged, and the moments that do not exist."""
         num, total = int(np.count_nonzero(self.converged)), int(np.size(self.converged))
         state = ("NOT converged", "converged")[num == total]
         sweeps = f"{self.num_iter} sweep{'s' * (self.num_iter != 1)}"
@@ -335,7 +336,32 @@ class VBResult(Shown):
             state,
             "note: a mean field ignores correlations and usually understates the spread; see "
             "pyflowers compare",
+            *(f"note: {note}" for note in self._missing_moments()),
         ]
+
+    def _missing_moments(self) -> Iterator[str]:
+        """Yield a sentence on each moment that variances lack, as in the summary of a fit."""
+        elements = self.table().index.astype(str)
+        for name, factor in self.factors.items():
+            if not isinstance(factor, ScaledInvChiSquare):
+                continue
+            dof = np.ravel(factor.dof)
+            rows = elements[elements.str.partition("[").get_level_values(0) == name]
+            for where, what, limit in (
+                (dof <= 2, "mean does not exist", 2),
+                ((dof > 2) & (dof <= 4), "variance is infinite", 4),
+            ):
+                if not where.any():
+                    continue
+                found = list(compress(rows, where))
+                more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+                subject = name if where.all() else ", ".join(found[:3]) + more
+                least, most = dof[where].min(), dof[where].max()
+                number = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+                yield (
+                    f"{subject}: its posterior {what} ({number} ≤ {limit} degrees of freedom); "
+                    "use its median"
+                )
 
     def logpdf(self, name: str, x: npt.ArrayLike) -> FloatArray:
         """Return the log density of a factor.

@@ -557,7 +557,7 @@ class Rows:
         if_missing = "fill it in, or write a program in which missing values are parameters"
         if name == self.declared.roles.observed:
             if_text = "name a column of numbers, or code two labels as 0 and 1"
-            if_missing = "fill it in, or leave the row out if nothing was observed"
+            if_missing = "fill it in, or leave the row out (--drop-missing) if nothing was observed"
         found = self.table.numbers(
             called,
             whole=variable.is_int,

@@ -71,6 +71,8 @@ def test_data_that_are_the_models_pass():
         *("mean", "variance_to_mean", "zeros", "maximum", "dispersion_within"),
         *("autocorrelation", "group_outlier", "loo_pit"),
     ]
+    longer = {**SAMPLER, "draws": 1000}
+    found = pyflowers.check(pyflowers.fit("multilevel_poisson", made("good"), seed=1, **longer))
     assert found.verdict.data.brief == "the model reproduces the data in these 8 respects"
 
 
@@ -515,6 +517,7 @@ def test_an_interaction_that_successes_need_is_found_in_their_cells():
     rows = ADMISSIONS.loc[ADMISSIONS.index.repeat(ADMISSIONS.n)]
     place = rows.groupby(level=0).cumcount()
     rows = rows.assign(admitted=(place < rows.admitted).astype(int))
+    longer = {**FAST, "warmup": 500, "draws": 1000}
     for response, family, frame, options in (
         ("admitted", "bernoulli", rows, FAST),
         ("admitted | trials(n)", "binomial", ADMISSIONS, {"seed": 1, "engine": "stanli"}),
@@ -529,7 +532,7 @@ def test_an_interaction_that_successes_need_is_found_in_their_cells():
         assert cells.p_value == pytest.approx(chi2.sf(18.82, 5), abs=0.004)
         # A model with a parameter for every cell fits all cells, so they are not checked.
         whole = pyflowers.check(
-            pyflowers.fit(f"{response} ~ gender * dept", frame, family=family, **FAST)
+            pyflowers.fit(f"{response} ~ gender * dept", frame, family=family, **longer)
         )
         assert "cells" not in {check.name for check in whole.checks}
         if family == "bernoulli":
@@ -803,6 +806,44 @@ def test_few_replicates_fail_no_check_by_chance():
         "with 40 replicated data sets, some checks cannot fail; at least 200 are needed"
         in short.notes
     )
+    assert all(each.can_fail for each in few.checks)
+    assert {each.name for each in short.checks if each.can_fail} <= {"loo_pit"}
+    assert short.verdict.data.status == "not examined"
+
+
+def test_checks_that_cannot_fail_are_not_part_of_the_verdict():
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 8))
+    found = pyflowers.check(fit)
+    judged = found.verdict.data
+    assert (judged.status, len(judged.checks)) == ("passed", len(found.checks))
+    few = [replace(each, replicated=each.replicated[:50]) for each in found.checks]
+    some = replace(found, checks=(*few[:2], *found.checks[2:])).verdict.data
+    assert [each.name for each in some.checks] == [each.name for each in found.checks[2:]]
+    assert f"these {len(found.checks) - 2} respects" in some.claim
+    none = replace(found, checks=tuple(few[:2])).verdict.data
+    assert str(none) == "not examined (with so few replicated data sets, no check can fail)"
+
+
+@pytest.mark.parametrize(("chains", "draws", "sets"), [(1, 1, "set"), (4, 1, "sets")])
+def test_a_handful_of_draws_shows_nothing_about_the_data(chains, draws, sets):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b"], 8), chains=chains, draws=draws)
+    found = pyflowers.check(fit)  # a warning would be an error
+    assert found.verdict.prior.status == found.verdict.data.status == "not examined"
+    notes = "\n".join(found.notes)
+    assert f"with {chains * draws} replicated data {sets}, some checks cannot fail" in notes
+    assert "k-hat above" not in notes
+    assert chains == 1 or "too few different draws to leave any of them out" in notes
+
+
+def test_draws_that_fail_a_diagnostic_do_not_show_that_the_model_fits():
+    def stick(draws, stats):
+        stats["divergent__"][0, 0] = 1
+
+    data = table(["a", "b", "c"], 8)
+    assert pyflowers.check(synthetic_fit("iid_normal", data)).verdict.data.status == "passed"
+    found = pyflowers.check(synthetic_fit("iid_normal", data, change=stick))
+    assert found.passed
+    assert found.verdict.data.note == "the draws do not yet represent the posterior"
 
 
 def test_the_rounding_of_constant_groups_is_no_autocorrelation():

@@ -255,6 +255,29 @@ def test_the_command_line_of_vb():
     assert "KL(q ‖ posterior)" in table.output
 
 
+def test_vb_says_in_a_note_what_is_missing(tmp_path):
+    table = tmp_path / "far.csv"
+    rows = "a,1,10000000\na,2,10000003\na,3,9999999\nb,1,5\nb,2,4\nb,3,6\nb,4,5\nb,5,5\n"
+    table.write_text("plant,month,flowers\n" + rows, encoding="utf-8")
+    words = ["vb", "multilevel_normal", "--data", str(table)]
+    output = CliRunner().invoke(cli, words, catch_exceptions=False).output  # no warning
+    notes = [line for line in output.splitlines() if line.startswith("note: ")]
+    assert "NOT converged in" in output
+    assert "KL(q ‖ posterior)" not in output
+    assert notes[1:4] == [
+        "note: sigma2: its posterior variance is infinite (3 ≤ 4 degrees of freedom); use its "
+        "median",
+        "note: sigma2_plant[a]: its posterior mean does not exist (1 ≤ 2 degrees of freedom); use "
+        "its median",
+        "note: sigma2_plant[b]: its posterior variance is infinite (3 ≤ 4 degrees of freedom); use "
+        "its median",
+    ]
+    assert notes[4].startswith("note: the log evidence and KL are unknown, since the last ")
+    assert len(notes) == 5
+    printed = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)
+    assert printed["log_evidence"] is printed["kl"] is None
+
+
 def test_the_command_line_of_compare(executables, tmp_path):
     arguments = ["compare", "iid_normal", "--seed", "4", "--cmdstan", "embedded"]
     done = CliRunner().invoke(cli, [*arguments, "--out", str(tmp_path / "out")])

@@ -152,6 +152,22 @@ def test_a_longer_run_is_advised_by_as_much_as_is_missing():
     assert 400 / check.value < times < 1.5 * 400 / check.value
 
 
+@pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (4, 1), (4, 3), (4, 20)])
+def test_with_few_draws_the_remedy_is_more_draws(num_chains, num_draws):
+    options = {"chains": num_chains, "draws": num_draws}
+    found = advice(computation(noise()[:num_chains, :num_draws], options))
+    if num_chains == 1:
+        assert "at least 2" in found.pop("R-hat")
+    assert found.keys() >= SIZES
+    assert {each.partition(",")[0] for each in found.values()} == {"run longer: --draws 1000"}
+
+
+def test_a_draw_that_is_not_finite_is_no_slow_chain():
+    draws = changed(noise(5, num_chains=1), (0, 3, 0), np.nan)
+    found = advice(computation(draws, {"chains": 1}))
+    assert {found[name] for name in SIZES} == {"its draws are constant or not finite: look at the traceplot"}
+
+
 def test_no_failure_waits_for_another_that_waits_for_it():
     """For any combination of failures, the advice for at least one refers to no other failure."""
     for chain, depth, divergent in itertools.product((0, 0.4, 5), (0, 1), (0, 1)):
@@ -222,9 +238,20 @@ def test_more_checks_of_a_part_join_those_that_it_has():
     assert grown.sentence == "holds, but prior denied"
     assert grown.data.note == ""
     assert found.also(Part("prior")) == found
-    # Draws that do not come from the posterior carry no information on its prior.
+
+
+@pytest.mark.parametrize("name", ["prior", "data"])
+def test_draws_that_fail_the_diagnostics_let_no_part_pass(name):
     unsound = Verdict(part("computation", False), Part("prior"), part("data"))
-    assert unsound.also(part("prior", True)) == unsound
+    passing = getattr(unsound.also(part(name, True)), name)
+    assert str(passing) == "not examined (the draws do not yet represent the posterior)"
+    failing = unsound.also(part(name, True, False))
+    assert getattr(failing, name).status == "failed"
+    assert failing.also(part(name, True)) == failing
+    # Without an ESS, nothing is known about the draws, so no part fails either.
+    size = Check("bulk ESS", np.nan, 400.0, "≥", False, "", "", "")
+    few = replace(unsound, computation=Part("computation", (size,)))
+    assert getattr(few.also(part(name, False)), name) == passing
 
 
 def test_a_verdict_is_plain_json():

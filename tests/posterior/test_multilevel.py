@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import interpolate, special, stats
 
-from pyflowers.errors import ConfigError, DataError
+from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.exact import (
     NormalExact,
     NormalSampler,
@@ -590,6 +590,8 @@ ERRORS = [
      "num_draws must be a whole"),
     (lambda: NormalSampler(SufficientStatistics([2], [0], [1])).draw(5, rng()),
      DataError, r"plant 1: too few observations \(2\) for a proper posterior of sigma2_plant"),
+    (lambda: NormalSampler(SufficientStatistics([3, 3], [1e7, 5], [9, 2])).draw(5, rng()),
+     FitError, "too irregular for independent draws: use NUTS instead"),
     (lambda: draw_normal([[1.0, 2.0]], None, 5, rng()), DataError, "one data set"),
     (lambda: draw_normal([1.0, 2.0], NormalPrior(mu0=np.zeros(2)), 5, rng()), ConfigError,
      "prior contains arrays"),
