@@ -67,7 +67,10 @@ BAD_TABLES = [
     ("", "the file is empty; a header and at least one row are needed"),
     (HEADER, "there are no rows below the header; add observations"),
     ("plant,month\na,1\n", "there is no column 'flowers'; the columns are plant, month"),
-    (HEADER + "a,1,4\na,2,\n", "row 3: flowers is blank; fill it in, or leave the row out (--drop-missing) if "),
+    (
+        HEADER + "a,1,4\na,2,\n",
+        "row 3: flowers is blank; fill it in, or leave the row out (--drop-missing) if ",
+    ),
     (HEADER + "a,1,4\n,2,3\n", "row 3: plant is blank; give it a label"),
     (HEADER + "a,  ,4\n", "row 2: month is blank"),
     (HEADER + "a,1,4\na,2,four\n", "row 3: flowers is 'four', not a finite number; correct it"),

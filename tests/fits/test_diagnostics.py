@@ -165,7 +165,9 @@ def test_with_few_draws_the_remedy_is_more_draws(num_chains, num_draws):
 def test_a_draw_that_is_not_finite_is_no_slow_chain():
     draws = changed(noise(5, num_chains=1), (0, 3, 0), np.nan)
     found = advice(computation(draws, {"chains": 1}))
-    assert {found[name] for name in SIZES} == {"its draws are constant or not finite: look at the traceplot"}
+    assert {found[name] for name in SIZES} == {
+        "its draws are constant or not finite: look at the traceplot"
+    }
 
 
 def test_no_failure_waits_for_another_that_waits_for_it():
