@@ -207,6 +207,7 @@ def test_the_declared_prior_of_a_parameter(trial):
     [
         ("multilevel_poison", ConfigError, "did you mean multilevel_poisson?"),
         ("zzz", ConfigError, "no program is named 'zzz'; choose one of iid_normal"),
+        ("..", ConfigError, "no program is named '..'; this is a folder"),
         ("y = x", ConfigError, "no program is named 'y = x'; a formula has a ~ after the response"),
         ("absent.stan", ConfigError, "no such Stan program; check the path"),
         ("a\0b.stan", ConfigError, "not a path that can be opened"),

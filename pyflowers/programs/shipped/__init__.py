@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -130,7 +131,8 @@ def shipped_program(name: str) -> Program:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
         hint = "a formula has a ~ after the response" if "=" in name or "+" in name else hint
-        hint = "this is a folder" if Path(name).is_dir() else hint
+        with suppress(OSError, ValueError):  # a name that is too long is not a folder's
+            hint = "this is a folder" if Path(name).is_dir() else hint
         raise ConfigError(
             f"no program is named {name!r}; {hint} (for your own program, "
             "give its path, which ends in .stan)"
