@@ -385,8 +385,9 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
 
 
 def _flat_priors(fit: Fit) -> tuple[str, ...]:
-    """Return the parameters whose declared prior has the same density at all draws."""
-    found = []
+    """Return the parameters whose prior is flat: declared, or without one, as in a formula."""
+    improper = fit.program.improper_priors(fit.data.values)
+    found = ["b"] if fit.program.declaration.formula and "b" in improper else []
     for name in fit.program.declaration.parameters:
         prior = fit.program.prior_of(name, fit.data.values) if name in fit.draws else None
         if prior is not None and prior.density is not None:

@@ -87,7 +87,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -340,27 +339,12 @@ class VBResult(Shown):
         ]
 
     def _missing_moments(self) -> Iterator[str]:
-        """Yield a sentence on each moment that variances lack, as in the summary of a fit."""
-        elements = self.table().index.astype(str)
+        """Yield a sentence for each parameter whose table has a dash."""
         for name, factor in self.factors.items():
-            if not isinstance(factor, ScaledInvChiSquare):
-                continue
-            dof = np.ravel(factor.dof)
-            rows = elements[elements.str.partition("[").get_level_values(0) == name]
-            for where, what, limit in (
-                (dof <= 2, "mean does not exist", 2),
-                ((dof > 2) & (dof <= 4), "variance is infinite", 4),
-            ):
-                if not where.any():
-                    continue
-                found = list(compress(rows, where))
-                more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-                subject = name if where.all() else ", ".join(found[:3]) + more
-                least, most = dof[where].min(), dof[where].max()
-                number = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+            if isinstance(factor, ScaledInvChiSquare) and np.min(factor.dof) <= 4:
                 yield (
-                    f"{subject}: its posterior {what} ({number} ≤ {limit} degrees of freedom); "
-                    "use its median"
+                    f"{name}: a mean exists only above 2 degrees of freedom and an sd only above "
+                    f"4, but its factor has {np.min(factor.dof):g}; use its median"
                 )
 
     def logpdf(self, name: str, x: npt.ArrayLike) -> FloatArray:

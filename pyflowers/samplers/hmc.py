@@ -48,6 +48,7 @@ from pyflowers.samplers.kernels import (
     FloatArray,
     GradLogDensity,
     accept,
+    check_size,
     choose,
     count,
     numbers,
@@ -132,11 +133,7 @@ class Mass:
         ConfigError
             The mass is a vector or a matrix with a different number of coordinates.
         """
-        if self.matrix.ndim and len(self.matrix) != position.shape[1]:
-            raise ConfigError(
-                f"mass must have as many coordinates as the position ({position.shape[1]}), "
-                f"got {len(self.matrix)}"
-            )
+        check_size("mass", self.matrix, position)
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Return draws of the momentum, p ~ N(0, M).

@@ -262,6 +262,15 @@ def positive(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray
     return array
 
 
+def check_size(name: str, array: FloatArray, position: FloatArray) -> None:
+    """Raise ConfigError if an array has a different number of coordinates than a position."""
+    if array.ndim and len(array) != position.shape[1]:
+        raise ConfigError(
+            f"{name} must have as many coordinates as the position ({position.shape[1]}), "
+            f"got {len(array)}"
+        )
+
+
 def start_position(target: object, position: ArrayLike) -> FloatArray:
     """Return a copy of the starting positions, shaped (chain, dim), or raise ConfigError.
 

@@ -37,6 +37,7 @@ from pyflowers.samplers.kernels import (
     FloatArray,
     LogDensity,
     accept,
+    check_size,
     choose,
     numbers,
     positive,
@@ -321,11 +322,7 @@ class GaussianStep(_Symmetric):
         ConfigError
             The scale is a vector or a matrix with a different number of coordinates.
         """
-        if self.scale.ndim and len(self.scale) != x.shape[1]:
-            raise ConfigError(
-                f"scale must have as many coordinates as the position ({x.shape[1]}), "
-                f"got {len(self.scale)}"
-            )
+        check_size("scale", self.scale, x)
         z = rng.standard_normal(x.shape)
         return x + (z @ self.scale.T if self.scale.ndim == 2 else self.scale * z)
 

@@ -268,6 +268,11 @@ def test_a_flat_prior_is_left_out_of_the_conclusion():
         engine="stanli",
     )
     assert sensitivity(other).flat == ()
+    rows["y"] = [0.2, 0.2, 0.5, 0.9, 0.4, 0.5, 0.5, 0.7]
+    brms = pyflowers.fit(
+        "y ~ x", pd.DataFrame(rows), default_priors="brms", seed=1, engine="stanli"
+    )
+    assert sensitivity(brms).flat == ("b",)
 
 
 def test_a_program_without_lprior_is_told_what_to_add(own_program):
