@@ -36,6 +36,7 @@ from pyflowers.toolchain import compile_program, find_cmdstan
 from pyflowers.vb import SufficientStatistics, fit_multilevel_normal, fit_normal
 
 Row = tuple[str, str, str]
+ROOT = Path(__file__).resolve().parents[1]
 COMMAND = Path(sys.executable).with_name("pyflowers")
 
 
@@ -414,6 +415,59 @@ def beside_nuts() -> list[Row]:
     return rows
 
 
+def pilots() -> list[Row]:
+    """Compare the metric of pilot runs with Stan's warm-up, by effective draws per second.
+
+    The ratios are medians of seven seeds; warm-up and pilots count.
+    """
+    tables = ROOT / "tests" / "programs" / "formulas" / "data"
+    ticks = "TICKS ~ YEAR + HEIGHT + (1 | BROOD) + (1 | LOCATION)"
+    cases: dict[str, tuple[float, dict[str, Any]]] = {
+        f"multilevel_poisson, {plants:,} × {months}": (
+            bar,
+            {"program": "multilevel_poisson", "data": counts(plants, months)},
+        )
+        for plants, months, bar in ((200, 48, 1.8), (1_000, 100, 2.5), (10_000, 20, 2.0))
+    }
+    for name in ("iid_normal", "multilevel_normal", "multilevel_poisson"):
+        cases[f"{name}, 3 × 4"] = 0.95, {"program": name}
+    for name in ("epil", "pumps", "rats", "seeds"):
+        folder = ROOT / "examples" / name
+        cases[name] = 0.95, {"program": folder / f"{name}.stan", "data": folder / f"{name}.csv"}
+    for name, formula, family in (
+        ("sleepstudy", "Reaction ~ Days + (Days | Subject)", "gaussian"),
+        ("grouseticks", ticks, "negbinomial"),
+        ("epilepsy", "count ~ zAge + zBase * Trt + (1 | patient)", "poisson"),
+    ):
+        given = {"program": formula, "family": family, "data": tables / f"{name}.csv"}
+        cases[name] = 0.95, given
+    rows = []
+    for name, (bar, given) in cases.items():
+        rates: dict[str, list[float]] = {"pilot": [], "diag_e": []}
+        least: dict[str, list[float]] = {"pilot": [], "diag_e": []}
+        num_held = 0
+        for seed in range(8):  # the first is not timed: imports, and the start of the worker
+            for metric, its in rates.items():
+                done = pyflowers.fit(**given, seed=seed, engine="stanli", metric=metric)
+                if seed:
+                    ess = float(done.summary()["ess_bulk"].min())
+                    least[metric].append(ess)
+                    its.append(ess / done.record.times.wall_seconds)
+                    num_held += bool(done.record.metric_held)
+        ratios = np.divide(rates["pilot"], rates["diag_e"])
+        pilot, diagonal = (float(np.median(rates[metric])) for metric in ("pilot", "diag_e"))
+        draws = " / ".join(f"{np.median(its):,.0f}" for its in least.values())
+        rows.append(
+            (
+                f"min-ESS/s, metric pilot over diag_e, {name}",
+                f"{np.median(ratios):.2f} × ({pilot:,.0f} / {diagonal:,.0f}; min-ESS {draws}; "
+                f"held for {num_held} of 7 seeds)",
+                f"{bar} ×",
+            )
+        )
+    return rows
+
+
 def many_plants() -> list[Row]:
     """Draw 100,000 plants and summarise them all, in a separate process to measure its memory."""
     code = (
@@ -514,6 +568,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "mixture": mixture,
     "lecture": lecture,
     "exact": exact,
+    "pilots": pilots,
     "formulas": formulas,
     "many": many,
 }

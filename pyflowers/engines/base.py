@@ -65,7 +65,10 @@ class SamplerOptions(Record):
     metric : str
         Form of NUTS's inverse metric: ``diag_e``, a variance for each parameter; ``dense_e``, a
         covariance matrix, which suits strongly correlated posteriors of up to a few hundred
-        parameters; ``unit_e``, the identity, which is not adapted.
+        parameters; ``unit_e``, the identity, which is not adapted; ``pilot``, a variance for each
+        parameter from short pilot runs of all chains. If these agree, it is not adapted, and the
+        warm-up only tunes the step size; otherwise the chains run as with ``diag_e``. Only the
+        engine ``stanli`` has ``pilot``.
     keep : tuple of str
         For the engine ``exact``: quantities, or elements such as ``mu_plant[2]``, whose draws are
         kept; other group quantities are only summarised. If empty, all draws of group quantities
@@ -83,9 +86,10 @@ class SamplerOptions(Record):
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
     max_treedepth: _Int = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
-    metric: Literal["diag_e", "dense_e", "unit_e"] = Field(
+    metric: Literal["diag_e", "dense_e", "unit_e", "pilot"] = Field(
         default="diag_e",
-        description="Inverse metric of NUTS: diagonal, dense or the identity.",
+        description="Inverse metric of NUTS: diagonal, dense, the identity, or diagonal from short "
+        "pilot runs (engine stanli), which shortens the warm-up of simple posteriors.",
     )
     keep: tuple[str, ...] = Field(
         default=(),
@@ -203,6 +207,8 @@ class Sample:
         :func:`pyflowers.convergence.statistics` for all elements of the quantity.
     independent : mapping of str to float, or None
         Measurements that a sampler of independent draws reports; None for Markov chains.
+    metric_held : bool or None
+        Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     """
 
     draws: Mapping[str, NDArray[np.float64]]
@@ -213,6 +219,7 @@ class Sample:
     wall_time: float = 0.0
     streamed: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
     independent: Mapping[str, float] | None = None
+    metric_held: bool | None = None
 
 
 class LoadedProgram(Protocol):

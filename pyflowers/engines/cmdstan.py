@@ -100,7 +100,8 @@ class CmdStanProgram:
             "iter_sampling": options.draws,
             "fixed_param": fixed,
             "max_treedepth": None if fixed else options.max_treedepth,
-            "metric": None if fixed else options.metric,
+            # The engine auto may turn to CmdStan, which has no pilot runs.
+            "metric": None if fixed else options.metric.replace("pilot", "diag_e"),
             "adapt_engaged": not fixed and options.warmup > 0,
             "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
             "parallel_chains": min(cores or usable_cores(), options.chains),

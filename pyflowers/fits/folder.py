@@ -158,6 +158,8 @@ class RunRecord(Record):
         report them.
     independent : mapping of str to float, or None
         For independent draws, the measurements of their sampler; None for Markov chains.
+    metric_held : bool or None
+        Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     streamed : bool
         Whether some quantities were summarised during sampling. For these quantities, only the
         draws that ``options.keep`` names were kept.
@@ -184,6 +186,7 @@ class RunRecord(Record):
     messages: dict[str, int] | None = None
     times: TimesRecord
     independent: dict[str, Annotated[float, Field(strict=True)]] | None = None
+    metric_held: bool | None = None
     streamed: bool = False
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
     packages: dict[str, str] = Field(default_factory=dict)

@@ -224,6 +224,10 @@ def fit_data(
     interval_quantiles(interval)  # refuses an invalid probability before anything is drawn
     given = [*options.model_fields_set, *(k for k, v in about.items() if v is not None)]
     refuse_unused(engine.name, engine.uses, given)
+    if options.metric == "pilot" and engine.name == "cmdstan":
+        raise ConfigError(
+            "metric: CmdStan has no pilot runs; use --engine stanli, or leave out --metric"
+        )
     values = program.resolve_priors(priors, data)
     whole, notes = program.fill(data, values, centered=centered)
     if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
@@ -285,6 +289,7 @@ def fit_data(
             wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
         ),
         "independent": None if sample.independent is None else dict(sample.independent),
+        "metric_held": sample.metric_held,
         "streamed": bool(sample.streamed),
     }
     return Fit(

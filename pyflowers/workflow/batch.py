@@ -36,7 +36,7 @@ class BatchData(DataConfig):
     Attributes
     ----------
     files : tuple of str
-        Patterns such as ``sites/*.csv``. Each file is one table.
+        Patterns such as ``sites/*.csv``, each of which must match a file. Each file is one table.
     by : str or None
         A column of `file`. The rows with the same label form one table.
     """

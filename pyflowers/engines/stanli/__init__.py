@@ -7,7 +7,6 @@ and it runs only in worker processes. A request that it cannot satisfy raises an
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +38,9 @@ from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
 from pyflowers.resources import version
+
+PILOT = "pilot"
+"""The metric from pilot runs, as the sampler's options name it."""
 
 MODULE = "pyflowers.engines.stanli.worker"
 
@@ -222,6 +224,11 @@ class StanliProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        if options.metric == PILOT and not options.warmup:
+            raise ConfigError(
+                "metric: after pilot runs, the step size is tuned during the warm-up; give a "
+                "warm-up, or use --metric diag_e"
+            )
         started = time.perf_counter()
         values, error = ask(
             "sample",
@@ -231,11 +238,16 @@ class StanliProgram:
             keep=None if keep is None else tuple(keep),
             refresh=max(1, (options.warmup + options.draws) // 20) if show_progress else 0,
             parallel_chains=min(cores or usable_cores(), options.chains),
-            samples=options.draws,
-            delta=options.adapt_delta,
+            parameters=tuple(self.source.blocks.parameters),
+            seed=options.seed,
+            chains=options.chains,
             max_depth=options.max_treedepth,
-            adapt_engaged=options.warmup > 0,
-            **options.model_dump(include={"seed", "chains", "warmup", "thin", "metric"}),
+            run={
+                "samples": options.draws,
+                "delta": options.adapt_delta,
+                "adapt_engaged": options.warmup > 0,
+                **options.model_dump(include={"warmup", "thin", "metric"}),
+            },
             **_start(inits, options.chains, self.source),
         )
         if error:
@@ -251,20 +263,16 @@ class StanliProgram:
                 f"quantities fail (number of such draws: {values['num_lost']}), but CmdStan keeps "
                 "their parameters"
             )
-        # Stan's CSV writes theta.1.2 for theta[1,2].
-        names = [
-            re.sub(r"\[([\d,]+)\]", lambda m: f".{m[1].replace(',', '.')}", name)
-            for name in values["names"]
-        ]
         stats = {
             name: np.ascontiguousarray(values["stats"][:, :, i])
             for i, name in enumerate(values["stat_names"])
         }
         return Sample(
-            variables_of(names, values["draws"]),
+            variables_of(values["names"], values["draws"]),
             stats,
             chain_times=tuple(values["times"]),
             wall_time=time.perf_counter() - started,
+            metric_held=values["metric_held"] if options.metric == PILOT else None,
         )
 
 

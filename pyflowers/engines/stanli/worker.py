@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 import stanio
+from numpy.typing import NDArray
 
-from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Question
+from pyflowers.engines.stanli import PILOT, UNAVAILABLE, Answer, ChainProgress, Question
+from pyflowers.engines.stanli.pilot import TUNING, csv_names, held_metric, variable_of
 from pyflowers.engines.workers import serve
 
 MOST_PROGRAMS = 64
@@ -68,11 +70,18 @@ class Interpreter:
         self,
         mir: str,
         data: Mapping[str, Any],
+        parameters: tuple[str, ...],
         keep: tuple[str, ...] | None,
         inits: list[dict[str, Any]] | None,
         refresh: int,
+        run: dict[str, Any],
         **options: Any,
     ) -> dict[str, Any]:
+        """Sample a program.
+
+        `run` has the options of ``stanli.Model.sample`` that pilots replace; `options` has those
+        that pilots share with the chains.
+        """
         import stanli
 
         with warnings.catch_warnings(record=True) as said:
@@ -80,15 +89,24 @@ class Interpreter:
             model = stanli.Model(mir=mir, data=stanio.dump_stan_json(data), seed=options["seed"])
         if any(UNAVAILABLE in str(each.message) for each in said):
             raise RuntimeError(f"its {UNAVAILABLE}")
+
+        def unconstrain(values: Mapping[str, Any]) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = model.unconstrain(stanio.dump_stan_json(_flat(values)))
+            return found
+
         if inits is not None:
-            flat = [stanio.dump_stan_json(_flat(one)) for one in inits]
-            options["inits"] = np.stack([model.unconstrain(one) for one in flat])
+            options["inits"] = np.stack([unconstrain(one) for one in inits])
+        held: dict[str, Any] | None = None
         stream = _Lines(self._report if refresh else None)
         with contextlib.redirect_stdout(stream):
-            fit = model.sample(refresh=refresh or NEVER, **options)
-        # Stan renames variables that are keywords of C++, such as class.
-        names = [name.removeprefix("_stan_") for name in fit.names]
-        kept = [i for i, name in enumerate(names) if keep is None or _variable(name) in keep]
+            if run["metric"] == PILOT:
+                held = held_metric(model, unconstrain, parameters, refresh=NEVER, **options)
+                run["metric"] = "diag_e"
+                if held is not None:
+                    run["warmup"] = min(run["warmup"], TUNING)
+            fit = model.sample(refresh=refresh or NEVER, **options | run | (held or {}))
+        names = csv_names(fit.names)
+        kept = [i for i, name in enumerate(names) if keep is None or variable_of(name) in keep]
         # The first column is a parameter, which is NaN only if the whole row failed.
         first = fit.draws()[:, :, :1] if model.n_unconstrained else np.empty(0)
         return {
@@ -96,8 +114,9 @@ class Interpreter:
             "draws": np.ascontiguousarray(fit.draws()[:, :, kept]),
             "stats": fit.sampler_stats,
             "stat_names": stanli.SAMPLER_COLUMNS,
-            "times": stream.times(),
+            "times": stream.times(fit.n_chains),
             "num_lost": int(np.isnan(first).sum()),
+            "metric_held": held is not None,
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
@@ -122,16 +141,20 @@ class _Lines(io.TextIOBase):
         self._report = report
         self._text: list[str] = []
 
-    def times(self) -> list[dict[str, float]]:
-        """Return the times of warm-up and sampling and their total, in seconds, for each chain."""
+    def times(self, chains: int) -> list[dict[str, float]]:
+        """Return the times of warm-up and sampling and their total, in seconds, for each chain.
+
+        All pilot runs are warm-up.
+        """
         printed = "".join(self._text)
         warmup, sampling = (
-            [float(found) for found in re.findall(rf"([\d.]+) seconds \({phase}\)", printed)]
+            np.reshape(re.findall(rf"([\d.]+) seconds \({phase}\)", printed), (-1, chains))
             for phase in ("Warm-up", "Sampling")
         )
+        before = warmup.astype(float).sum(axis=0) + sampling[:-1].astype(float).sum(axis=0)
         return [
-            {"warmup": before, "sampling": after, "total": before + after}
-            for before, after in zip(warmup, sampling, strict=True)
+            {"warmup": float(w), "sampling": float(s), "total": float(w) + float(s)}
+            for w, s in zip(before, sampling[-1], strict=True)
         ]
 
     def write(self, text: str) -> int:
@@ -150,10 +173,6 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
         name: np.asarray(value).ravel(order="F") if np.ndim(value) > 1 else value
         for name, value in values.items()
     }
-
-
-def _variable(element: str) -> str:
-    return re.split(r"[\[.:]", element, maxsplit=1)[0]
 
 
 if __name__ == "__main__":

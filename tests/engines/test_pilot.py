@@ -1,0 +1,135 @@
+"""The metric of pilot runs: when it is held, and what follows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyflowers
+from pyflowers.convergence import mcse_quantile, quantiles
+from pyflowers.engines import SamplerOptions, find_engine
+from pyflowers.errors import ConfigError
+from pyflowers.programs import Program, find_program
+
+PROBS = np.array([0.05, 0.5, 0.95])
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Return counts that determine each plant's rate well."""
+    rng = np.random.default_rng(1)
+    plant = np.repeat(np.arange(100), 100)
+    rate = np.exp(rng.normal(1.5, 0.5, 100))
+    return pd.DataFrame(
+        {"plant": plant, "month": np.tile(np.arange(100), 100), "flowers": rng.poisson(rate[plant])}
+    )
+
+
+def sampled(program, data=None, **options):
+    return pyflowers.fit(program, data, seed=1, engine="stanli", **options)
+
+
+@pytest.fixture
+def load(tmp_path):
+    def make(text):
+        (tmp_path / "program.stan").write_text(text)
+        return find_engine("stanli").load(Program.open(tmp_path / "program.stan"))
+
+    return make
+
+
+def test_where_the_pilots_agree_their_metric_is_held_and_the_posterior_is_the_same(counts):
+    fit, reference = (
+        sampled("multilevel_poisson", counts, metric=metric) for metric in ("pilot", "diag_e")
+    )
+    assert fit.record.metric_held is True
+    assert reference.record.metric_held is None
+    assert fit.verdict.computation.passed
+    for name in ("mu", "sigma2", "mu_plant"):
+        draws, others = (
+            each.posterior[name].values.reshape(4, 1000, -1) for each in (fit, reference)
+        )
+        for prob in PROBS:
+            error = np.hypot(mcse_quantile(draws, prob), mcse_quantile(others, prob))
+            apart = quantiles(draws, [prob])[0] - quantiles(others, [prob])[0]
+            assert (np.abs(apart) < 5 * error).all(), (name, prob)
+
+
+def test_where_the_pilots_disagree_the_draws_are_those_of_stans_warm_up():
+    data = "examples/rats/rats.csv"
+    fit, reference = (
+        sampled("examples/rats/rats.stan", data, metric=metric, warmup=300, draws=50)
+        for metric in ("pilot", "diag_e")
+    )
+    assert fit.record.metric_held is False
+    for name, draws in reference.posterior.items():
+        assert np.array_equal(draws, fit.posterior[name]), name
+
+
+def test_one_chain_cannot_disagree_so_nothing_is_held(counts):
+    fit, reference = (
+        sampled("multilevel_poisson", counts, metric=metric, chains=1, warmup=200, draws=20)
+        for metric in ("pilot", "diag_e")
+    )
+    assert fit.record.metric_held is False
+    assert np.array_equal(fit.posterior["mu"], reference.posterior["mu"])
+
+
+def test_two_modes_are_still_found(load):
+    program = load(
+        "parameters { real x; } model { target += log_mix(0.5, normal_lpdf(x | -20, 1), "
+        "normal_lpdf(x | 20, 1)); }"
+    )
+    held = [
+        program.sample({}, SamplerOptions(seed=seed, metric="pilot", draws=200))
+        for seed in range(1, 9)
+    ]
+    assert any(sample.metric_held for sample in held)
+    sides = {
+        tuple(np.sign(sample.draws["x"].mean(axis=1))) for sample in held if sample.metric_held
+    }
+    assert any(len(set(each)) == 2 for each in sides)
+
+
+def test_parameters_of_all_shapes_are_transformed(load):
+    program = load(
+        "parameters { vector[0] none; real<lower=0> s; matrix[2, 3] m; simplex[3] p; "
+        "array[2] vector<lower=-1, upper=1>[2] v; cholesky_factor_corr[2] L; } "
+        "model { s ~ lognormal(0, 0.1); to_vector(m) ~ normal([1, 2, 3, 4, 5, 6]', 0.1); "
+        "p ~ dirichlet([500, 300, 200]'); for (i in 1:2) v[i] ~ normal(0, 0.01); "
+        "L ~ lkj_corr_cholesky(500); }"
+    )
+    sample = program.sample({}, SamplerOptions(seed=1, metric="pilot"))
+    assert sample.metric_held
+    expected = np.arange(1.0, 7).reshape(3, 2).T  # Stan fills matrices by column
+    assert np.allclose(sample.draws["m"].mean(axis=(0, 1)), expected, atol=0.02)
+    assert np.allclose(sample.draws["p"].mean(axis=(0, 1)), [0.5, 0.3, 0.2], atol=0.01)
+
+
+def test_pilots_count_as_warm_up(counts):
+    fit = sampled("multilevel_poisson", counts, metric="pilot", draws=50)
+    for times in fit.record.times.chains:
+        assert times["warmup"] > 0
+        assert times["total"] == times["warmup"] + times["sampling"]
+
+
+def test_cmdstan_runs_its_own_warm_up_if_auto_turns_to_it(executables):
+    program = find_program("iid_normal")
+    filled, _ = program.fill(data := program.read(), program.resolve_priors(None, data))
+    loaded = find_engine("cmdstan", "embedded").load(program)
+    samples = [
+        loaded.sample(program.stan_values(filled), SamplerOptions(seed=1, metric=metric, draws=50))
+        for metric in ("pilot", "diag_e")
+    ]
+    assert np.array_equal(*(sample.draws["mu"] for sample in samples))
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "words"),
+    [
+        ("cmdstan", {}, "CmdStan has no pilot runs; use --engine stanli"),
+        ("stanli", {"warmup": 0}, "give a warm-up"),
+    ],
+)
+def test_options_that_exclude_pilots_are_refused(engine, options, words):
+    with pytest.raises(ConfigError, match=words):
+        pyflowers.fit("multilevel_poisson", seed=1, engine=engine, metric="pilot", **options)
