@@ -439,8 +439,8 @@ def pilots() -> list[Row]:
         ("grouseticks", ticks, "negbinomial"),
         ("epilepsy", "count ~ zAge + zBase * Trt + (1 | patient)", "poisson"),
     ):
-        given = {"program": formula, "family": family, "data": tables / f"{name}.csv"}
-        cases[name] = 0.95, given
+        table = tables / f"{name}.csv"
+        cases[name] = 0.95, {"program": formula, "family": family, "data": table}
     rows = []
     for name, (bar, given) in cases.items():
         rates: dict[str, list[float]] = {"pilot": [], "diag_e": []}

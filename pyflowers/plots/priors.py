@@ -174,13 +174,14 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
     shown = values[(values >= least) & (values <= most) & np.isfinite(values)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
     quarter, three_quarters = np.quantile(shown, (0.25, 0.75)) if shown.size else (0.0, 1.0)
+    spread = (float(np.quantile(np.abs(shown), 0.25)) if shown.size else 0.0) or 1.0
+    is_heavy = high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300)
     if low > 0 and high > HEAVY_TAIL * low:
         ax.set_xscale("log")
         edges = np.geomspace(low, high, BINS + 1)
-    elif high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300):
+    elif is_heavy and max(-low, high) > spread:
         # The ends of the axis are far outside the middle half of the draws. On a linear axis, these
         # draws would therefore fall into one or two bars.
-        spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
         ax.set_xscale("symlog", linthresh=spread)
         ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))
         edges = spread * np.sinh(np.linspace(*ends, BINS + 1))

@@ -427,6 +427,14 @@ def test_the_ticks_next_to_0_leave_room_for_its_label(others):
         assert len(axes.get_xticks()) >= 3
 
 
+def test_a_share_that_is_mostly_0_has_a_linear_axis():
+    made = pyflowers.prior("multilevel_poisson", seed=1)
+    values = np.concatenate([np.zeros(900), np.full(100, 1 / 6)])
+    figure = plots.prior_implied(replace(made, statistics={"share of zeros": values}))
+    assert figure.axes[0].get_xscale() == "linear"
+    assert len(figure.axes[0].get_xticks()) >= 3
+
+
 def test_texts_that_overlap_or_are_cut_would_be_seen():
     """The negative control: two labels in one place, one off the page, one that is hidden."""
     figure = Figure(figsize=(2, 1))
