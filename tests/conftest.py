@@ -25,6 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 FIRST = (
     *("test_windows", "test_examples_held_out", "test_site", "test_scale", "test_kills"),
     *("test_density", "test_commands", "test_examples", "test_stan_density", "test_installed"),
+    "test_damages",
 )
 """The files that take longest. If one of them came last, the other worker would wait for it."""
 
