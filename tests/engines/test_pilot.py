@@ -1,12 +1,17 @@
 """The metric of pilot runs: when it is held, and what follows."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+import stanli
 
 import pyflowers
 from pyflowers.convergence import mcse_quantile, quantiles
 from pyflowers.engines import SamplerOptions, find_engine
+from pyflowers.engines.stanli.pilot import held_metric
+from pyflowers.engines.stanli.worker import _Lines, unconstrained
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Program, find_program
 
@@ -90,26 +95,34 @@ def test_two_modes_are_still_found(load):
     assert any(len(set(each)) == 2 for each in sides)
 
 
-def test_parameters_of_all_shapes_are_transformed(load):
-    program = load(
-        "parameters { vector[0] none; real<lower=0> s; matrix[2, 3] m; simplex[3] p; "
-        "array[2] vector<lower=-1, upper=1>[2] v; cholesky_factor_corr[2] L; } "
-        "model { s ~ lognormal(0, 0.1); to_vector(m) ~ normal([1, 2, 3, 4, 5, 6]', 0.1); "
-        "p ~ dirichlet([500, 300, 200]'); for (i in 1:2) v[i] ~ normal(0, 0.01); "
-        "L ~ lkj_corr_cholesky(500); }"
-    )
-    sample = program.sample({}, SamplerOptions(seed=1, metric="pilot"))
-    assert sample.metric_held
-    expected = np.arange(1.0, 7).reshape(3, 2).T  # Stan fills matrices by column
-    assert np.allclose(sample.draws["m"].mean(axis=(0, 1)), expected, atol=0.02)
-    assert np.allclose(sample.draws["p"].mean(axis=(0, 1)), [0.5, 0.3, 0.2], atol=0.01)
+SHAPES = (
+    "parameters { vector[0] none; real<lower=0> s; matrix[2, 3] m; simplex[3] p; "
+    "array[2] vector<lower=-1, upper=1>[2] v; cholesky_factor_corr[2] L; } "
+    "model { s ~ lognormal(0, 0.1); to_vector(m) ~ normal([1, 2, 3, 4, 5, 6]', 0.1); "
+    "p ~ dirichlet([500, 300, 200]'); for (i in 1:2) v[i] ~ normal(0, 0.01); "
+    "L ~ lkj_corr_cholesky(500); }"
+)
 
 
-def test_pilots_count_as_warm_up(counts):
-    fit = sampled("multilevel_poisson", counts, metric="pilot", draws=50)
-    for times in fit.record.times.chains:
-        assert times["warmup"] > 0
-        assert times["total"] == times["warmup"] + times["sampling"]
+def test_chains_start_where_the_pilots_end_whatever_the_shapes_of_the_parameters():
+    model = stanli.Model(stan_code=SHAPES, data={})
+    options = {"seed": 1, "chains": 4, "max_depth": 10, "refresh": 0}
+    held = held_metric(model, partial(unconstrained, model), ("none", *"smpvL"), **options)
+    assert held["inits"].shape == held["inv_metric"].shape == (4, 14)
+    # Stan stores matrices by column.
+    assert np.allclose(held["inits"][:, 1:7], [1, 2, 3, 4, 5, 6], atol=0.5)
+    assert np.allclose(held["inv_metric"][:, 1:7], 0.01)
+
+
+def test_pilots_count_as_warm_up():
+    """A pilot run and the chains, as the interpreter prints their times for two chains."""
+    stream = _Lines(None)
+    for warmup, sampling in ((1, 2), (4, 8), (16, 32), (64, 128)):
+        stream.write(f"Elapsed Time: {warmup}.0 seconds (Warm-up)\n")
+        stream.write(f"              {sampling}.0 seconds (Sampling)\n")
+    first, second = stream.times(2)
+    assert first == {"warmup": 1 + 2 + 16, "sampling": 32, "total": 51}
+    assert second == {"warmup": 4 + 8 + 64, "sampling": 128, "total": 204}
 
 
 def test_cmdstan_runs_its_own_warm_up_if_auto_turns_to_it(executables):

@@ -39,9 +39,6 @@ from pyflowers.programs import Program
 from pyflowers.programs.source import Source
 from pyflowers.resources import version
 
-PILOT = "pilot"
-"""The metric from pilot runs, as the sampler's options name it."""
-
 MODULE = "pyflowers.engines.stanli.worker"
 
 UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
@@ -224,7 +221,7 @@ class StanliProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        if options.metric == PILOT and not options.warmup:
+        if options.metric == "pilot" and not options.warmup:
             raise ConfigError(
                 "metric: after pilot runs, the step size is tuned during the warm-up; give a "
                 "warm-up, or use --metric diag_e"
@@ -272,7 +269,7 @@ class StanliProgram:
             stats,
             chain_times=tuple(values["times"]),
             wall_time=time.perf_counter() - started,
-            metric_held=values["metric_held"] if options.metric == PILOT else None,
+            metric_held=values["metric_held"] if options.metric == "pilot" else None,
         )
 
 

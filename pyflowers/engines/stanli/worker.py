@@ -10,13 +10,14 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import stanio
 from numpy.typing import NDArray
 
-from pyflowers.engines.stanli import PILOT, UNAVAILABLE, Answer, ChainProgress, Question
+from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Question
 from pyflowers.engines.stanli.pilot import TUNING, csv_names, held_metric, variable_of
 from pyflowers.engines.workers import serve
 
@@ -89,17 +90,13 @@ class Interpreter:
             model = stanli.Model(mir=mir, data=stanio.dump_stan_json(data), seed=options["seed"])
         if any(UNAVAILABLE in str(each.message) for each in said):
             raise RuntimeError(f"its {UNAVAILABLE}")
-
-        def unconstrain(values: Mapping[str, Any]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = model.unconstrain(stanio.dump_stan_json(_flat(values)))
-            return found
-
+        unconstrain = partial(unconstrained, model)
         if inits is not None:
             options["inits"] = np.stack([unconstrain(one) for one in inits])
         held: dict[str, Any] | None = None
         stream = _Lines(self._report if refresh else None)
         with contextlib.redirect_stdout(stream):
-            if run["metric"] == PILOT:
+            if run["metric"] == "pilot":
                 held = held_metric(model, unconstrain, parameters, refresh=NEVER, **options)
                 run["metric"] = "diag_e"
                 if held is not None:
@@ -165,6 +162,12 @@ class _Lines(io.TextIOBase):
                     ChainProgress(int(chain), int(iteration), int(total), phase == "Warmup")
                 )
         return len(text)
+
+
+def unconstrained(model: Any, values: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Return values of all parameters of a ``stanli.Model`` on the unconstrained scale."""
+    found: NDArray[np.float64] = model.unconstrain(stanio.dump_stan_json(_flat(values)))
+    return found
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
