@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -415,11 +415,18 @@ def beside_nuts() -> list[Row]:
     return rows
 
 
-def pilots() -> list[Row]:
-    """Compare the metric of pilot runs with Stan's warm-up, by effective draws per second.
+FUNNELS = {
+    "centered": "parameters { real v; vector[9] x; } "
+    "model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }",
+    "non-centered": "parameters { real v; vector[9] z; } "
+    "transformed parameters { vector[9] x = exp(v / 2) * z; } "
+    "model { v ~ normal(0, 3); z ~ std_normal(); }",
+}
+"""Neal (2003), Slice sampling, Annals of Statistics 31(3), section 8."""
 
-    The ratios are medians of seven seeds; warm-up and pilots count.
-    """
+
+def pilot_cases(folder: Path) -> dict[str, tuple[float, dict[str, Any]]]:
+    """Return the bar and the arguments of ``fit`` for each posterior on which pilots are tried."""
     tables = ROOT / "tests" / "programs" / "formulas" / "data"
     ticks = "TICKS ~ YEAR + HEIGHT + (1 | BROOD) + (1 | LOCATION)"
     cases: dict[str, tuple[float, dict[str, Any]]] = {
@@ -432,8 +439,8 @@ def pilots() -> list[Row]:
     for name in ("iid_normal", "multilevel_normal", "multilevel_poisson"):
         cases[f"{name}, 3 × 4"] = 0.95, {"program": name}
     for name in ("epil", "pumps", "rats", "seeds"):
-        folder = ROOT / "examples" / name
-        cases[name] = 0.95, {"program": folder / f"{name}.stan", "data": folder / f"{name}.csv"}
+        example = ROOT / "examples" / name
+        cases[name] = 0.95, {"program": example / f"{name}.stan", "data": example / f"{name}.csv"}
     for name, formula, family in (
         ("sleepstudy", "Reaction ~ Days + (Days | Subject)", "gaussian"),
         ("grouseticks", ticks, "negbinomial"),
@@ -441,31 +448,44 @@ def pilots() -> list[Row]:
     ):
         table = tables / f"{name}.csv"
         cases[name] = 0.95, {"program": formula, "family": family, "data": table}
-    rows = []
-    for name, (bar, given) in cases.items():
-        rates: dict[str, list[float]] = {"pilot": [], "diag_e": []}
-        least: dict[str, list[float]] = {"pilot": [], "diag_e": []}
-        num_held = 0
-        for seed in range(8):  # the first is not timed: imports, and the start of the worker
-            for metric, its in rates.items():
-                done = pyflowers.fit(**given, seed=seed, engine="stanli", metric=metric)
-                if seed:
-                    ess = float(done.summary()["ess_bulk"].min())
-                    least[metric].append(ess)
-                    its.append(ess / done.record.times.wall_seconds)
-                    num_held += bool(done.record.metric_held)
-        ratios = np.divide(rates["pilot"], rates["diag_e"])
-        pilot, diagonal = (float(np.median(rates[metric])) for metric in ("pilot", "diag_e"))
-        draws = " / ".join(f"{np.median(its):,.0f}" for its in least.values())
-        rows.append(
-            (
-                f"min-ESS/s, metric pilot over diag_e, {name}",
-                f"{np.median(ratios):.2f} × ({pilot:,.0f} / {diagonal:,.0f}; min-ESS {draws}; "
-                f"held for {num_held} of 7 seeds)",
-                f"{bar} ×",
-            )
-        )
-    return rows
+    for name, program in FUNNELS.items():
+        path = folder / f"{name.replace('-', '_')}.stan"
+        path.write_text(program)
+        cases[f"{name} funnel"] = 0.95, {"program": path}
+    return cases
+
+
+def pilots() -> list[Row]:
+    """Compare the metric of pilot runs with Stan's warm-up, by effective draws per second.
+
+    The ratios are medians of seven seeds; warm-up and pilots count.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        return [pilot_row(name, *case) for name, case in pilot_cases(Path(folder)).items()]
+
+
+def pilot_row(name: str, bar: float, given: Mapping[str, Any]) -> Row:
+    """Compare the two metrics on one posterior."""
+    rates: dict[str, list[float]] = {"pilot": [], "diag_e": []}
+    least: dict[str, list[float]] = {"pilot": [], "diag_e": []}
+    num_held = 0
+    for seed in range(8):  # the first is not timed: imports, and the start of the worker
+        for metric, its in rates.items():
+            done = pyflowers.fit(**given, seed=seed, engine="stanli", metric=metric)
+            if seed:
+                ess = float(done.summary()["ess_bulk"].min())
+                least[metric].append(ess)
+                its.append(ess / done.record.times.wall_seconds)
+                num_held += bool(done.record.metric_held)
+    ratios = np.divide(rates["pilot"], rates["diag_e"])
+    pilot, diagonal = (float(np.median(rates[metric])) for metric in ("pilot", "diag_e"))
+    draws = " / ".join(f"{np.median(its):,.0f}" for its in least.values())
+    return (
+        f"min-ESS/s, metric pilot over diag_e, {name}",
+        f"{np.median(ratios):.2f} × ({pilot:,.0f} / {diagonal:,.0f}; min-ESS {draws}; "
+        f"held for {num_held} of 7 seeds)",
+        f"{bar} ×",
+    )
 
 
 def many_plants() -> list[Row]:

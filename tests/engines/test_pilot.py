@@ -95,6 +95,16 @@ def test_two_modes_are_still_found(load):
     assert any(len(set(each)) == 2 for each in sides)
 
 
+def test_a_funnel_is_held_only_where_it_is_non_centered(load):
+    centered, non_centered = (
+        load(f"parameters {{ real v; vector[9] x; }} model {{ v ~ normal(0, 3); {effects} }}")
+        for effects in ("x ~ normal(0, exp(v / 2));", "x ~ std_normal();")
+    )
+    options = SamplerOptions(seed=1, metric="pilot", warmup=200, draws=50)
+    assert centered.sample({}, options).metric_held is False
+    assert non_centered.sample({}, options).metric_held is True
+
+
 SHAPES = (
     "parameters { vector[0] none; real<lower=0> s; matrix[2, 3] m; simplex[3] p; "
     "array[2] vector<lower=-1, upper=1>[2] v; cholesky_factor_corr[2] L; } "

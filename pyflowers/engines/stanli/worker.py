@@ -108,7 +108,8 @@ class Interpreter:
         first = fit.draws()[:, :, :1] if model.n_unconstrained else np.empty(0)
         return {
             "names": [names[i] for i in kept],
-            "draws": np.ascontiguousarray(fit.draws()[:, :, kept]),
+            # take is about ten times as fast as indexing with a list.
+            "draws": np.take(fit.draws(), kept, axis=2),
             "stats": fit.sampler_stats,
             "stat_names": stanli.SAMPLER_COLUMNS,
             "times": stream.times(fit.n_chains),
