@@ -134,6 +134,10 @@ METHODS = (
         about="interprets the Stan program; parametrisation chosen from the data, adapt_delta 0.9",
     ),
     Method(
+        *("pyflowers-pilot", "pyflowers, stanli, pilot", "pyflowers", "run_pyflowers", "pilot"),
+        about="the same with the metric of pilot runs, and the peers' target, adapt_delta 0.8",
+    ),
+    Method(
         *("pyflowers-cmdstan", "pyflowers, cmdstan", "pyflowers", "run_pyflowers", "cmdstan"),
         about="compiles the program with a CmdStan that is already installed; otherwise as with "
         "stanli",

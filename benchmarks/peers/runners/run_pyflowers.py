@@ -1,4 +1,8 @@
-"""pyflowers with the engine of ``--option``; with ``lecture``, the lecture's program by CmdStan."""
+"""pyflowers with the engine of ``--option``; two options are not engines.
+
+With ``pilot``, stanli holds the metric of pilot runs; with ``lecture``, CmdStan runs the lecture's
+program.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,20 @@ import pyflowers
 from benchmarks.peers.runners.common import Job, Posterior, Sampler, command_line, race
 
 LECTURE = Path(__file__).resolve().parents[3] / "tests" / "lecture" / "multilevel_poisson.stan"
-CMDSTAN_DELTA = 0.8
-"""CmdStan's own adapt_delta, for the lecture's program; pyflowers' own default is higher."""
+USUAL_DELTA = 0.8
+"""The adapt_delta of CmdStan and of the peers; pyflowers' own default is higher."""
 
 
-def prepare(engine: str, job: Job) -> Sampler:
+def prepare(option: str, job: Job) -> Sampler:
     """Return ``pyflowers.fit`` for the table; its cache keeps compiled programs."""
     month = np.arange(len(job.y)) - np.searchsorted(job.plant, job.plant)
     table = pd.DataFrame({"plant": job.plant + 1, "month": month + 1, "flowers": job.y})
-    sizes: dict[str, Any] = {"chains": job.chains, "draws": job.draws}
-    if engine != "exact":
-        sizes |= {"warmup": job.warmup, "cores": job.cores}
-    return lambda seed: pyflowers.fit(
-        "multilevel_poisson", table, seed=seed, engine=engine, **sizes
-    )
+    given: dict[str, Any] = {"engine": option, "chains": job.chains, "draws": job.draws}
+    if option == "pilot":
+        given |= {"engine": "stanli", "metric": "pilot", "adapt_delta": USUAL_DELTA}
+    if option != "exact":
+        given |= {"warmup": job.warmup, "cores": job.cores}
+    return lambda seed: pyflowers.fit("multilevel_poisson", table, seed=seed, **given)
 
 
 def prepare_lecture(job: Job) -> Sampler:
@@ -40,7 +44,7 @@ def prepare_lecture(job: Job) -> Sampler:
         warmup=job.warmup,
         draws=job.draws,
         cores=job.cores,
-        adapt_delta=CMDSTAN_DELTA,
+        adapt_delta=USUAL_DELTA,
     )
 
 
