@@ -135,7 +135,7 @@ METHODS = (
     ),
     Method(
         *("pyflowers-pilot", "pyflowers, stanli, pilot", "pyflowers", "run_pyflowers", "pilot"),
-        about="the same with the metric of pilot runs, and the peers' target, adapt_delta 0.8",
+        about="the same with the metric of pilot runs; adapt_delta 0.8, as for most peers",
     ),
     Method(
         *("pyflowers-cmdstan", "pyflowers, cmdstan", "pyflowers", "run_pyflowers", "cmdstan"),

@@ -17,7 +17,7 @@ from benchmarks.peers.runners.common import Job, Posterior, Sampler, command_lin
 
 LECTURE = Path(__file__).resolve().parents[3] / "tests" / "lecture" / "multilevel_poisson.stan"
 USUAL_DELTA = 0.8
-"""The adapt_delta of CmdStan and of the peers; pyflowers' own default is higher."""
+"""The adapt_delta of CmdStan and of most peers; pyflowers' own default is higher."""
 
 
 def prepare(option: str, job: Job) -> Sampler:
