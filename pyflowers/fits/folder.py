@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, field_serializer
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
-from pyflowers.errors import ConfigError, DataError, PyflowersError
+from pyflowers.errors import CompileError, ConfigError, DataError, PyflowersError
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
@@ -375,7 +375,10 @@ def program_of(record: RunRecord, folder: Path) -> Program:
     declaration = Declaration.parse(about.declaration, where, DataError, "refit the model")
     try:
         return Program(
-            Source(Path(about.path), {name: text.encode() for name, text in about.files.items()}),
+            Source(
+                Path(about.path),
+                {name: text.encode("utf-8", "replace") for name, text in about.files.items()},
+            ),
             declaration,
             where,
             about.reference,
@@ -383,8 +386,8 @@ def program_of(record: RunRecord, folder: Path) -> Program:
             python_of(about.reference),
             example_of(about.reference),
         )
-    except ConfigError as error:  # the declaration does not match, perhaps after an edit
-        raise DataError(f"{error}; refit the model") from error
+    except (ConfigError, CompileError) as error:  # perhaps after an edit
+        raise DataError(f"{folder / FILE}: {error}; refit the model") from error
 
 
 def declared_now(

@@ -1,5 +1,9 @@
 """The text of a Stan program with everything that it includes, and its declarations.
 
+A program may come from a stranger, so an ``#include`` counts only where stanc reads it, outside of
+comments and strings. It leads to a file in the program's folder or in one that the user named. The
+text with the included files inserted is the only thing that an engine or a compiler ever reads.
+
 Declarations are read with types, sizes and bounds as they are written; nothing is evaluated. This
 is enough to determine what a table must supply and what a fit will hold, before any compiler or
 interpreter has read the program. Stan itself decides whether the program is valid.
@@ -18,9 +22,9 @@ Stan Reference Manual 2.35, chapters "Program blocks", "Data types and declarati
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,10 +33,21 @@ from pyflowers.digests import digest
 from pyflowers.errors import CompileError, ConfigError
 from pyflowers.records import as_path
 
-_INCLUDE = re.compile(
-    r'^[ \t]*#include[ \t]+(?:"([^"\n]+)"|<([^>\n]+)>|(\S+))[^\n]*$', re.MULTILINE
-)
+LONGEST_TEXT = 10_000_000
+"""The most bytes of a program's files, and the most characters with the included files inserted."""
+
+DEEPEST_INCLUDE = 50
+"""How deeply files that are included may include others."""
+
 _COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_INCLUDE = re.compile(
+    rf"{_COMMENT_OR_STRING.pattern}|(?P<open>/\*)|"
+    r'#include[ \t\f\n]+(?:"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>|(?P<bare>[^ \t\f\n]+))',
+    re.DOTALL,
+)
+"""Includes as stanc's lexer reads them. Comments and strings match as well, and hide what is in
+them; ``open`` is a comment that does not end."""
+
 _BLOCK = re.compile(
     r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
     r"|generated\s+quantities)\s*\{"
@@ -140,8 +155,8 @@ class Source:
 
     @property
     def safe_name(self) -> str:
-        """A file name that make and stanc accept: letters, digits and underscores."""
-        return re.sub(r"[^A-Za-z0-9_]", "_", self.path.stem)
+        """A file name that make and stanc accept: at most 100 letters, digits and underscores."""
+        return re.sub(r"[^A-Za-z0-9_]", "_", self.path.stem)[:100] or "program"
 
     @cached_property
     def sha256(self) -> str:
@@ -150,8 +165,14 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The program's text, with the included files inserted."""
-        return self._expanded(next(iter(self.files)), ())
+        """The program's text, with the included files inserted.
+
+        Raises
+        ------
+        CompileError
+            If a file is damaged, is not among `files` or includes itself, or the text is too long.
+        """
+        return self._expanded(next(iter(self.files)), (), {})
 
     @property
     def without_model(self) -> str:
@@ -169,20 +190,15 @@ class Source:
         return read_blocks(self.text)
 
     def write(self, folder: Path) -> Path:
-        """Write the program into `folder` and return its path there.
+        """Write :attr:`text` into `folder` as one file, and return its path.
 
-        Included files are written to the same folder by name. If any name leads out of the folder,
-        a single file that contains all included texts is written instead.
+        No other file and no other name reaches stanc and make, because both may come from a
+        stranger: make runs commands that are in the name of a file, and compiles ``p.hpp`` instead
+        of ``p.stan`` if it is newer.
         """
-        first, files = next(iter(self.files)), self.files
-        if not all(map(_stays_inside, files)):
-            first = Path(first).name
-            files = {first: self.text.encode()}
-        for name, text in files.items():
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text)
-        return folder / first
+        path = folder / f"{self.safe_name}.stan"
+        path.write_text(self.text, encoding="utf-8", newline="\n")
+        return path
 
     def flat_parameters(self, prior_only: str) -> list[str]:
         """Return the parameters with a flat prior on an unbounded support.
@@ -228,14 +244,38 @@ class Source:
         loops = re.findall(r"\bfor\s*\(\s*(\w+)\s+in\b", " ".join(bodies.values()))
         return sorted(names & set(loops))
 
-    def _expanded(self, name: str, inside: tuple[str, ...]) -> str:
-        def included(match: re.Match[str]) -> str:
-            target = _target(match)
-            if target in inside or target not in self.files:
-                return ""
-            return self._expanded(target, (*inside, name))
+    def _expanded(self, name: str, above: tuple[str, ...], done: dict[str, str]) -> str:
+        """Return the text of a file that those `above` it include, and remember it in `done`."""
+        if name in above:
+            raise CompileError(f"{self.path}: {name} includes itself; remove that #include")
+        if len(above) > DEEPEST_INCLUDE:
+            raise CompileError(
+                f"{self.path}: files include each other more than {DEEPEST_INCLUDE} deep; insert "
+                "some of them by hand"
+            )
+        text, parts, end, length = self._text_of(name), list[str](), 0, 0
+        for match, target in _includes(text, self._where(name)):
+            if target not in done:
+                done[target] = self._expanded(target, (*above, name), done)
+            # A new line ends a comment in the last line of the included file.
+            parts += [text[end : match.start()], done[target], "\n"]
+            end, length = match.end(), length + len(done[target])
+            if length > LONGEST_TEXT:
+                raise CompileError(
+                    f"{self.path}: with its included files, the program has more than "
+                    f"{LONGEST_TEXT} characters; include fewer files"
+                )
+        return "".join([*parts, text[end:]])
 
-        return _INCLUDE.sub(included, _text(self.files[name]))
+    def _text_of(self, name: str) -> str:
+        if name not in self.files:
+            raise CompileError(f"{self.path}: {name}, which it includes, is missing; restore it")
+        return _text(self.files[name], self._where(name))
+
+    def _where(self, name: str) -> str:
+        """Return how messages name a file."""
+        is_first = name == next(iter(self.files))
+        return str(self.path) if is_first else f"{name}, which {self.path} includes"
 
 
 def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -> Source:
@@ -253,7 +293,7 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
     ConfigError
         If the program does not exist or cannot be read, or its name does not end in ``.stan``.
     CompileError
-        If an included file is not found.
+        If an included file is not found or is outside of these folders, or a file is damaged.
     """
     given = as_path(program, "a Stan program")
     try:
@@ -269,22 +309,37 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
     folders = [path.parent, *(Path(folder).resolve() for folder in include_paths)]
     first = f"{Source(path, {}).safe_name}.stan"
     files = {first: _bytes(path)}
-    waiting = [first]
+    source, waiting = Source(path, files), [first]
     while waiting:
-        for match in _INCLUDE.finditer(_text(files[waiting.pop()])):
-            target = _target(match)
+        name = waiting.pop()
+        for _, target in _includes(source._text_of(name), source._where(name)):
             if target in files:
                 continue
-            found = next((f / target for f in folders if (f / target).is_file()), None)
-            if found is None:
-                where = " or ".join(map(str, folders))
-                raise CompileError(
-                    f"{path}: #include {target}: no such file in {where}; add its folder with "
-                    "--include"
-                )
-            files[target] = _bytes(found)
+            files[target] = _bytes(_found(target, folders, path))
             waiting.append(target)
-    return Source(path, files)
+            if sum(map(len, files.values())) > LONGEST_TEXT:
+                raise CompileError(
+                    f"{path}: its included files have more than {LONGEST_TEXT} bytes; include "
+                    "fewer files"
+                )
+    return source
+
+
+def _found(target: str, folders: Sequence[Path], path: Path) -> Path:
+    """Return the file that ``#include target`` in a program leads to, in one of the folders."""
+    real = [(folder / target).resolve() for folder in folders if _is_file(folder / target)]
+    inside = [file for file in real if any(file.is_relative_to(folder) for folder in folders)]
+    if inside:
+        return inside[0]
+    where = " or ".join(map(str, folders))
+    if real:
+        raise CompileError(
+            f"{path}: #include {target} leads to {real[0]}, outside of {where}; add that file's "
+            "folder with --include if you trust it"
+        )
+    raise CompileError(
+        f"{path}: #include {target}: no such file in {where}; add its folder with --include"
+    )
 
 
 def read_blocks(text: str) -> Blocks:
@@ -298,27 +353,62 @@ def read_blocks(text: str) -> Blocks:
     )
 
 
-def _target(match: re.Match[str]) -> str:
-    return match[1] or match[2] or match[3]
+def _is_file(path: Path) -> bool:
+    """Whether a path is that of a file; a name that is too long is none."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "replace")
+def _includes(text: str, where: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each ``#include`` of a text, and the name of the file that it includes.
+
+    Raises
+    ------
+    CompileError
+        If a comment does not end, since it would hide what follows the included text.
+    """
+    for match in _INCLUDE.finditer(text):
+        if match["open"]:
+            line = text.count("\n", 0, match.start()) + 1
+            raise CompileError(f"{where}, line {line}: a comment begins with /*; end it with */")
+        target = match["quoted"] or match["angled"] or match["bare"]
+        if target:
+            yield match, target
+
+
+def _text(content: bytes, where: str) -> str:
+    """Return the text of a file, in which stanc and this module see the same lines.
+
+    Raises
+    ------
+    CompileError
+        If there is a NUL character: an interpreter would take it for the end of the program.
+    """
+    end = content.find(b"\0")
+    if end >= 0:
+        line = content.count(b"\n", 0, end) + 1
+        raise CompileError(
+            f"{where}, line {line}: a NUL character, so the file is damaged; write the file again"
+        )
+    text = content.decode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(LONGEST_TEXT + 1)
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read ({error.strerror or error}); check its permissions"
         ) from error
-
-
-def _stays_inside(name: str) -> bool:
-    """Whether a relative name stays within its folder."""
-    plain = posixpath.normpath(name.replace("\\", "/"))
-    return not (plain.startswith(("/", "..")) or Path(plain).is_absolute())
+    if len(content) > LONGEST_TEXT:
+        raise ConfigError(
+            f"{path} has more than {LONGEST_TEXT} bytes, too many for a Stan program; check the "
+            "path"
+        )
+    return content
 
 
 # Declarations

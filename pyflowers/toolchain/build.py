@@ -129,8 +129,10 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
         If the program does not compile; the error contains the compiler's message.
     """
     found = whole(cmdstan or find_cmdstan(), Care.RUN)
+    # An executable of several files that an earlier version built may not be of this text.
+    content = source.sha256 if len(source.files) == 1 else source.text
     key = digest(
-        *(source.name, source.sha256, _make_options()),
+        *(source.name, content, _make_options()),
         *(found.version, found.identity, compiler(), compiler_version()),
     )
     path = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}" / source.safe_name
@@ -150,7 +152,7 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
         whole(found, Care.COMPILE)
         program = source.write(temporary)
         check_syntax(source, program, found.stanc)
-        return _make(program, found, includes=len(source.files) > 1)
+        return _make(program, found)
 
     about = {"cmdstan": found.version, "folder": str(found.path)}
     _once(path, is_sound, build, f"Compiling {source.safe_name}", about)
@@ -182,8 +184,7 @@ def compile_library(source: Source) -> Path:
         program = source.write(temporary)
         header, library = program.with_suffix(".hpp"), program.with_suffix(".so")
         check_syntax(source, program, stan / "stanc")
-        stanc = [str(stan / "stanc"), f"--include-paths={temporary}", f"--o={header}"]
-        _compile([*stanc, str(program)], source.path.name)
+        _compile([str(stan / "stanc"), f"--o={header}", str(program)], source.path.name)
         archives = [str(stan / "lib" / f"libsundials_{part}.a") for part in _SUNDIALS]
         arguments = [
             *(*_FLAGS, "-isystem", str(stan / "include"), "-include", str(header)),
@@ -261,8 +262,8 @@ def _once(
                 (staging / "build.json").write_text(record, encoding="utf-8")
 
 
-def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
-    """Compile a program, which may include files in its folder, with CmdStan's makefile.
+def _make(program: Path, cmdstan: CmdStan) -> Path:
+    """Compile a program with CmdStan's makefile.
 
     CmdStanPy is not used to call make, because it selects CmdStan through this process's
     environment, which threads share, and leaves the compilers running when it is interrupted.
@@ -273,8 +274,7 @@ def _make(program: Path, cmdstan: CmdStan, *, includes: bool) -> Path:
             f"{program.name} does not compile: make cannot handle the space in "
             f"{executable.parent}, the folder for temporary files; set TMPDIR to another folder"
         )
-    flags = [f"STANCFLAGS+=--include-paths={program.parent.as_posix()}"] if includes else []
-    _compile([*make().split(), *flags, executable.as_posix()], program.name, cmdstan.path)
+    _compile([*make().split(), executable.as_posix()], program.name, cmdstan.path)
     return executable
 
 

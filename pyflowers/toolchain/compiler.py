@@ -72,7 +72,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
     source : Source
         The program, which is named in messages.
     program : Path
-        Its file, with the included files in the same folder.
+        The file that :meth:`~pyflowers.programs.source.Source.write` wrote.
     stanc : Path
         The Stan compiler.
 
@@ -84,7 +84,7 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
         If stanc does not run.
     """
     try:
-        done = run([str(stanc), f"--include-paths={program.parent}", "--info", str(program)])
+        done = run([str(stanc), "--info", str(program)])
         broken = f"it ends with status {done.returncode}" if done.returncode in _NO_WORDS else ""
     except OSError as error:
         broken = error.strerror or str(error)
@@ -95,6 +95,8 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
         )
     if done.returncode != 0:
         output = done.stderr.replace(str(program), source.path.name).strip()
+        if len(source.files) > 1:
+            output += "\n(Lines are counted with the included files inserted.)"
         raise CompileError(f"{source.path} does not compile:\n{output}")
 
 

@@ -1,6 +1,5 @@
 """Programs: capabilities, remedies for missing ones, and priors."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from pyflowers.programs import (
     Program,
     find_program,
 )
-from pyflowers.programs.source import Source, read_source
 
 BARE = "data { int N; vector[N] x; } parameters { real mu; } model { x ~ normal(mu, 1); }"
 
@@ -232,28 +230,6 @@ def test_files_that_are_no_program(tmp_path):
         ConfigError, match=r"iid_normal is not the path of a \.stan file; leave --include out"
     ):
         find_program("iid_normal", ("lib",))
-
-
-@pytest.mark.parametrize("include", ["../outside.stan", "sub/../../outside.stan", "absolute"])
-def test_an_include_is_never_written_outside_of_the_folder(tmp_path, include):
-    models = tmp_path / "models"
-    (models / "sub").mkdir(parents=True)
-    outside = tmp_path / "outside.stan"
-    outside.write_text("real mu;\n")
-    name = str(outside) if include == "absolute" else include
-    (models / "m.stan").write_text(f"parameters {{\n#include {name}\n}}\n")
-    source = read_source(models / "m.stan")
-    target = tmp_path / "a" / "build"
-    target.mkdir(parents=True)
-    before = outside.stat().st_mtime_ns
-    path = source.write(target)
-    assert [p for p in tmp_path.rglob("*.stan") if p.parent not in (models, tmp_path)] == [path]
-    assert outside.stat().st_mtime_ns == before
-    assert "real mu;" in path.read_text()
-    # The file names in a run folder from another user are not trusted.
-    sent = Source(Path("m.stan"), {str(tmp_path / "overwritten.stan"): b"model { }"})
-    assert sent.write(target).parent == target
-    assert not (tmp_path / "overwritten.stan").exists()
 
 
 def test_includes_are_part_of_the_program(own_program, tmp_path):

@@ -123,6 +123,20 @@ def test_a_changed_include_is_another_executable(small_cache, cmdstan, tmp_path)
     assert compile_program(program, cmdstan=cmdstan, include_paths=[library]).path == first.path
 
 
+def test_a_header_beside_the_program_is_not_compiled_instead_of_it(small_cache, cmdstan, tmp_path):
+    """CmdStan's makefile takes p.hpp for what stanc made of p.stan."""
+    header = tmp_path / "p.hpp"
+    program = tmp_path / "p.stan"
+    program.write_text(f"/*\n#include p.hpp\n*/\n{PROGRAM}")
+    header.write_text("#error C++ of a stranger\n")
+    assert runs(compile_program(program, cmdstan=cmdstan))
+    program.write_text(PROGRAM.replace("model", "\n#include p.hpp\nmodel"))
+    with pytest.raises(CompileError, match="Lines are counted with the included files inserted"):
+        compile_program(program, cmdstan=cmdstan)
+    header.write_text("// Stan, whatever it is called\n")
+    assert runs(compile_program(program, cmdstan=cmdstan))
+
+
 def test_two_at_once_compile_once(small_cache, cmdstan, tmp_path):
     program = tmp_path / "twice.stan"
     program.write_text(PROGRAM)

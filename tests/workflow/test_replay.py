@@ -1,5 +1,6 @@
 """A replayed run folder: bitwise equal, statistically equal, or different with the reason."""
 
+import json
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.folder import FILE
 from pyflowers.programs import Program, find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.resources import flowers_csv
@@ -68,6 +70,54 @@ def test_without_the_file_the_data_of_the_run_folder_are_used(run):
     result = replay(folder)
     assert result.verdict == "bitwise equal"
     assert "the data kept in the run folder were used" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(["p'`touch${IFS}PWNED`'y.stan"], id="a command"),
+        pytest.param(["$(touch PWNED).stan"], id="another command"),
+        pytest.param(["../../p.stan"], id="a path"),
+        pytest.param(["p.stan", "p.hpp"], id="C++"),
+        pytest.param(["multilevel_poisson.stan", "multilevel_poisson.hpp"], id="C++ by its name"),
+        pytest.param(["p.stan", "makefile", "make/local"], id="a makefile"),
+    ],
+)
+def test_the_files_of_a_strangers_run_reach_neither_make_nor_the_disk(run, cmdstan, files):
+    """The names come from run.json; the program is no longer where the run found it."""
+    folder, _ = run
+    record = json.loads((folder / FILE).read_text())
+    about = record["program"]
+    (text,) = about["files"].values()
+    about["reference"] = about["path"] = "/none/multilevel_poisson.stan"
+    about["files"] = dict.fromkeys(files, "#error C++ of a stranger\n") | {files[0]: text}
+    write_record(folder, record)
+    result = replay(folder)
+    assert result.verdict == "bitwise equal"
+    assert not list(cmdstan.path.rglob("PWNED*"))
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"files": {"p.stan": "data { int N; }\0 model { }"}}, "line 1: a NUL character"),
+        ({"files": {"p.stan": "#include /etc/hostname\n"}}, "/etc/hostname, .* is missing"),
+        ({"files": {"p.stan": "/* model { }"}}, "a comment begins with"),
+        ({"files": {"p.stan": "\ud800"}}, "declaration"),
+    ],
+)
+def test_the_text_of_a_strangers_run_is_checked(run, about, message):
+    folder, _ = run
+    record = json.loads((folder / FILE).read_text())
+    record["program"] |= about
+    write_record(folder, record)
+    with pytest.raises(DataError, match=message):
+        replay(folder)
+
+
+def write_record(folder, record):
+    """Write the record of a run, as a stranger who knows the format would."""
+    (folder / FILE).write_text(json.dumps(record), encoding="utf-8")
 
 
 def test_another_seed_is_statistically_equal_and_a_wrong_posterior_is_not(lecture_fits):
