@@ -133,7 +133,7 @@ def test_a_header_beside_the_program_is_not_compiled_instead_of_it(small_cache, 
     program.write_text(PROGRAM.replace("model", "\n#include p.hpp\nmodel"))
     with pytest.raises(CompileError, match="Lines are counted with the included files inserted"):
         compile_program(program, cmdstan=cmdstan)
-    header.write_text("// Stan, whatever it is called\n")
+    header.write_text("// Stan code in a file that is named like C++\n")
     assert runs(compile_program(program, cmdstan=cmdstan))
 
 
