@@ -5,9 +5,13 @@ files of a known kind (a report, an executable). A result replaces only a result
 and files that pyflowers did not write stay. The path is resolved first: links and ``..`` are
 followed as the system follows them, and all later steps use the real path.
 
+The record of a folder lists its files with their SHA-256 digests, and its own. With these a reader
+recognises a file that has been damaged, or that was written with another record.
+
 A staging folder ``.pyflowers-….tmp`` holds ``new``, the result that is being written. During the
 replacement it also holds ``old``, the earlier result, and ``own.json``, the list of the files in
-``old`` that pyflowers wrote. A folder with any other contents belongs to the user. The process
+``old`` that pyflowers wrote. A folder with any other contents belongs to the user, and so does one
+that other users can enter, or with a link, a pipe or a device in place of one of these. The process
 locks ``lock`` with flock, and the kernel releases the lock when the process ends for any reason. So
 a staging folder whose lock is free was left by a killed process: :func:`recover` then puts ``old``
 back if nothing has taken its place, and removes the rest unless it holds a file that pyflowers did
@@ -21,6 +25,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pyflowers.digests import digest, sha256_file
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.records import as_path
 
@@ -38,7 +44,12 @@ except ImportError:  # Windows
 
 PREFIX, SUFFIX = ".pyflowers-", ".tmp"
 
-_CONTENTS = {"lock", "new", "old", "own.json", "gone"}
+LARGEST_RECORD = 100_000_000
+"""The most bytes of a JSON file that is read."""
+
+_FOLDERS, _FILES = {"new", "old", "gone"}, {"lock", "own.json", "new"}
+"""What a staging folder may hold; ``new`` is a folder or a file."""
+
 _PROBE_BYTES = 1024**2
 _FULL = os.strerror(errno.ENOSPC)
 
@@ -82,7 +93,9 @@ class FolderKind:
         if not self.is_own(record):
             return set()
         listed = record["files"] if "files" in record else self.older(folder)
-        if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
+        if not isinstance(listed, Mapping | Sequence):
+            return set()
+        if not all(isinstance(name, str) for name in listed):
             return set()
         # Listed names are only compared with the files found in the folder. They are never joined
         # to its path, because a list may contain any name.
@@ -179,7 +192,8 @@ def check_file(path: str | Path, kind: FileKind) -> Path:
 def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
     """Yield an empty folder to fill, which takes the place of `path` when the block succeeds.
 
-    The files in it are listed in its record, which the block has to write.
+    The block has to write the folder's record. The files in the folder, with their digests, are
+    added to it under ``files``; see :func:`record_digest` for the record's own.
 
     Raises
     ------
@@ -194,10 +208,15 @@ def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
             new.mkdir()
             yield new
             record = json.loads((new / kind.record).read_text(encoding="utf-8"))
-            text = json.dumps(record | {"files": files_in(new)}, indent=2, ensure_ascii=False)
+            files = {name: _digest(new / name) for name in files_in(new)}
+            record |= {"files": files}
+            files[kind.record] = record_digest(record, kind.record)
+            text = json.dumps(record, indent=2, ensure_ascii=False)
             (new / kind.record).write_text(text + "\n", encoding="utf-8")
             check_folder(path, kind)  # checked again, because the work may have taken hours
+            _flush(new)
             put_in_place(aside, target, kind.files(target))
+            _flush_entry(target.parent)
 
 
 @contextmanager
@@ -216,6 +235,7 @@ def new_file(path: str | Path, kind: FileKind) -> Iterator[Path]:
             new = aside / "new"
             yield new
             check_file(path, kind)
+            _flush(new)
             if not target.exists():
                 try:
                     target.hardlink_to(new)  # fails if a file was created there meanwhile
@@ -245,15 +265,70 @@ def writing(path: str | Path, name: str) -> Iterator[None]:
         ) from error
 
 
+def record_digest(record: Mapping[str, Any], name: str) -> str:
+    """Return the digest of a record called `name`, without the entry of `name` in its ``files``."""
+    files = {file: its for file, its in record["files"].items() if file != name}
+    return digest(json.dumps({**record, "files": files}))
+
+
+def read_bytes(path: Path, largest: int) -> bytes:
+    """Return the contents of a file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, has more than `largest` bytes, or is a pipe or a device, which
+        may have no end.
+    """
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, f"it is {_what(path)}")
+    if about.st_size > largest:
+        raise OSError(errno.EFBIG, f"it is larger than {largest // 1_000_000:,} MB")
+    with path.open("rb") as file:
+        return file.read(about.st_size)
+
+
 def read_json(path: Path) -> Mapping[str, Any]:
     """Return the contents of a JSON file; empty if it cannot be read or is not a mapping."""
-    try:
-        if path.is_symlink() or not path.is_file():
-            return {}
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
+    values = _read_json(path)
     return values if isinstance(values, dict) else {}
+
+
+def _read_json(path: Path) -> Any:
+    """Return the contents of a JSON file; None if it is a link or cannot be read."""
+    try:
+        if path.is_symlink():
+            return None
+        return json.loads(read_bytes(path, LARGEST_RECORD).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of a file; an empty string for a folder that holds no files."""
+    return "" if path.is_dir() else sha256_file(path)
+
+
+def _flush(path: Path) -> None:
+    """Write a file, or all that is in a folder, from the system's memory to the disk.
+
+    Without this, a power failure after a rename can leave an empty file in the new place.
+    """
+    for each in path.iterdir() if path.is_dir() else ():
+        _flush(each)
+    _flush_entry(path)
+
+
+def _flush_entry(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    if fcntl is None:  # Windows does not open folders, or flush files that are only read
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -294,6 +369,7 @@ def put_in_place(aside: Path, target: Path, own: Iterable[str]) -> None:
         new.chmod(target.stat().st_mode & 0o7777)
         own = sorted(own)
         (aside / "own.json").write_text(json.dumps(own), encoding="utf-8")
+        _flush_entry(aside / "own.json")
         old.parent.mkdir()
         target.rename(old)
     new.rename(target)
@@ -412,17 +488,29 @@ def _why_not(folder: Path) -> str:
 
 
 def _is_staging(folder: Path) -> bool:
-    """Whether a path is a staging folder of this user, judged by name, owner and contents."""
+    """Whether a path is a staging folder of this user: by name, owner, mode and contents."""
     if not (folder.name.startswith(PREFIX) and folder.name.endswith(SUFFIX)):
         return False
     try:
-        if folder.is_symlink() or (
-            hasattr(os, "geteuid") and folder.lstat().st_uid != os.geteuid()
-        ):
+        if not _is_private(folder.lstat()):
             return False
-        return {path.name for path in folder.iterdir()} <= _CONTENTS
+        modes = {path.name: path.lstat().st_mode for path in folder.iterdir()}
+        results = list((folder / "old").iterdir()) if stat.S_ISDIR(modes.get("old", 0)) else []
+        return all(
+            (name in _FOLDERS and stat.S_ISDIR(mode)) or (name in _FILES and stat.S_ISREG(mode))
+            for name, mode in modes.items()
+        ) and all(stat.S_ISDIR(path.lstat().st_mode) for path in results)
     except OSError:
         return False
+
+
+def _is_private(about: os.stat_result) -> bool:
+    """Whether this is a folder, not a link to one, of this user, which nobody else can enter."""
+    if not stat.S_ISDIR(about.st_mode):
+        return False
+    if not hasattr(os, "geteuid"):  # Windows
+        return True
+    return about.st_uid == os.geteuid() and about.st_mode & 0o777 == 0o700
 
 
 def _lock(folder: Path) -> int | None:
@@ -463,8 +551,10 @@ def _clear(folder: Path) -> str:
             if not os.path.lexists(folder.parent / old.name):
                 old.rename(folder.parent / old.name)
                 continue
-            own = json.loads((folder / "own.json").read_text(encoding="utf-8"))
-            foreign = sorted(set(files_in(old)).difference(own))
+            # After a power failure the list may be empty, and nothing is known to be pyflowers'.
+            own = _read_json(folder / "own.json")
+            known = {name for name in own if isinstance(name, str)} if isinstance(own, list) else ()
+            foreign = sorted(set(files_in(old)).difference(known))
             if foreign:
                 return f"kept, because it contains {foreign[0]}, which pyflowers did not write"
         if (folder / "old").exists():

@@ -3,7 +3,9 @@
 Tests of Stan itself use the fixture ``lecture_fits``.
 """
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -149,3 +151,12 @@ def with_pathfinder(comparison):
         quantities.loc[name, ["mean", "sd"]] = values.mean(), values.std()
     found = MethodResult("pathfinder", quantities, 0.1, draws, 1000, 1000.0, k_hat=2.5)
     return replace(comparison, results={**comparison.results, "pathfinder": found})
+
+
+def without_digests(folder, change=lambda values: None):
+    """Make a run one of an early version, which has no digests, and change its record."""
+    path = Path(folder) / "run.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    values["files"] = list(values["files"])
+    change(values)
+    path.write_text(json.dumps(values), encoding="utf-8")

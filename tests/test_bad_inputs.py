@@ -268,6 +268,7 @@ def test_a_record_with_any_value_changed_loads_or_is_one_sentence(run_folder, tm
     folder = tmp_path / "run"
     shutil.copytree(run_folder, folder)
     whole = json.loads((folder / "run.json").read_text())
+    whole["files"] = list(whole["files"])  # without digests, which would refuse any change
     refused = 0
     for record in list(changes(whole))[::every]:
         (folder / "run.json").write_text(json.dumps(record))

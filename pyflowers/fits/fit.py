@@ -28,11 +28,12 @@ from pyflowers.fits.folder import (
     RUN_FOLDER,
     SUMMARY,
     RunRecord,
+    SavedRun,
     declared_now,
     program_of,
-    read_record,
-    read_summary,
+    read_run,
     refuse_other_run,
+    summary_of,
 )
 from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize, without_draws
 from pyflowers.fits.verdict import Part, Verdict
@@ -404,23 +405,29 @@ class Fit(Shown):
         DataError
             If the folder is not a run folder, is damaged, or was written by another version.
         """
-        path = as_path(folder, "a run folder", DataError)
-        record = read_record(path)
-        program = program_of(record, path)
-        file = path / DRAWS
-        groups = inference_data.from_file(file)
-        has_stats = record.independent is None
-        named = [name.partition("[")[0] for name in record.options.keep]
-        draws, stats = inference_data.draws_of(
-            groups, program, file, has_stats=has_stats, keep=named if record.streamed else None
-        )
-        program, record = declared_now(program, record, draws)
-        data = inference_data.data_of(groups, program, record, file)
+        return cls.of_run(read_run(as_path(folder, "a run folder", DataError)))
+
+    @classmethod
+    def of_run(cls, run: SavedRun) -> Fit:
+        """Return the fit of a run folder that has been read; see :meth:`load`.
+
+        Raises
+        ------
+        DataError
+            If its contents are damaged.
+        """
+        record, file = run.record, run.folder / DRAWS
+        program = program_of(record, run.folder)
+        with inference_data.opened(run.draws, file) as groups:
+            draws, stats = inference_data.draws_of(groups, program, record, file)
+            program, record = declared_now(program, record, draws)
+            data = inference_data.data_of(groups, program, record, file)
         if not record.streamed:
             return cls(program, data, draws, stats, record)
         keep = kept_elements(record.options.keep, program, data)
+        inference_data.check_kept(draws, keep, file)
         whole = {name for name in draws if keep.get(name) is None}
-        table = read_summary(path)
+        table = summary_of(run)
         rows = [str(row).partition("[")[0] not in whole for row in table.index]
         return cls(without_draws(program), data, draws, stats, record, table[rows])
 

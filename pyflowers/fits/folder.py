@@ -9,10 +9,14 @@ plots/            figures
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 
@@ -23,13 +27,22 @@ from pydantic import ConfigDict, Field, field_serializer
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import CompileError, ConfigError, DataError, PyflowersError
+from pyflowers.fits.posterior import summary_columns
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
 from pyflowers.programs.source import Source
 from pyflowers.records import Record
 from pyflowers.resources import version
-from pyflowers.storage import FolderKind, check_folder, recover
+from pyflowers.storage import (
+    LARGEST_RECORD,
+    FolderKind,
+    check_folder,
+    leftovers,
+    read_bytes,
+    record_digest,
+    recover,
+)
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -39,6 +52,12 @@ FILE = "run.json"
 _PACKAGES = ("arviz", "cmdstanpy", "numpy", "pandas", "pyflowers", "scipy", "stanli", "xarray")
 DRAWS = "draws.nc"
 SUMMARY, DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
+
+_LARGEST_FILE = 32_000_000_000
+"""The most bytes of ``draws.nc`` or ``summary.csv`` that are read."""
+
+_PAUSES = (0.0, 0.01, 0.03, 0.1, 0.3)
+"""Seconds to wait before each attempt to read a run that another process may be replacing."""
 
 RUN_FOLDER = FolderKind(
     "run folder", FILE, "run", lambda record: {"format", "options"} <= record.keys()
@@ -170,8 +189,10 @@ class RunRecord(Record):
     omitted_groups : tuple of str
         Groups of the InferenceData that are left out, because they are too large or depend on
         draws that were not kept.
-    files : tuple of str
-        The files of the run folder, relative to it.
+    files : mapping of str to str
+        The SHA-256 digest of each file of the run folder, relative to it; of an empty folder, an
+        empty string. The digest of ``run.json`` is computed without its own entry. Runs of versions
+        before 0.4 have only a list of the files.
     """
 
     format: Literal[2] = 2
@@ -191,7 +212,7 @@ class RunRecord(Record):
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
     packages: dict[str, str] = Field(default_factory=dict)
     omitted_groups: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    files: dict[str, str] | tuple[str, ...] = Field(default_factory=dict)
 
     @field_serializer("options")
     def _used(self, options: SamplerOptions) -> dict[str, Any]:
@@ -201,6 +222,68 @@ class RunRecord(Record):
     def to_json(self) -> str:
         """Return the record as the text of ``run.json``."""
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """The contents of a run folder, which were written together.
+
+    Attributes
+    ----------
+    folder : Path
+        The run folder.
+    record : RunRecord
+        Its record.
+    draws : bytes
+        ``draws.nc``.
+    summary : bytes
+        ``summary.csv`` if the run was streamed. Other runs compute it from the draws.
+    """
+
+    folder: Path
+    record: RunRecord
+    draws: bytes
+    summary: bytes = b""
+
+
+def read_run(folder: Path) -> SavedRun:
+    """Read a run folder, and check that its files are those that were written with its record.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, damaged or exchanged.
+    """
+    before = None
+    for pause in _PAUSES:
+        time.sleep(pause)
+        record = read_record(folder)
+        names = (DRAWS, SUMMARY) if record.streamed else (DRAWS,)
+        try:
+            return SavedRun(folder, record, *(_read_file(folder / name, record) for name in names))
+        except DataError as error:
+            failed = error
+        if record == before:
+            break
+        before = record  # another process may have replaced the run after the record was read
+    raise failed
+
+
+def _read_file(path: Path, record: RunRecord) -> bytes:
+    """Read a file of a run folder; refuse it if its digest is not the one in the record."""
+    what = f"{path}: the {path.stem} cannot be read"
+    try:
+        content = read_bytes(path, _LARGEST_FILE)
+    except OSError as error:
+        raise DataError(f"{what} ({error.strerror or error}); refit the model") from error
+    if not isinstance(record.files, dict):  # an early version wrote no digests
+        return content
+    if hashlib.sha256(content).hexdigest() != record.files.get(path.name):
+        raise DataError(
+            f"{what} (it does not have the digest that {FILE} gives, so one of the two was changed "
+            "after the run was written); restore both from a copy, or refit the model"
+        )
+    return content
 
 
 def read_record(folder: Path) -> RunRecord:
@@ -213,9 +296,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder / FILE
     try:
-        if not path.is_file():
-            recover(folder.resolve().parent)  # a process may have been killed while replacing it
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(_record_bytes(path).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         if os.path.lexists(path):
@@ -231,7 +312,26 @@ def read_record(folder: Path) -> RunRecord:
             f"{path} has format {found!r}, but this version of pyflowers reads format {FORMAT}; "
             "refit the model"
         )
-    return RunRecord.parse(values, str(path), DataError, "refit the model")
+    record = RunRecord.parse(values, str(path), DataError, "refit the model")
+    if isinstance(record.files, dict) and record_digest(values, FILE) != record.files.get(FILE):
+        raise DataError(
+            f"{path} was changed after the run was written (it does not have the digest that it "
+            "gives); restore it from a copy, or refit the model"
+        )
+    return record
+
+
+def _record_bytes(path: Path) -> bytes:
+    """Read ``run.json``, which is absent for a moment while a process replaces the run."""
+    parent = path.parent.resolve().parent
+    for pause in _PAUSES:
+        with suppress(FileNotFoundError):
+            return read_bytes(path, LARGEST_RECORD)
+        if not leftovers(parent):
+            break
+        recover(parent)  # the process may have been killed
+        time.sleep(pause)
+    return read_bytes(path, LARGEST_RECORD)
 
 
 def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -342,20 +442,37 @@ def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
     )
 
 
-def read_summary(folder: Path) -> pd.DataFrame:
-    """Read the summary table of a run folder.
+def summary_of(run: SavedRun) -> pd.DataFrame:
+    """Return the summary table of a streamed run.
 
     Raises
     ------
     DataError
-        If there is none, or it is damaged.
+        If it is damaged, or is not a summary with the run's interval.
     """
-    path = folder / SUMMARY
+    path = run.folder / SUMMARY
     try:
         # The table is read as text first, because Python's conversion always recovers the double
         # that was written.
-        return pd.read_csv(path, index_col="parameter", dtype=str).astype(float)
-    except (OSError, ValueError) as error:
+        text = pd.read_csv(BytesIO(run.summary), dtype=str, keep_default_na=False, na_values=[""])
+    except ValueError as error:
+        raise DataError(f"{path}: the summary cannot be read ({error}); refit the model") from error
+    expected = ["parameter", *summary_columns(run.record.interval)]
+    if list(text.columns) != expected:
+        raise DataError(
+            f"{path}: the columns of the summary are {', '.join(map(str, text.columns))}, but must "
+            f"be {', '.join(expected)}; restore it from a copy, or refit the model"
+        )
+    table = text.set_index("parameter")
+    repeated = table.index[table.index.duplicated() | table.index.isna()]
+    if len(repeated):
+        raise DataError(
+            f"{path}: the summary has more than one row, or none, for {repeated[0]}; restore it "
+            "from a copy, or refit the model"
+        )
+    try:
+        return table.astype(float)
+    except ValueError as error:
         raise DataError(f"{path}: the summary cannot be read ({error}); refit the model") from error
 
 

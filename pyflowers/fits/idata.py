@@ -12,8 +12,10 @@ is installed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +39,7 @@ from pyflowers.fits.posterior import (
 )
 from pyflowers.programs import Data, Program
 from pyflowers.programs.declaration import OBS, dims_of, free_name
+from pyflowers.programs.source import Variable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,6 +60,13 @@ STAT_NAMES = {
 _STAN_NAMES = {theirs: stan for stan, theirs in STAT_NAMES.items()}
 _STAT_TYPES = {"diverging": np.bool_, "tree_depth": np.int64, "n_steps": np.int64}
 _ROW = "row"
+
+_MOST_EXPANDED = 10
+"""The most bytes of memory for each byte of a file. pyflowers writes uncompressed arrays, but
+early versions compressed them."""
+
+_NOT_A_COORDINATE = "_nc4_non_coord_"
+"""In netCDF files, the beginning of a variable's name in HDF5 if a dimension has the same name."""
 
 _Groups = Mapping[str, Mapping[str, NDArray[Any]]]
 
@@ -219,33 +229,116 @@ def _write(node: Any, group: xr.Dataset) -> None:
             made.attrs[key] = value
 
 
-def from_file(path: Path) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the arrays in a netCDF file by group and name, and close the file.
+class _Stored(Mapping[str, NDArray[Any]]):
+    """The arrays of a group of an open file, each of which is read when it is asked for."""
+
+    def __init__(self, datasets: Mapping[str, Any], path: Path, largest: int) -> None:
+        self._datasets, self._path, self._largest = datasets, path, largest
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        dataset = self._datasets[name]
+        with _reading(self._path):
+            return _decoded(dataset, self._largest)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._datasets
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._datasets)
+
+    def __len__(self) -> int:
+        return len(self._datasets)
+
+
+@contextmanager
+def opened(content: bytes, path: Path) -> Iterator[_Groups]:
+    """Open a netCDF file that :func:`to_bytes` made.
+
+    Parameters
+    ----------
+    content : bytes
+        The file's contents.
+    path : Path
+        The file, which error messages name.
+
+    Yields
+    ------
+    mapping of str to mapping of str to array
+        The arrays by group and name. An array is read from `content` when it is asked for.
 
     Raises
     ------
     DataError
-        If the file cannot be read.
+        If the file cannot be read, refers to another file, or would take much more memory than
+        its size.
     """
-    import h5netcdf
+    import h5py
 
+    largest = _MOST_EXPANDED * len(content)
+    with _reading(path):
+        file = h5py.File(BytesIO(content), "r")
+    with file:
+        with _reading(path):
+            groups = {name: _datasets_in(node) for name, node in _members(file, h5py.Group)}
+            total = sum(each.nbytes for group in groups.values() for each in group.values())
+            if total > largest:
+                raise ValueError(f"a file of {len(content):,} bytes cannot hold {total:,}")
+        yield {name: _Stored(group, path, largest) for name, group in groups.items()}
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn errors in reading a file into one that names the file."""
     try:
-        with h5netcdf.File(path, "r") as file:
-            return {
-                group: {name: _decoded(each) for name, each in node.variables.items()}
-                for group, node in file.groups.items()
-            }
+        yield
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError, TypeError) as error:
-        raise DataError(f"{path}: the draws cannot be read ({error}); refit the model") from error
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{path}: the draws cannot be read ({reason}); refit the model") from error
 
 
-def _decoded(variable: Any) -> NDArray[Any]:
-    values = np.asarray(variable[...])
-    if variable.attrs.get("dtype") == "bool":
-        return values.astype(bool)
+def _members(node: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the members of a group of an HDF5 file.
+
+    Soft and external links, and data that are stored elsewhere, are refused: pyflowers does not
+    write them, and they would let a file from a stranger show the contents of the user's files.
+
+    Raises
+    ------
+    ValueError
+        If a member is a link, or is not of this kind.
+    """
+    import h5py
+
+    for name in node:
+        if type(node.get(name, getlink=True)) is not h5py.HardLink:
+            raise ValueError(f"{node.name.rstrip('/')}/{name} is a link, which no run has")
+        member = node[name]
+        if not isinstance(member, kind):
+            raise ValueError(f"{member.name} is not a {kind.__name__.lower()}")
+        yield name, member
+
+
+def _datasets_in(group: Any) -> dict[str, Any]:
+    """Return the datasets of a group of an HDF5 file, by their names in netCDF."""
+    import h5py
+
+    found = {}
+    for name, member in _members(group, h5py.Dataset):
+        if member.external or member.is_virtual:
+            raise ValueError(f"{member.name} is stored in another file, which no run does")
+        found[name.removeprefix(_NOT_A_COORDINATE)] = member
+    return found
+
+
+def _decoded(stored: Any, largest: int) -> NDArray[Any]:
+    """Return the values of a dataset; text may take at most `largest` bytes."""
+    values = np.asarray(stored[...])
     if values.dtype.kind != "O":
-        return values
+        return values.astype(bool) if stored.attrs.get("dtype") == "bool" else values
     read = [each.decode() if isinstance(each, bytes) else str(each) for each in values.flat]
+    total = 4 * len(read) * max(map(len, read), default=0)  # all are stored as long as the longest
+    if total > largest:
+        raise ValueError(f"{stored.name} would take {total:,} bytes")
     return np.array(read, dtype=np.str_).reshape(values.shape)
 
 
@@ -253,36 +346,33 @@ def _decoded(variable: Any) -> NDArray[Any]:
 
 
 def draws_of(
-    groups: _Groups,
-    program: Program,
-    path: Path,
-    *,
-    has_stats: bool = True,
-    keep: Collection[str] | None = None,
+    groups: _Groups, program: Program, record: RunRecord, path: Path
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
     """Return draws and sampler statistics under Stan's names.
 
     Parameters
     ----------
     groups : mapping of str to mapping of str to array
-        As :func:`from_file` returns them.
+        As :func:`opened` yields them.
     program : Program
         The program.
+    record : RunRecord
+        The record of the run.
     path : Path
         The file, which error messages name.
-    has_stats : bool
-        Whether the sampler has statistics.
-    keep : collection of str, optional
-        The quantities that must be in the file. Default: all that the program keeps.
 
     Raises
     ------
     DataError
-        If a group or a quantity of the program is missing.
+        If a group or a quantity of the program is missing, or has another type or shape than the
+        record and the program require.
     """
     known = dict.fromkeys([*program.kept(), *program.source.blocks.draws])
     has_posterior = not program.internal.issuperset(known)
-    for group, must in (("posterior", has_posterior), ("sample_stats", has_stats)):
+    for group, must in (
+        ("posterior", has_posterior),
+        ("sample_stats", record.independent is None),
+    ):
         if must and group not in groups:
             raise DataError(f"{path} has no group {group}; refit the model")
     observed = program.declaration.roles.observed if "observed_data" in groups else "y"
@@ -294,22 +384,87 @@ def draws_of(
         if variable in groups.get(group, {}) and name not in in_python
     }
     sizes = groups.get("constant_data", {})
-    for name in program.kept() if keep is None else keep:
+    named = {name.partition("[")[0] for name in record.options.keep}
+    for name in named if record.streamed else program.kept():
         if name not in draws and not _may_be_absent(program, name, sizes):
             raise DataError(f"{path}: the draws of {name} are missing; refit the model")
+    options = record.options
+    shape = (options.chains, -(-options.draws // options.thin))
+    for name, values in draws.items():
+        variable = program.source.blocks.draws[name]
+        own: tuple[int | None, ...] | None = None
+        if not record.streamed:
+            own = _sizes_of(variable, sizes)
+        if own is None:
+            own = (None,) * (values.ndim - 2)
+        kinds = "if" if variable.is_int else "f"
+        _check_array(values, kinds, (*shape, *own), f"{path}: the draws of {name}")
     stats = {
-        _STAN_NAMES.get(name, f"{name}__"): np.asarray(values, dtype=np.float64)
+        _STAN_NAMES.get(name, f"{name}__"): values
         for name, values in groups.get("sample_stats", {}).items()
         if name not in OF_DRAWS
     }
-    return draws, stats
+    for name, values in stats.items():
+        _check_array(values, "bif", shape, f"{path}: the values of {name}")
+    return draws, {name: np.asarray(its, dtype=np.float64) for name, its in stats.items()}
+
+
+def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path) -> None:
+    """Refuse draws of other elements than those that were kept.
+
+    Raises
+    ------
+    DataError
+        If the draws of a quantity do not have the number of elements in `keep`.
+    """
+    for name, positions in keep.items():
+        if positions is not None and name in draws:
+            shape = (None, None, len(positions))
+            _check_array(draws[name], "f", shape, f"{path}: the draws of {name}")
+
+
+def _sizes_of(
+    variable: Variable, values: Mapping[str, NDArray[Any]]
+) -> tuple[int | None, ...] | None:
+    """Return the sizes of a variable, None for those that are expressions; None for a tuple."""
+    if variable.kind in ("tuple", "complex") or variable.kind.startswith("complex_"):
+        return None
+    return tuple(map(partial(_size, values=values), variable.sizes))
+
+
+def _size(size: str, values: Mapping[str, NDArray[Any]]) -> int | None:
+    """Return a size that is a number or a variable of the data block; None for an expression."""
+    if size.isdecimal():
+        return int(size)
+    known = values.get(size)
+    if known is None or known.dtype.kind != "i" or known.ndim:
+        return None
+    return int(known)
+
+
+def _check_array(
+    values: NDArray[Any], kinds: str, shape: tuple[int | None, ...], subject: str
+) -> None:
+    """Refuse an array of another type or shape; None is any size."""
+    if values.dtype.kind not in kinds:
+        raise DataError(f"{subject} have the wrong type, {values.dtype}; refit the model")
+    fits = len(shape) == values.ndim and all(
+        wanted in (None, size) for wanted, size in zip(shape, values.shape, strict=True)
+    )
+    if not fits:
+        expected = ", ".join("any" if wanted is None else str(wanted) for wanted in shape)
+        raise DataError(
+            f"{subject} have the shape ({', '.join(map(str, values.shape))}), but the run needs "
+            f"({expected}); refit the model"
+        )
 
 
 def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
     """Whether a quantity may have no draws, because it may have no elements or is a tuple."""
     variable = program.source.blocks.draws[name]
-    sizes = [int(size if size.isdecimal() else values.get(size, 0)) for size in variable.sizes]
-    return 0 in sizes or variable.kind == "tuple"
+    return variable.kind == "tuple" or any(
+        _size(size, values) in (0, None) for size in variable.sizes
+    )
 
 
 def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) -> Data:
@@ -329,26 +484,34 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         "reading": record.data.reading,
     }
     try:
-        kept, block = {**constant, **groups.get("observed_data", {})}, program.source.blocks.data
+        block = program.source.blocks.data
         values: dict[str, Any] = {}
         for name, variable in block.items():
-            array = kept.get(_beside_labels(name, block), kept.get(name))
-            if array is not None:
-                values[name] = array.item() if variable.ndim == array.ndim == 0 else array
+            array = _first(
+                (groups.get("observed_data", {}), constant), (_beside_labels(name, block), name)
+            )
+            if array is None:  # a tuple is not kept
+                continue
+            sizes = _sizes_of(variable, constant)
+            if sizes is None:
+                sizes = (None,) * array.ndim
+            subject = f"{path}: the data cannot be read, because the values of {name}"
+            _check_array(array, "bif", sizes, subject)
+            values[name] = array.item() if array.ndim == 0 else array
         row = _of_rows_named(_ROW, program, declared.label_columns)
         if not columns and row not in constant:  # the data were not a table
             dims = dims_of(declared, program.source.blocks)
             return Data(values, dims, declaration=declared, **about)
         labels = {
-            column: Labels(
-                columns[column],
-                tuple(map(str, constant[column])),
-                np.asarray(constant[_index_named(column, program)], dtype=np.int64),
-            )
+            column: _labels(columns[column], constant[column], constant[index])
             for column in declared.label_columns
+            if (index := _index_named(column, program))
         }
         own = {name: constant[_cells_named(name, program)] for name in declared.transformed}
         cells = own | _cells(program, values, labels)
+        rows = np.asarray(constant[row], dtype=np.int64)
+        if any(np.shape(each) != rows.shape for each in cells.values()):
+            raise ValueError("the columns have different numbers of rows")
         known = {
             column: tuple(map(str, constant[levels]))
             for column in declared.transformed
@@ -357,7 +520,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         table = Table(
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
-            np.asarray(constant[row], dtype=np.int64),
+            rows,
             # Text such as 1 and 2 may be numbers; only the levels show that a column is a factor.
             levels={
                 columns[column]: levels
@@ -370,6 +533,30 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         return Data.of_table(declared, values, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:
         raise DataError(f"{path}: the data cannot be read ({error}); refit the model") from error
+
+
+def _first(
+    groups: Sequence[Mapping[str, NDArray[Any]]], names: Sequence[str]
+) -> NDArray[Any] | None:
+    """Return the array with the first of these names that a group has."""
+    found = (group[name] for name in names for group in groups if name in group)
+    return next(found, None)
+
+
+def _labels(column: str, names: NDArray[Any], codes: NDArray[Any]) -> Labels:
+    """Return the labels of a column; refuse repeated ones, and rows that have none.
+
+    Raises
+    ------
+    ValueError
+        If the labels are not distinct, or a position is not that of a label.
+    """
+    found = tuple(map(str, names))
+    if len(set(found)) < len(found):
+        raise ValueError(f"a label of {column} occurs twice")
+    if codes.dtype.kind != "i" or not np.isin(codes, np.arange(len(found))).all():
+        raise ValueError(f"a row has no label of {column}")
+    return Labels(column, found, codes.astype(np.int64))
 
 
 def _cells(

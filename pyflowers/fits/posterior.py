@@ -179,6 +179,12 @@ def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
 # The summary
 
 
+def summary_columns(interval: float) -> list[str]:
+    """Return the columns of a summary that shows an interval."""
+    of_draws = ("mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
+    return [*interval_quantiles(interval), *of_draws]
+
+
 def summarize(
     posterior: xr.Dataset,
     missing: Sequence[MissingMoment] = (),
@@ -215,8 +221,7 @@ def summarize(
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 4 and 10
     and section 4.3; ``mcse_mean`` is sd / sqrt(ESS of the mean).
     """
-    quantiles = interval_quantiles(interval)
-    order = [*quantiles, "mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat"]
+    quantiles, order = interval_quantiles(interval), summary_columns(interval)
     if not posterior:
         return pd.DataFrame(columns=order)
     names = element_names(posterior)

@@ -435,6 +435,12 @@ def _from_table(
         if declared.reads_time:
             leave = "leave time out of [table] in the declaration"
         table.refuse_repeats(labels[group], labels[time], leave)
+    of_rows = declared.coords.get(OBS)
+    if of_rows is not None and len(of_rows) != len(table):
+        raise DataError(
+            f"{table.source} has {len(table)} rows, but {OBS} under [coords] in the declaration has "
+            f"the length {len(of_rows)}; give a label for each row, or none"
+        )
     rows = Rows(table, declared, names, labels)
     values = {n: source.read(n, blocks.data[n], rows) for n, source in declared.data.items()}
     # Parsed columns need not be parsed again; labels stay as they are written.

@@ -521,6 +521,9 @@ class Declaration(Record):
         twice = sorted(set(self.data) & self.prior_elements.keys())
         if twice:
             raise ValueError(f"{twice[0]} is both data and a prior; declare it once")
+        for dim, labels in self.coords.items():
+            if len(set(labels)) < len(labels):
+                raise ValueError(f"coords.{dim} has the same label twice; give different labels")
         return self
 
     def label_order(self, column: str) -> str:

@@ -17,6 +17,7 @@ from pyflowers.fits.folder import (
     RunRecord,
     check_run_folder,
     read_record,
+    read_run,
     refuse_to_replace,
     run_changes,
 )
@@ -220,9 +221,9 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
     if not (task.folder / FILE).is_file():
         return replace(task, reasons=("there is no run yet",))
     try:
-        record = read_record(task.folder)
-        reasons = why_refit(record, experiment, task.program, task.data, task.priors, loaded)
-        return replace(task, reasons=reasons, earlier=None if reasons else Fit.load(task.folder))
+        run = read_run(task.folder)
+        reasons = why_refit(run.record, experiment, task.program, task.data, task.priors, loaded)
+        return replace(task, reasons=reasons, earlier=None if reasons else Fit.of_run(run))
     except (DataError, ConfigError):
         return replace(task, reasons=("the earlier run cannot be read",))
 

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_array_equal
 from own_programs import DECLARATION, TRIAL, visits
-from synthetic_fits import same, synthetic_fit, table
+from synthetic_fits import same, synthetic_fit, table, without_digests
 
 import pyflowers
 from pyflowers.errors import ConfigError, DataError
@@ -36,7 +36,7 @@ def test_a_run_folder_holds_everything_and_comes_back(lecture_fits, tmp_path):
         assert back.data.by_time.names == fit.data.by_time.names
         assert_array_equal(back.data.y, fit.data.y)
         assert back.data.where(3) == fit.data.where(3)
-        kept = back.record.model_copy(update={"files": ()})
+        kept = back.record.model_copy(update={"files": {}})
         assert kept == fit.record
         pd.testing.assert_frame_equal(back.summary(), fit.summary())
         assert back.summary().attrs == fit.summary().attrs
@@ -98,6 +98,7 @@ def whole(tmp_path_factory):
 def rewrite(whole, folder, change):
     """Copy a run, and rewrite its draws with groups that are changed by a function."""
     shutil.copytree(whole, folder)
+    without_digests(folder)
     with xr.open_datatree(whole / DRAWS, engine="h5netcdf") as tree:
         groups = {name: node.to_dataset().load() for name, node in tree.children.items()}
     change(groups)
@@ -123,6 +124,7 @@ def instead(content):
 
     def change(whole, folder):
         shutil.copytree(whole, folder)
+        without_digests(folder)
         data = content((folder / DRAWS).read_bytes())
         (folder / DRAWS).unlink()
         if data is not None:

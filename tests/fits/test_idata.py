@@ -81,16 +81,16 @@ def test_groups_come_back_from_bytes(own_program, tmp_path):
     program, whole, draws, stats = trial_groups(own_program)
     path = tmp_path / "draws.nc"
     path.write_bytes(idata.to_bytes(idata.to_groups(program, whole, draws, stats)))
-    groups = idata.from_file(path)
-    again, again_stats = idata.draws_of(groups, program, path)
+    fit = synthetic_fit("multilevel_poisson", table(["a"], 2), draws=3, chains=2)
+    about = fit.record.data.model_copy(update={"columns": dict(whole.columns)})
+    record = fit.record.model_copy(update={"data": about})
+    with idata.opened(path.read_bytes(), path) as groups:
+        again, again_stats = idata.draws_of(groups, program, record, path)
+        data = idata.data_of(groups, program, record, path)
     assert again.keys() == draws.keys()
     for name, values in draws.items():
         assert np.array_equal(again[name], values)
     assert np.array_equal(again_stats["lp__"], stats["lp__"])
-    record = synthetic_fit("multilevel_poisson", table(["a"], 2), draws=10).record
-    about = record.data.model_copy(update={"columns": dict(whole.columns)})
-    record = record.model_copy(update={"data": about})
-    data = idata.data_of(groups, program, record, path)
     assert set(data.values) == set(whole.values)
     for name, value in whole.values.items():
         assert np.array_equal(data.values[name], value), name
@@ -135,11 +135,13 @@ def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
         for variable in each.variables:
             assert computed[name][variable].dtype == each[variable].dtype
     for name in ("ours", "theirs"):
-        for group, its in idata.from_file(tmp_path / f"{name}.nc").items():
-            assert its.keys() == groups[group].variables.keys()
-            for variable, values in its.items():
-                assert values.dtype == groups[group][variable].dtype
-                np.testing.assert_array_equal(values, groups[group][variable].values)
+        path = tmp_path / f"{name}.nc"
+        with idata.opened(path.read_bytes(), path) as read:
+            for group, its in read.items():
+                assert its.keys() == groups[group].variables.keys()
+                for variable, values in its.items():
+                    assert values.dtype == groups[group][variable].dtype
+                    np.testing.assert_array_equal(values, groups[group][variable].values)
     with (
         h5py.File(tmp_path / "ours.nc") as computed,
         h5py.File(tmp_path / "theirs.nc") as reference,
