@@ -598,7 +598,7 @@ def _what(path: Path) -> str:
         (path.is_dir, "a folder"),
         (path.is_fifo, "a pipe"),
         (path.is_socket, "a socket"),
-        (path.is_symlink, "a broken link"),
+        (lambda: not path.exists(), "a broken link"),
     ):
         if test():
             return name
