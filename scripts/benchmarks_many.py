@@ -37,8 +37,9 @@ import stanio
 
 import pyflowers
 from pyflowers.batches import Pool, Task
+from pyflowers.batches.database import FILE
 from pyflowers.batches.keep import packed
-from pyflowers.batches.ledger import FILE, Ledger
+from pyflowers.batches.ledger import Ledger
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.programs import find_program
 

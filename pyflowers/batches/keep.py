@@ -324,6 +324,10 @@ def unpacked(raw: bytes) -> NDArray[Any]:
     rows: NDArray[Any] = np.lib.format.read_array(
         io.BytesIO(raw), allow_pickle=False, max_header_size=len(raw)
     )
+    kinds = [rows.dtype[name].kind for name in rows.dtype.names or ()]
+    # A type of no width would allow any number of rows.
+    if rows.ndim != 1 or not rows.dtype.itemsize or not kinds or not set(kinds) <= set("bifS"):
+        raise ValueError("these bytes are not a packed table")
     return rows
 
 

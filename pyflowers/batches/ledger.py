@@ -7,13 +7,14 @@ the client ended.
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -21,10 +22,34 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from pyflowers.batches.database import (
+    CREATE,
+    FILE,
+    REPLACE_ROW,
+    REPLACE_VALUES,
+    SECONDS_TO_WAIT,
+    SELECT_ROWS,
+    TO_READ,
+    TO_WRITE,
+    Row,
+    check_format,
+    check_pages,
+    checked,
+    digest_of_row,
+    digest_of_table,
+    guarded,
+    is_batch,
+    kept_rows,
+    reading,
+    rows_of,
+    shown,
+    values_of,
+)
 from pyflowers.batches.keep import frame_of, unpacked
 from pyflowers.batches.task import Job, Outcome
-from pyflowers.errors import ConfigError, DataError
+from pyflowers.errors import ConfigError
 from pyflowers.records import storable_text
 
 try:
@@ -32,42 +57,21 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FILE = "ledger.sqlite"
-KIND = 0x70796662
-"""The application_id that marks our ledgers among SQLite files: "pyfb"."""
-FORMAT = 2
-
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 16_000_000
 """Bytes of outcomes that may be lost if the client is killed; their tasks are then refitted."""
 
-SECONDS_TO_WAIT = 60.0
-"""Seconds for which a writer waits for readers, and a reader for a writer."""
-
-_TABLES = f"""
-PRAGMA application_id = {KIND};
-PRAGMA user_version = {FORMAT};
-CREATE TABLE batch (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE tasks (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,
-    name TEXT NOT NULL, program TEXT NOT NULL, seed INTEGER NOT NULL,
-    position INTEGER NOT NULL, run INTEGER NOT NULL,
-    verdict TEXT NOT NULL DEFAULT 'waiting', failed_checks TEXT, error TEXT,
-    seconds REAL, attempts INTEGER, versions TEXT, finished REAL
-);
-CREATE TABLE kept (
-    task INTEGER NOT NULL REFERENCES tasks, name TEXT NOT NULL, rows BLOB NOT NULL,
-    PRIMARY KEY (task, name)
-);
-"""
+DONE = ("passed", "doubtful")
+"""The verdicts of fits that finished, whose tables are kept."""
 
 RECENT = 100
 """The number of latest outcomes from which the current rate is computed."""
 
-_LEDGER = """
-SELECT name, program, iif(verdict IN ('passed', 'doubtful'), 'done', verdict) AS outcome, verdict,
-       failed_checks, seed, seconds, attempts, error, versions, key
-"""
+_COLUMNS = (
+    *("name", "program", "outcome", "verdict", "failed_checks", "seed", "seconds", "attempts"),
+    *("error", "versions", "key"),
+)
+"""The columns of :meth:`Batch.ledger`."""
 
 
 class Ledger:
@@ -83,6 +87,8 @@ class Ledger:
     ConfigError
         If the folder holds other files or a ledger of another format, cannot be written or is in
         use by another client, or if the system has no file locks.
+    DataError
+        If the ledger is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +99,7 @@ class Ledger:
                 "on Windows in WSL"
             )
         self._bytes, self._written = 0, time.monotonic()
-        with writing(folder), ExitStack() as opened:
+        with guarded(folder, TO_WRITE), ExitStack() as opened:
             if folder.exists() and not folder.is_dir():
                 raise ConfigError(f"batch folder {folder} is a file; name a folder")
             if folder.is_dir() and not is_batch(folder) and any(folder.iterdir()):
@@ -115,27 +121,29 @@ class Ledger:
                 )
             connection = sqlite3.connect(folder / FILE, timeout=SECONDS_TO_WAIT)
             self._database = opened.enter_context(closing(connection))
+            self._database.execute("PRAGMA trusted_schema = OFF")
             # Otherwise readers would wait for the end of a large transaction.
             self._database.execute("PRAGMA cache_spill = OFF")
             if self._database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
-                self._database.executescript(f"BEGIN; {_TABLES} COMMIT;")
-            _check_format(self._database, folder)
-            known = _values(self._database)
-            last = known.get("run", 0)
-            self.run = last + 1
-            # A ledger of an earlier version holds no oldest run: it showed its last run alone.
-            self.remember({"run": self.run, "oldest": known.get("oldest", max(last, 1))})
+                self._database.executescript(f"BEGIN; {CREATE} COMMIT;")
+            check_format(self._database, folder)
+            self._values = values_of(self._database)
+            # Damage is found before hours of fits, and before anything is written.
+            check_pages(self._database)
+            for _ in rows_of(self._database, folder, self._values):
+                pass
+            self.run = self._values.run + 1
+            self.remember({"run": self.run})
             self.close = opened.pop_all().close
 
     @property
     def seed(self) -> int | None:
         """The batch's seed, if an earlier run had one."""
-        return _values(self._database).get("seed")
+        return self._values.seed
 
-    def remember(self, values: Mapping[str, float | None]) -> None:
+    def remember(self, values: Mapping[str, Any]) -> None:
         """Record values of the batch itself."""
-        for each in values.items():
-            self._execute("REPLACE INTO batch VALUES (?, ?)", *each)
+        self._values = self._values._replace(**values)
         self.write()
 
     def state(self, key: str) -> tuple[str, int]:
@@ -144,37 +152,43 @@ class Ledger:
         The state is ``passed``, ``doubtful``, ``failed`` or ``waiting``, or ``new``, with run 0, if
         the task is not in the ledger.
         """
-        found = self._database.execute("SELECT verdict, run FROM tasks WHERE key = ?", (key,))
-        return found.fetchone() or ("new", 0)
+        row = self._row(key)
+        return ("new", 0) if row is None else (row.verdict, row.run)
 
     def expect(self, job: Job, *, again: bool) -> None:
         """Record that a task belongs to this run; discard its outcome if it is to run `again`."""
         name, program = storable_text(job.name), storable_text(job.program)
-        self._execute(
-            "INSERT INTO tasks (key, name, program, position, run, seed) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (key) DO UPDATE SET "
-            "name = excluded.name, position = excluded.position, run = excluded.run",
-            *(job.key, name, program, job.position, self.run, job.seed),
-        )
+        row = self._row(job.key)
+        if row is None:
+            row = Row(None, job.key, name, program, job.seed, job.position, self.run)
+        row = row._replace(name=name, position=job.position, run=self.run)
         if again:
-            forget = "UPDATE tasks SET verdict = 'waiting', error = NULL WHERE key = ?"
-            self._execute(forget, job.key)
+            row = row._replace(verdict="waiting", error=None)
+        self._put(row)
         self._write_if_due()
 
     def take(self, outcome: Outcome) -> None:
         """Record an outcome; outcomes are written together, once they are old or large enough."""
+        row = self._row(outcome.key)
+        if row is None:
+            return  # its row was lost with a transaction that failed
         # Tables are written before the outcome, so that an interruption between the two leaves no
         # finished task without its tables.
         for name, rows in outcome.tables.items():
-            put = "REPLACE INTO kept SELECT id, ?, ? FROM tasks WHERE key = ?"
-            self._execute(put, name, rows, outcome.key)
+            self._execute("REPLACE INTO kept VALUES (?, ?, ?)", row.id, name, rows)
             self._bytes += len(rows)
-        self._execute(
-            "UPDATE tasks SET verdict = ?, failed_checks = ?, seconds = ?, attempts = ?, "
-            "versions = ?, error = ?, finished = ? WHERE key = ?",
-            *(outcome.verdict, outcome.failed_checks or None, outcome.seconds, outcome.attempts),
-            *(json.dumps(dict(outcome.versions), sort_keys=True),),
-            *(storable_text(outcome.error) or None, time.time(), outcome.key),
+        digests = {name: digest_of_table(rows) for name, rows in outcome.tables.items()}
+        self._put(
+            row._replace(
+                verdict=outcome.verdict,
+                failed_checks=outcome.failed_checks or None,
+                error=storable_text(outcome.error) or None,
+                seconds=float(outcome.seconds),
+                attempts=outcome.attempts,
+                versions=json.dumps(dict(outcome.versions), sort_keys=True),
+                finished=time.time(),
+                tables=json.dumps(digests, sort_keys=True),
+            )
         )
         self._write_if_due()
 
@@ -185,10 +199,26 @@ class Ledger:
         ------
         ConfigError
             If the disk is full or the folder is gone; the ledger is then unchanged.
+        DataError
+            If the ledger is damaged.
         """
         self._bytes, self._written = 0, time.monotonic()
-        with writing(self.folder):
+        with guarded(self.folder, TO_WRITE):
+            # Rows are never deleted, so that their numbers have no gaps.
+            (last,) = self._database.execute("SELECT max(id) FROM tasks").fetchone()
+            self._values = self._values._replace(tasks=last or 0)
+            self._execute(REPLACE_VALUES, *self._values, digest_of_row(self._values))
             self._database.commit()
+
+    def _row(self, key: str) -> Row | None:
+        """Return the row of a task, if there is one."""
+        with guarded(self.folder, TO_WRITE):
+            found = self._database.execute(f"{SELECT_ROWS} WHERE key = ?", (key,)).fetchone()
+            return None if found is None else checked(found, key)
+
+    def _put(self, row: Row) -> None:
+        """Insert or replace the row of a task."""
+        self._execute(REPLACE_ROW, *row, digest_of_row(row[1:]))
 
     def _write_if_due(self) -> None:
         seconds = time.monotonic() - self._written
@@ -197,20 +227,8 @@ class Ledger:
 
     def _execute(self, statement: str, *values: Any) -> None:
         """Execute a statement in the transaction that :meth:`write` ends."""
-        with writing(self.folder):
+        with guarded(self.folder, TO_WRITE):
             self._database.execute(statement, values)
-
-
-def is_batch(folder: Path) -> bool:
-    """Whether a folder holds a ledger, judged by file name and header; it may still be empty."""
-    with suppress(OSError):
-        with (folder / FILE).open("rb") as file:
-            header = file.read(100)
-        # Bytes 68 to 71 of SQLite's header are the application_id, 0 if none was set. A new file is
-        # empty.
-        is_sqlite = header.startswith(b"SQLite format 3\0")
-        return header == b"" or (is_sqlite and int.from_bytes(header[68:72], "big") in (0, KIND))
-    return False
 
 
 def is_running(folder: Path) -> bool:
@@ -218,10 +236,11 @@ def is_running(folder: Path) -> bool:
     if fcntl is None:
         return False
     # The lock is shared, so that two status queries do not mistake each other for the client.
-    lock = _lock(folder, fcntl.LOCK_SH)
-    if lock is not None:
-        os.close(lock)
-    return lock is None
+    with guarded(folder, TO_READ):
+        lock = _lock(folder, fcntl.LOCK_SH)
+        if lock is not None:
+            os.close(lock)
+        return lock is None
 
 
 def _lock(folder: Path, kind: int) -> int | None:
@@ -236,94 +255,6 @@ def _lock(folder: Path, kind: int) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
-
-
-@contextmanager
-def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the ledger for reading, even while a client writes to it.
-
-    Raises
-    ------
-    ConfigError
-        If there is no ledger, or it cannot be read.
-    """
-    if not is_batch(folder):
-        raise ConfigError(f"{folder} is not a batch folder: it has no {FILE}; name another")
-    # The mode is not read-only, so that SQLite can roll back the transaction of a killed client.
-    address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
-    try:
-        database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=SECONDS_TO_WAIT)
-        try:
-            _check_format(database, folder)
-            yield database
-        finally:
-            database.close()
-    except sqlite3.Error as error:
-        raise ConfigError(
-            f"{folder / FILE} cannot be read ({error}); check that the file is neither damaged nor "
-            "locked, and that you may write to it"
-        ) from error
-
-
-def _values(database: sqlite3.Connection) -> dict[str, Any]:
-    """Return values of the batch.
-
-    They are the last run, the oldest run whose rows are shown, the seed, the number of tasks, and
-    the start of the last run.
-    """
-    return dict(database.execute("SELECT name, value FROM batch").fetchall())
-
-
-def _rows(database: sqlite3.Connection) -> str:
-    """Return a query for the rows that are shown.
-
-    Until the last run has planned all of its tasks, it is not known which rows of earlier runs it
-    will use again. So these are shown, too, unless a later run has a row with the same name and
-    program.
-    """
-    known = _values(database)
-    last = known.get("run", 0)
-    oldest = known.get("oldest", last)
-    if oldest == last:  # ten times as fast as the other query
-        return f"(SELECT * FROM tasks WHERE run >= {last})"
-    return (
-        "(SELECT * FROM (SELECT *, max(run) OVER (PARTITION BY name, program) AS latest "
-        f"FROM tasks WHERE run >= {oldest}) WHERE run = latest)"
-    )
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn an error of the system or of SQLite during a write into one sentence.
-
-    Raises
-    ------
-    ConfigError
-        Instead of OSError and sqlite3.Error.
-    """
-    try:
-        yield
-    except (OSError, sqlite3.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(
-            f"batch folder {folder} cannot be written ({reason}); free disk space, or copy "
-            "the folder elsewhere and name the copy; then run the batch again to resume"
-        ) from error
-
-
-def _check_format(database: sqlite3.Connection, folder: Path) -> None:
-    kind, found = (
-        database.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("application_id", "user_version")
-    )
-    if kind != KIND:
-        raise ConfigError(f"{folder / FILE} does not hold a batch; name another folder")
-    if found != FORMAT:
-        earlier = "read it with pyflowers 0.2, or " if found == 1 else ""
-        raise ConfigError(
-            f"{folder / FILE} is a ledger of format {found}, but this version of pyflowers reads "
-            f"only format {FORMAT}; {earlier}run the batch in another folder"
-        )
 
 
 @dataclass(frozen=True)
@@ -415,30 +346,28 @@ class Batch:
     @property
     def progress(self) -> Progress:
         """The batch's progress, even while it runs."""
+        groups, times = Counter[tuple[str, str, bool]](), []
         with reading(self.folder) as database:
-            known = _values(database)
-            counts = database.execute(
-                "SELECT verdict, failed_checks, run < ?, count(*) "
-                f"FROM {_rows(database)} GROUP BY 1, 2, 3",
-                (known.get("run", 0),),
-            ).fetchall()
-            last = database.execute(
-                "SELECT finished FROM tasks WHERE finished > ? ORDER BY finished DESC LIMIT ?",
-                (known.get("started", 0), RECENT),
-            ).fetchall()
+            known = values_of(database)
+            started = known.started or 0
+            for row in shown(known, rows_of(database, self.folder, known)):
+                groups[row.verdict, row.failed_checks or "", row.run < known.run] += 1
+                if row.finished is not None and row.finished > started:
+                    times.append(row.finished)
+        last = heapq.nlargest(RECENT, times)
         running = is_running(self.folder)
         earlier, verdicts, checks = 0, Counter[str](), Counter[str]()
-        for verdict, failing, is_earlier, number in counts:
+        for (verdict, failing, is_earlier), number in sorted(groups.items()):
             verdicts[verdict] += number
             earlier += number if is_earlier and verdict != "waiting" else 0
             checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
-        since = (time.time() if running else last[0][0]) - last[-1][0] if last else 0
+        since = (time.time() if running else last[0]) - last[-1] if last else 0
         return Progress(
             verdicts["passed"],
             verdicts["doubtful"],
             verdicts["failed"],
             dict(checks.most_common()),
-            known.get("total"),
+            known.total,
             (len(last) - 1) / since if len(last) > 1 and since > 0 else None,
             running,
             earlier,
@@ -448,7 +377,7 @@ class Batch:
     def seed(self) -> int | None:
         """The batch's seed; None if the batch ended before it had one."""
         with reading(self.folder) as database:
-            return _values(database).get("seed")
+            return values_of(database).seed
 
     def ledger(self) -> pd.DataFrame:
         """Return a row for each task of the last run.
@@ -464,13 +393,22 @@ class Batch:
             its verdict fails, ``failed`` or ``waiting``); ``failed_checks``; ``seed``, ``seconds``,
             ``attempts``, ``error``, ``versions`` and ``key``.
         """
+        table = []
         with reading(self.folder) as database:
-            found = database.execute(f"{_LEDGER} FROM {_rows(database)} ORDER BY position")
-            columns = [each[0] for each in found.description]
-            # pandas.read_sql_query would raise its own kind of error for a damaged file.
-            frame = pd.DataFrame.from_records(found.fetchall(), columns=columns, coerce_float=True)
-        versions = [json.loads(text) if isinstance(text, str) else {} for text in frame["versions"]]
-        return frame.assign(versions=versions).set_index("name")
+            for row in self._in_order(database):
+                outcome = "done" if row.verdict in DONE else row.verdict
+                versions = json.loads(row.versions) if row.versions else {}
+                task = row.name, row.program, outcome, row.verdict, row.failed_checks
+                fit = row.seed, row.seconds, row.attempts, row.error, versions, row.key
+                table.append((*task, *fit))
+        frame = pd.DataFrame.from_records(table, columns=list(_COLUMNS), coerce_float=True)
+        return frame.set_index("name")
+
+    def _in_order(self, database: sqlite3.Connection) -> list[Row]:
+        """Return the rows that are shown, in the batch's order."""
+        known = values_of(database)
+        rows = shown(known, rows_of(database, self.folder, known))
+        return sorted(rows, key=lambda row: row.position)
 
     @property
     def failures(self) -> pd.Series[str]:
@@ -497,15 +435,15 @@ class Batch:
         ConfigError
             If no finished fit has such a table, or the ledger cannot be read.
         DataError
-            If a table is damaged.
+            If the ledger or one of these tables is damaged.
         """
         with reading(self.folder) as database:
-            found = database.execute(
-                f"SELECT tasks.name, verdict, rows FROM {_rows(database)} AS tasks "
-                "JOIN kept ON tasks.id = kept.task "
-                "WHERE verdict IN ('passed', 'doubtful') AND kept.name = ? ORDER BY position",
-                (name,),
-            ).fetchall()
+            found = []
+            for row in self._in_order(database):
+                digests = json.loads(row.tables) if row.tables else {}
+                if row.verdict in DONE and name in digests:
+                    rows = kept_rows(database, row, name, digests[name])
+                    found.append((row.name, row.verdict, rows))
         if not found:
             failures = self.failures
             if len(failures) and not self.progress.done:
@@ -516,22 +454,21 @@ class Batch:
             raise ConfigError(
                 f"{self.folder}: no finished fit has a table {name}; name one that was kept"
             )
-        try:
-            parts = [(task, verdict, unpacked(rows)) for task, verdict, rows in found]
-        except (ValueError, EOFError) as error:
-            raise DataError(
-                f"{self.folder / FILE}: a table {name} is damaged ({error}); run the batch in a "
-                "new folder"
-            ) from error
-        frames = []
-        for _, alike in groupby(parts, lambda part: _kinds(part[2].dtype)):
-            tasks, verdicts, rows = zip(*alike, strict=True)
-            lengths = list(map(len, rows))
-            table = frame_of(np.concatenate(rows))
-            table.insert(0, "verdict", np.repeat(np.array(verdicts, object), lengths))
-            table.insert(0, "task", np.repeat(np.array(tasks, object), lengths))
-            frames.append(table)
-        return pd.concat(frames, ignore_index=True)
+        with guarded(self.folder, TO_READ):
+            return _joined([(task, verdict, unpacked(rows)) for task, verdict, rows in found])
+
+
+def _joined(parts: list[tuple[str, str, NDArray[Any]]]) -> pd.DataFrame:
+    """Return the unpacked rows of several tasks as one table."""
+    frames = []
+    for _, alike in groupby(parts, lambda part: _kinds(part[2].dtype)):
+        tasks, verdicts, rows = zip(*alike, strict=True)
+        lengths = list(map(len, rows))
+        table = frame_of(np.concatenate(rows))
+        table.insert(0, "verdict", np.repeat(np.array(verdicts, object), lengths))
+        table.insert(0, "task", np.repeat(np.array(tasks, object), lengths))
+        frames.append(table)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _kinds(columns: np.dtype[Any]) -> list[tuple[str, str]]:
