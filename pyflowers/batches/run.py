@@ -24,7 +24,7 @@ from pyflowers.batches.task import Job, Outcome, Planner, Task, check_limit
 from pyflowers.cores import usable_cores
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.engines.workers import Worker, WorkerEndedError
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, PyflowersError
 from pyflowers.progress import logger
 from pyflowers.storage import recover
 
@@ -206,6 +206,8 @@ def batch(
     ------
     ConfigError
         If an option is wrong, or if the folder cannot be used or written, as on a full disk.
+    DataError
+        If the folder's ledger is damaged.
     ToolchainError
         If there is no engine, workers cannot start, or a Dask cluster is gone.
 
@@ -245,7 +247,7 @@ def batch(
                 _run(tasks, planner, runner, ledger, count, retry_failed)
         except BaseException as error:
             # If this write also fails, as on a full disk, the first error is still raised.
-            with suppress(ConfigError):
+            with suppress(PyflowersError):
                 ledger.write()
                 if not isinstance(error, Exception):
                     logger.warning(
@@ -290,7 +292,7 @@ def _run(
         if known in ("passed", "doubtful", "failed") and not again:
             count(known, earlier=True)
         elif job.refused:
-            ledger.take(Outcome(job.key, job.refused))
+            ledger.take(Outcome(job.key, job.refused, attempts=job.attempts))
             count("failed")
         else:
             runner.submit(job)

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from pyflowers.batches.keep import Keep, keeps
 from pyflowers.digests import digest_of
-from pyflowers.engines import Engine, SamplerOptions
+from pyflowers.engines import Engine, ProcessLostError, SamplerOptions
 from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.fits.folder import package_versions
@@ -146,6 +146,8 @@ class Job:
         Time limit in seconds.
     retries : int
         How many times the task is started again after its process has ended unexpectedly.
+    attempts : int
+        How many times the task was planned.
     """
 
     key: str
@@ -157,6 +159,7 @@ class Job:
     refused: str = ""
     time_limit: float | None = None
     retries: int = 0
+    attempts: int = 1
 
 
 @dataclass(frozen=True)
@@ -225,20 +228,30 @@ class Planner:
     def plan(self, task: Task, position: int) -> Job:
         """Prepare one task; an error in the task is recorded in its job.
 
+        If the process that reads the program ends unexpectedly, the task is planned again, as often
+        as a fit would be started again.
+
         Raises
         ------
         ToolchainError
             If there is no engine, so that no task could be fitted.
         """
         name = str(position) if task.name == "" else str(task.name)
-        try:
-            return self._planned(task, name, position)
-        except ToolchainError:
-            raise
-        except PyflowersError as error:
-            reason, of = str(error), str(getattr(task.program, "name", task.program))
-            key = digest_of([FORMAT, "refused", name, of, reason, self._seed])
-            return Job(key, name, of, position, seed_of(self._seed, key), refused=reason)
+        reason, attempts = "", 0
+        while attempts <= self._retries:
+            attempts += 1
+            try:
+                return self._planned(task, name, position)
+            except ToolchainError:
+                raise
+            except PyflowersError as error:
+                reason = str(error)
+                if not isinstance(error, ProcessLostError):
+                    break
+        of = str(getattr(task.program, "name", task.program))
+        key = digest_of([FORMAT, "refused", name, of, reason, self._seed])
+        seed = seed_of(self._seed, key)
+        return Job(key, name, of, position, seed, refused=reason, attempts=attempts)
 
     def _planned(self, task: Task, name: str, position: int) -> Job:
         check_limit(task.time_limit)

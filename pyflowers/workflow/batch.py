@@ -30,6 +30,10 @@ OF_A_FILE = ("sep", "decimal", "encoding")
 """Keys that determine how a file is read as a table."""
 
 
+MOST_TASKS = 10_000_000
+"""The largest number of tasks in a batch; their ledger would have more than 10 GB."""
+
+
 class BatchData(DataConfig):
     """The tables: one file, all files that match patterns, or the parts of one file.
 
@@ -129,12 +133,6 @@ class BatchConfig(Models):
         refuse_twice(names, "variant", "tasks are named after the variants")
         return variants
 
-    @field_validator("keep")
-    @classmethod
-    def _importable(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        within_record(keeps, names)
-        return names
-
     @model_validator(mode="after")
     def _priors_of_models(self) -> Self:
         names = self.names()
@@ -156,20 +154,33 @@ class Tasks:
 
     config: BatchConfig
     tables: Sequence[tuple[str, Any]]
+    source: str
 
-    def __len__(self) -> int:
+    def __post_init__(self) -> None:
+        """Refuse a number of tasks that no batch could finish."""
+        if self._number > MOST_TASKS:
+            raise ConfigError(
+                f"{self.source}: models × tables × variants × repeats is more than "
+                f"{MOST_TASKS:,} tasks; lower repeats, or divide the file into several batches"
+            )
+
+    @property
+    def _number(self) -> int:
         config = self.config
         variants = len(config.variants) or 1
         return len(config.models) * len(self.tables) * variants * config.repeats
+
+    def __len__(self) -> int:
+        return self._number
 
     def __iter__(self) -> Iterator[Task]:
         config = self.config
         variants = config.variants or (Variant.model_construct(name="", priors={}, sampler={}),)
         repeats = range(config.repeats)
-        for model, table, variant, repeat in itertools.product(
-            config.models, self.tables, variants, repeats
-        ):
-            yield self._task(model, table, variant, repeat)
+        # itertools.product would store all the repeats.
+        for model, table, variant in itertools.product(config.models, self.tables, variants):
+            for repeat in repeats:
+                yield self._task(model, table, variant, repeat)
 
     def _task(self, model: str, table: tuple[str, Any], variant: Variant, repeat: int) -> Task:
         config, (label, data) = self.config, table
@@ -212,7 +223,13 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     """
     path = Path(path)
     config = BatchConfig.parse(read_toml(path), str(path)).relative_to(Path.cwd() / path.parent)
-    return config, Tasks(config, _tables(config.data, path))
+    tasks = Tasks(config, _tables(config.data, path), str(path))
+    try:
+        # Last, because this imports the module of a function, and so runs its code.
+        keeps(config.keep)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: keep: {error}") from error
+    return config, tasks
 
 
 def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:

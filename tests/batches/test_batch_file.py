@@ -2,10 +2,12 @@
 
 import json
 import re
+import sys
+import tracemalloc
 
 import pytest
 
-from pyflowers import Batch, ConfigError
+from pyflowers import Batch, ConfigError, PyflowersError
 from pyflowers.batches.ledger import Ledger
 from pyflowers.cli.main import main
 from pyflowers.workflow.batch import read_batch
@@ -202,6 +204,68 @@ def test_wrong_files(tmp_path, text, sentence):
     (tmp_path / "b.toml").write_text(text)
     with pytest.raises(ConfigError, match=sentence):
         read_batch(tmp_path / "b.toml")
+
+
+MANY = [
+    "repeats = 1000000000000",
+    "repeats = 100000000",
+    f"repeats = {10**400}",
+    'repeats = 6000000\n[[variants]]\nname = "a"\n[[variants]]\nname = "b"',
+]
+
+
+@pytest.mark.parametrize("text", MANY)
+def test_more_tasks_than_any_batch_could_finish(tmp_path, text):
+    (tmp_path / "b.toml").write_text(f'models = ["iid_normal"]\n{text}\n')
+    sentence = r"b\.toml: models × .* × repeats is more than 10,000,000 tasks; lower repeats, or"
+    with pytest.raises(ConfigError, match=sentence):
+        read_batch(tmp_path / "b.toml")
+
+
+def test_repeats_are_not_stored(tmp_path):
+    (tmp_path / "b.toml").write_text('models = ["iid_normal"]\nrepeats = 10000000\n')
+    _, tasks = read_batch(tmp_path / "b.toml")
+    assert len(tasks) == 10_000_000
+    tracemalloc.start()
+    try:
+        assert next(iter(tasks)).name == "0"
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+MARKED = """
+from pathlib import Path
+Path(__file__).with_name("ran").touch()
+def table(fit):
+    return {"a": 1}
+"""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "model = 1",
+        "repeats = 1000000000000",
+        "[data]\nfiles = ['*.none']",
+        "[data]\nfile = 'none.csv'\nby = 'site'",
+        "[sampler]\ndraws = 'many'",
+        "[priors.other]\nmu_sd = 1",
+        "[[variants]]\nname = 'a'\nsampler = { seed = 1 }",
+    ],
+)
+def test_no_module_is_imported_while_another_key_is_wrong(tmp_path, monkeypatch, wrong):
+    (tmp_path / "marked_by_import.py").write_text(MARKED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = 'models = ["iid_normal"]\nkeep = ["marked_by_import:table"]\n'
+    (tmp_path / "b.toml").write_text(text + wrong)
+    with pytest.raises(PyflowersError):
+        read_batch(tmp_path / "b.toml")
+    assert not (tmp_path / "ran").exists()
+    (tmp_path / "b.toml").write_text(text)
+    read_batch(tmp_path / "b.toml")
+    assert (tmp_path / "ran").exists()
+    sys.modules.pop("marked_by_import")
 
 
 def test_usage(tmp_path, capsys):

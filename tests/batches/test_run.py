@@ -1,9 +1,12 @@
 """From tasks to a ledger and tables; valid and invalid tasks."""
 
 import json
+import os
 import random
+import signal
 import sqlite3
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +15,12 @@ import pytest
 
 import pyflowers
 from pyflowers import Batch, ConfigError, Keep, Task, batch
-from pyflowers.batches.ledger import FILE, Ledger
+from pyflowers.batches.database import FILE
+from pyflowers.batches.ledger import Ledger
 from pyflowers.batches.run import Pool
 from pyflowers.batches.task import Planner
 from pyflowers.engines import find_engine
-from pyflowers.engines.workers import close_workers
+from pyflowers.engines.workers import Worker, close_workers
 from pyflowers.programs import find_program
 
 QUICK = {"chains": 2, "warmup": 100, "draws": 50}
@@ -215,6 +219,49 @@ def test_a_crash_is_retried_and_then_a_row(run, tasks, tmp_path):
     assert ledger["outcome"].tolist() == ["done", "failed", "done", "done", "done", "done"]
     assert ledger["attempts"].tolist() == [2, 3, 1, 1, 1, 1]
     assert "SIGKILL" in ledger.loc["site 1", "error"]
+
+
+class Lost:
+    """Kills the interpreter that the client has, or is about to have, a number of times."""
+
+    def __init__(self, monkeypatch, times):
+        self.times = times
+        send = Worker.send
+
+        def killing(worker, question):
+            send(worker, question)
+            if threading.current_thread() is threading.main_thread() and self.times:
+                self.times -= 1
+                os.kill(worker.pid, signal.SIGKILL)
+
+        monkeypatch.setattr("pyflowers.engines.workers.Worker.send", killing)
+
+
+def plan_with_kills(tasks, monkeypatch, times, retries):
+    close_workers()
+    planner = Planner(1, find_engine("stanli"), retries=retries)
+    with monkeypatch.context() as patch:
+        left = Lost(patch, times)
+        job = planner.plan(tasks(1)[0], 0)
+    return job, times - left.times
+
+
+def test_a_killed_interpreter_of_the_planner_is_retried(tasks, monkeypatch):
+    job, kills = plan_with_kills(tasks, monkeypatch, times=2, retries=2)
+    assert (job.refused, kills) == ("", 2)
+    assert job.key == Planner(1, find_engine("stanli")).plan(tasks(1)[0], 0).key
+
+
+def test_after_its_retries_a_task_whose_planning_is_lost_is_a_row(
+    run, tasks, tmp_path, monkeypatch
+):
+    job, kills = plan_with_kills(tasks, monkeypatch, times=9, retries=2)
+    assert "the Stan interpreter was killed by signal SIGKILL" in job.refused
+    assert (job.attempts, kills) == (3, 3)
+    monkeypatch.setattr(Planner, "plan", lambda *_: job)
+    ledger = run(tasks(1), tmp_path / "out").ledger()
+    assert ledger["outcome"].tolist() == ["failed"]
+    assert ledger["attempts"].tolist() == [3]
 
 
 def test_a_time_limit_is_each_tasks_own(run, tasks, tmp_path):
