@@ -1,7 +1,7 @@
 """The SQLite file of a ledger: its tables, their digests, and how the file is opened and read.
 
-SQLite does not notice a changed byte in a row. Therefore the row of a task contains the digests of
-its kept tables and of its own values, and the row of the batch contains the number of tasks and a
+SQLite does not notice a changed byte in a row. Therefore the row of a task contains a digest of its
+values, among them the digests of its kept tables, and the row of the batch contains the number of tasks and a
 digest. They are compared whenever a row or a table is read, and a damaged ledger is refused. The
 digests protect against accidents, not against a person who writes a new digest.
 """
@@ -276,7 +276,7 @@ def check_format(database: sqlite3.Connection, folder: Path) -> None:
             f"{folder / FILE} is a ledger of format {found}, but this version of pyflowers reads "
             f"only format {FORMAT}; {earlier}run the batch in another folder"
         )
-    # A view in place of a table could be endless, and a trigger could change what is written.
+    # A view instead of a table could be endless, and a trigger could change what is written.
     if _schema(database) != _own_schema():
         raise ValueError("its tables are not those that pyflowers creates")
 
@@ -285,7 +285,7 @@ def check_pages(database: sqlite3.Connection) -> None:
     """Refuse a file whose pages and indexes do not fit together: a write could destroy others."""
     ((found,),) = database.execute("PRAGMA integrity_check(1)").fetchall()
     if found != "ok":
-        raise ValueError(" ".join(str(found).split()))
+        raise ValueError(str(found).splitlines()[-1])
 
 
 def _schema(database: sqlite3.Connection) -> list[tuple[Any, ...]]:

@@ -719,6 +719,10 @@ class Declaration(Record):
                 )
 
 
+MOST_LISTED = 100
+"""The largest number of variables that one message lists."""
+
+
 def complete(
     declared: Declaration, blocks: Blocks, columns: Collection[str], where: str
 ) -> tuple[Declaration, dict[str, str]]:
@@ -754,10 +758,13 @@ def complete(
     given = {*whole.data, *declared.prior_elements}
     missing = [name for name in blocks.data if name not in given]
     if missing:
-        lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in missing)
+        listed = missing[:MOST_LISTED]
+        lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in listed)
+        verb = "have" if len(missing) > 1 else "has"
+        more = f" and {len(missing) - len(listed)} more" if len(missing) > len(listed) else ""
         raise ConfigError(
             f"{where}: the data {'variables' if len(missing) > 1 else 'variable'} "
-            f"{', '.join(missing)} {'have' if len(missing) > 1 else 'has'} no matching column; the "
+            f"{', '.join(listed)}{more} {verb} no matching column; the "
             f"columns are {', '.join(columns)}. Add to {where}:\n    [data]\n{lines}"
         )
     return whole.model_copy(update={"dims": dims_of(whole, blocks)}), names

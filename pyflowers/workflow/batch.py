@@ -104,7 +104,7 @@ class BatchConfig(Models):
         See the section with this name.
     keep : tuple of str
         The tables to keep from each fit: ``summary``, ``draws``, ``draws:mu,sigma2``,
-        ``module:function``.
+        ``module:function``. The last imports the module and runs its code.
     repeats : int
         How many times each combination is fitted, each time with a different seed.
     time_limit : float or None

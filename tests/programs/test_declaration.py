@@ -303,6 +303,14 @@ def test_the_error_prints_lines_that_a_declaration_takes():
     assert again.data == whole.data
 
 
+def test_the_error_lists_a_limited_number_of_variables():
+    """A draft of a line looks at all variables, so that 20,000 lines took minutes."""
+    block = read_blocks("data {" + "".join(f"int v{i};" for i in range(20_000)) + "}")
+    with pytest.raises(ConfigError, match=r" v98, v99 and 19900 more have no matching") as caught:
+        complete(Declaration(), block, ["other"], "many.toml")
+    assert str(caught.value).count("\n") == 1 + 100
+
+
 @pytest.mark.parametrize(
     ("data", "line"),
     [
