@@ -503,8 +503,10 @@ def program_of(record: RunRecord, folder: Path) -> Program:
             python_of(about.reference),
             example_of(about.reference),
         )
-    except (ConfigError, CompileError) as error:  # perhaps after an edit
-        raise DataError(f"{folder / FILE}: {error}; refit the model") from error
+    except ConfigError as error:  # the declaration does not match, perhaps after an edit
+        raise DataError(f"{error}; refit the model") from error
+    except CompileError as error:
+        raise DataError(f"{folder / FILE}: program.files: {error}; refit the model") from error
 
 
 def declared_now(

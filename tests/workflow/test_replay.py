@@ -15,6 +15,7 @@ from pyflowers.fits.folder import FILE
 from pyflowers.programs import Program, find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.resources import flowers_csv
+from pyflowers.storage import record_digest
 from pyflowers.workflow import replay as replay_module
 from pyflowers.workflow.replay import (
     FALSE_ALARMS,
@@ -116,7 +117,8 @@ def test_the_text_of_a_strangers_run_is_checked(run, about, message):
 
 
 def write_record(folder, record):
-    """Write the record of a run, as a stranger who knows the format would."""
+    """Write the record of a run, with its digest, as a stranger who knows the format would."""
+    record["files"][FILE] = record_digest(record, FILE)
     (folder / FILE).write_text(json.dumps(record), encoding="utf-8")
 
 
