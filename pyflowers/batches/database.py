@@ -1,9 +1,9 @@
 """The SQLite file of a ledger: its tables, their digests, and how the file is opened and read.
 
 SQLite does not notice a changed byte in a row. Therefore the row of a task contains a digest of its
-values, among them the digests of its kept tables, and the row of the batch contains the number of tasks and a
-digest. They are compared whenever a row or a table is read, and a damaged ledger is refused. The
-digests protect against accidents, not against a person who writes a new digest.
+values, among them the digests of its kept tables, and the row of the batch contains the number of
+tasks and a digest. They are compared whenever a row or a table is read, and a damaged ledger is
+refused. The digests protect against accidents, not against a person who writes a new digest.
 """
 
 from __future__ import annotations
