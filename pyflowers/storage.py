@@ -30,6 +30,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -93,7 +94,7 @@ class FolderKind:
         if not self.is_own(record):
             return set()
         listed = record["files"] if "files" in record else self.older(folder)
-        if not isinstance(listed, Mapping | Sequence):
+        if not isinstance(listed, dict | list | tuple):
             return set()
         if not all(isinstance(name, str) for name in listed):
             return set()
@@ -271,8 +272,8 @@ def record_digest(record: Mapping[str, Any], name: str) -> str:
     return digest(json.dumps({**record, "files": files}))
 
 
-def read_bytes(path: Path, largest: int) -> bytes:
-    """Return the contents of a file.
+def open_file(path: Path, largest: int) -> BufferedReader:
+    """Open a file to read it.
 
     Raises
     ------
@@ -285,8 +286,19 @@ def read_bytes(path: Path, largest: int) -> bytes:
         raise OSError(errno.EINVAL, f"it is {_what(path)}")
     if about.st_size > largest:
         raise OSError(errno.EFBIG, f"it is larger than {largest // 1_000_000:,} MB")
-    with path.open("rb") as file:
-        return file.read(about.st_size)
+    return path.open("rb")
+
+
+def read_bytes(path: Path, largest: int) -> bytes:
+    """Return the contents of a file.
+
+    Raises
+    ------
+    OSError
+        As for :func:`open_file`.
+    """
+    with open_file(path, largest) as file:
+        return file.read(os.fstat(file.fileno()).st_size)
 
 
 def read_json(path: Path) -> Mapping[str, Any]:

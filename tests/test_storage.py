@@ -1,8 +1,10 @@
 """Results on disk: no file of the user's is lost, and an output is complete or absent."""
 
+import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import stat
 import sys
@@ -359,6 +361,206 @@ def test_an_error_while_writing_leaves_what_was_there(tmp_path):
     assert not unfinished(tmp_path)
 
 
+# --- Staging folders that pyflowers did not make --------------------------------------------------
+
+
+def staging_folder(parent, mode=0o700):
+    """Return a new staging folder as a killed process leaves it, with the earlier result in it."""
+    folder = parent / ".pyflowers-0123abcd.tmp"
+    (folder / "old" / "r").mkdir(parents=True)
+    (folder / "old" / "r" / "a").write_text("old")
+    (folder / "own.json").write_text('["a"]')
+    (folder / "lock").touch()
+    folder.chmod(mode)
+    return folder
+
+
+def with_link(name, goal="victim"):
+    def make(folder, victim):
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        path.symlink_to(victim if goal == "victim" else victim / goal)
+
+    return make
+
+
+def with_pipe(name):
+    def make(folder, victim):
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return make
+
+
+def old_is_a_file(folder, victim):
+    shutil.rmtree(folder / "old")
+    (folder / "old").write_text("mine")
+
+
+def file_in_old(folder, victim):
+    (folder / "old" / "notes").write_text("mine")
+
+
+def hard_link_in_old(folder, victim):
+    (folder / "old" / "key").hardlink_to(victim / "key")
+
+
+def own_is_a_folder(folder, victim):
+    (folder / "own.json").unlink()
+    (folder / "own.json").mkdir()
+
+
+def whole_is_a_link(folder, victim):
+    real = folder.rename(folder.parent / "real")
+    folder.symlink_to(real)
+
+
+FOREIGN = {
+    "old is a link": with_link("old"),
+    "old is a relative link": lambda folder, victim: (
+        shutil.rmtree(folder / "old"),
+        (folder / "old").symlink_to("../victim"),
+    ),
+    "a link in old": with_link("old/more"),
+    "a link to a file in old": with_link("old/more", "key"),
+    "a link for the result": with_link("old/r"),
+    "a broken link in old": with_link("old/more", "nowhere"),
+    "new is a link": with_link("new"),
+    "new is a link to a file": with_link("new", "key"),
+    "gone is a link": with_link("gone"),
+    "lock is a link": with_link("lock", "key"),
+    "own.json is a link": with_link("own.json", "key"),
+    "the lock is a pipe": with_pipe("lock"),
+    "own.json is a pipe": with_pipe("own.json"),
+    "new is a pipe": with_pipe("new"),
+    "a pipe in old": with_pipe("old/pipe"),
+    "old is a file": old_is_a_file,
+    "a file in old": file_in_old,
+    "a hard link in old": hard_link_in_old,
+    "own.json is a folder": own_is_a_folder,
+    "the folder is a link": whole_is_a_link,
+    "others can enter": lambda folder, victim: folder.chmod(0o755),
+    "the group can write": lambda folder, victim: folder.chmod(0o770),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_staging_folder_with_other_parts_is_left_alone(tmp_path, case):
+    victim, work = tmp_path / "victim", tmp_path / "work"
+    victim.mkdir()
+    work.mkdir()
+    (victim / "key").write_text("secret")
+    folder = staging_folder(work)
+    FOREIGN[case](folder, victim)
+
+    def state():
+        found = sorted(path for path in tmp_path.rglob("*") if "thing" not in path.parts)
+        return [(path, path.lstat().st_ino, path.lstat().st_mode) for path in found]
+
+    before = state()
+    write_thing(work / "thing", NEW)
+    storage.recover(work)
+    assert not storage.leftovers(work)
+    assert state() == before
+    assert (victim / "key").read_text() == "secret"
+
+
+def test_a_staging_folder_of_our_own_parts_is_recovered(tmp_path):
+    """The control: without those changes, the same folder is put back."""
+    staging_folder(tmp_path)
+    storage.recover(tmp_path)
+    assert (tmp_path / "r" / "a").read_text() == "old"
+    assert not unfinished(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "3", "{}", '{"a": 1}', "[1, 2]", "[[]]", "\0\0", "[" * 100_000, None]
+)
+def test_a_list_that_a_power_failure_emptied_makes_nothing_ours(tmp_path, content):
+    folder = staging_folder(tmp_path)
+    (tmp_path / "r").mkdir()
+    if content is None:
+        (folder / "own.json").unlink()
+    else:
+        (folder / "own.json").write_text(content)
+    write_thing(tmp_path / "thing", NEW)
+    assert storage.leftovers(tmp_path) == [folder]
+    reason = storage.clear_leftover(folder)
+    assert reason == "kept, because it contains a, which pyflowers did not write"
+    assert (folder / "old" / "r" / "a").read_text() == "old"
+    (tmp_path / "r").rmdir()
+    assert not storage.clear_leftover(folder)
+    assert (tmp_path / "r" / "a").read_text() == "old"
+
+
+def test_files_reach_the_disk_before_they_reach_their_place(run, tmp_path, monkeypatch):
+    """A power failure after a rename must not leave an empty file, so files are flushed before."""
+    events, fsync, rename = [], os.fsync, Path.rename
+
+    def flushed(descriptor):
+        events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def renamed(path, goal):
+        events.append(f"to {Path(goal).name}")
+        return rename(path, goal)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "rename", renamed)
+    run.save(tmp_path / "run")
+    at = events.index("to run")
+    written = {"draws.nc", "summary.csv", "diagnostics.json", "run.json", "plots", "new"}
+    assert written <= set(events[:at])
+    assert events[at + 1] == tmp_path.name
+    events.clear()
+    run.save(tmp_path / "run")
+    assert written | {"own.json"} <= set(events[: events.index("to run")])
+    with new_file(tmp_path / "r.html", REPORT) as new:
+        new.write_text(PAGE)
+        events.clear()
+    assert events == ["new"]
+
+
+def test_a_record_lists_the_digest_of_each_file(tmp_path):
+    write_thing(tmp_path / "thing", NEW)
+    record = json.loads((tmp_path / "thing" / "thing.json").read_text())
+    assert set(record["files"]) == {*NEW, "thing.json"}
+    for name in NEW:
+        content = (tmp_path / "thing" / name).read_bytes()
+        assert record["files"][name] == hashlib.sha256(content).hexdigest()
+    own = record["files"]["thing.json"]
+    assert own == storage.record_digest(record, "thing.json")
+    assert own != storage.record_digest({**record, "is": "other"}, "thing.json")
+    for files in (list(NEW), dict.fromkeys(NEW, ""), {"a": 1, "b": 2, **NEW}):
+        record["files"] = files
+        (tmp_path / "thing" / "thing.json").write_text(json.dumps(record))
+        assert THING.files(tmp_path / "thing") >= set(NEW)
+    for files in (3, "ab", None, [1], ["a", 2]):
+        record["files"] = files
+        (tmp_path / "thing" / "thing.json").write_text(json.dumps(record))
+        assert not THING.files(tmp_path / "thing") & set(NEW)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "huge", "link", "folder"])
+def test_a_record_that_is_no_ordinary_file_is_empty(tmp_path, kind):
+    path = tmp_path / "thing.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = Path("/dev/zero")
+    elif kind == "huge":
+        path.touch()
+        os.truncate(path, 10**12)
+    elif kind == "link":
+        (tmp_path / "goal").write_text('{"is": "thing"}')
+        path.symlink_to(tmp_path / "goal")
+    else:
+        path.mkdir()
+    assert storage.read_json(path) == {}
+
+
 # --- Any tree, any path, every output -------------------------------------------------------------
 
 NAMES = ("run", "plots", "nuts", "draws.nc", "run.json", "notes.md", "table.csv", "results.json")
@@ -469,7 +671,6 @@ def test_no_file_that_pyflowers_did_not_write_is_ever_changed(
 
 def test_the_property_fails_for_a_writer_that_destroys(run, tmp_path, monkeypatch):
     """Negative control: the defect of the previous version is detected."""
-    import shutil
 
     def destroy(folder, kind):
         shutil.rmtree(folder, ignore_errors=True)

@@ -31,7 +31,7 @@ from pyflowers.fits.folder import (
     SavedRun,
     declared_now,
     program_of,
-    read_run,
+    reading_run,
     refuse_other_run,
     summary_of,
 )
@@ -405,11 +405,12 @@ class Fit(Shown):
         DataError
             If the folder is not a run folder, is damaged, or was written by another version.
         """
-        return cls.of_run(read_run(as_path(folder, "a run folder", DataError)))
+        with reading_run(as_path(folder, "a run folder", DataError)) as run:
+            return cls.of_run(run)
 
     @classmethod
     def of_run(cls, run: SavedRun) -> Fit:
-        """Return the fit of a run folder that has been read; see :meth:`load`.
+        """Return the fit of a run folder that is open; see :meth:`load`.
 
         Raises
         ------

@@ -9,14 +9,14 @@ plots/            figures
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from io import BytesIO
+from hashlib import file_digest
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 
@@ -39,6 +39,7 @@ from pyflowers.storage import (
     FolderKind,
     check_folder,
     leftovers,
+    open_file,
     read_bytes,
     record_digest,
     recover,
@@ -191,8 +192,8 @@ class RunRecord(Record):
         draws that were not kept.
     files : mapping of str to str
         The SHA-256 digest of each file of the run folder, relative to it; of an empty folder, an
-        empty string. The digest of ``run.json`` is computed without its own entry. Runs of versions
-        before 0.4 have only a list of the files.
+        empty string. The digest of ``run.json`` is computed without its own entry. In runs of
+        version 0.3.0 and earlier, a list of the files.
     """
 
     format: Literal[2] = 2
@@ -234,33 +235,46 @@ class SavedRun:
         The run folder.
     record : RunRecord
         Its record.
-    draws : bytes
-        ``draws.nc``.
+    draws : file
+        ``draws.nc``, open.
     summary : bytes
         ``summary.csv`` if the run was streamed. Other runs compute it from the draws.
     """
 
     folder: Path
     record: RunRecord
-    draws: bytes
+    draws: BufferedReader
     summary: bytes = b""
 
 
-def read_run(folder: Path) -> SavedRun:
-    """Read a run folder, and check that its files are those that were written with its record.
+@contextmanager
+def reading_run(folder: Path) -> Iterator[SavedRun]:
+    """Open a run folder, and check that its files are those that were written with its record.
+
+    A file that is open remains the same file when another process replaces the run.
 
     Raises
     ------
     DataError
         If a file is missing, damaged or exchanged.
     """
+    record, draws, summary = _opened(folder)
+    with draws:
+        yield SavedRun(folder, record, draws, summary)
+
+
+def _opened(folder: Path) -> tuple[RunRecord, bytes]:
+    """Return the record, the open file of draws and the summary of one run."""
     before = None
     for pause in _PAUSES:
         time.sleep(pause)
         record = read_record(folder)
-        names = (DRAWS, SUMMARY) if record.streamed else (DRAWS,)
         try:
-            return SavedRun(folder, record, *(_read_file(folder / name, record) for name in names))
+            summary = b""
+            if record.streamed:
+                with _open_file(folder / SUMMARY, record) as file:
+                    summary = file.read()
+            return record, _open_file(folder / DRAWS, record), summary
         except DataError as error:
             failed = error
         if record == before:
@@ -269,21 +283,23 @@ def read_run(folder: Path) -> SavedRun:
     raise failed
 
 
-def _read_file(path: Path, record: RunRecord) -> bytes:
-    """Read a file of a run folder; refuse it if its digest is not the one in the record."""
+def _open_file(path: Path, record: RunRecord) -> BufferedReader:
+    """Open a file of a run folder; refuse it if its digest is not the one in the record."""
     what = f"{path}: the {path.stem} cannot be read"
     try:
-        content = read_bytes(path, _LARGEST_FILE)
+        file = open_file(path, _LARGEST_FILE)
+        found = file_digest(file, "sha256").hexdigest()
+        file.seek(0)
     except OSError as error:
         raise DataError(f"{what} ({error.strerror or error}); refit the model") from error
-    if not isinstance(record.files, dict):  # an early version wrote no digests
-        return content
-    if hashlib.sha256(content).hexdigest() != record.files.get(path.name):
+    # An early version wrote no digests.
+    if isinstance(record.files, dict) and found != record.files.get(path.name):
+        file.close()
         raise DataError(
             f"{what} (it does not have the digest that {FILE} gives, so one of the two was changed "
             "after the run was written); restore both from a copy, or refit the model"
         )
-    return content
+    return file
 
 
 def read_record(folder: Path) -> RunRecord:

@@ -16,9 +16,9 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -251,20 +251,20 @@ class _Stored(Mapping[str, NDArray[Any]]):
 
 
 @contextmanager
-def opened(content: bytes, path: Path) -> Iterator[_Groups]:
+def opened(stored: BinaryIO, path: Path) -> Iterator[_Groups]:
     """Open a netCDF file that :func:`to_bytes` made.
 
     Parameters
     ----------
-    content : bytes
-        The file's contents.
+    stored : file
+        The file, open.
     path : Path
         The file, which error messages name.
 
     Yields
     ------
     mapping of str to mapping of str to array
-        The arrays by group and name. An array is read from `content` when it is asked for.
+        The arrays by group and name. An array is read when it is asked for.
 
     Raises
     ------
@@ -274,15 +274,16 @@ def opened(content: bytes, path: Path) -> Iterator[_Groups]:
     """
     import h5py
 
-    largest = _MOST_EXPANDED * len(content)
+    size = stored.seek(0, SEEK_END)
+    largest = _MOST_EXPANDED * size
     with _reading(path):
-        file = h5py.File(BytesIO(content), "r")
+        file = h5py.File(stored, "r")
     with file:
         with _reading(path):
             groups = {name: _datasets_in(node) for name, node in _members(file, h5py.Group)}
             total = sum(each.nbytes for group in groups.values() for each in group.values())
             if total > largest:
-                raise ValueError(f"a file of {len(content):,} bytes cannot hold {total:,}")
+                raise ValueError(f"a file of {size:,} bytes cannot hold {total:,}")
         yield {name: _Stored(group, path, largest) for name, group in groups.items()}
 
 

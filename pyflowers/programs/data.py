@@ -438,7 +438,7 @@ def _from_table(
     of_rows = declared.coords.get(OBS)
     if of_rows is not None and len(of_rows) != len(table):
         raise DataError(
-            f"{table.source} has {len(table)} rows, but {OBS} under [coords] in the declaration has "
+            f"{table.source} has {len(table)} rows, but {OBS} in the declaration's [coords] has "
             f"the length {len(of_rows)}; give a label for each row, or none"
         )
     rows = Rows(table, declared, names, labels)

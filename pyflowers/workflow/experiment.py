@@ -17,7 +17,7 @@ from pyflowers.fits.folder import (
     RunRecord,
     check_run_folder,
     read_record,
-    read_run,
+    reading_run,
     refuse_to_replace,
     run_changes,
 )
@@ -221,9 +221,10 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
     if not (task.folder / FILE).is_file():
         return replace(task, reasons=("there is no run yet",))
     try:
-        run = read_run(task.folder)
-        reasons = why_refit(run.record, experiment, task.program, task.data, task.priors, loaded)
-        return replace(task, reasons=reasons, earlier=None if reasons else Fit.of_run(run))
+        with reading_run(task.folder) as run:
+            now = (experiment, task.program, task.data, task.priors, loaded)
+            reasons = why_refit(run.record, *now)
+            return replace(task, reasons=reasons, earlier=None if reasons else Fit.of_run(run))
     except (DataError, ConfigError):
         return replace(task, reasons=("the earlier run cannot be read",))
 

@@ -84,7 +84,7 @@ def test_groups_come_back_from_bytes(own_program, tmp_path):
     fit = synthetic_fit("multilevel_poisson", table(["a"], 2), draws=3, chains=2)
     about = fit.record.data.model_copy(update={"columns": dict(whole.columns)})
     record = fit.record.model_copy(update={"data": about})
-    with idata.opened(path.read_bytes(), path) as groups:
+    with path.open("rb") as file, idata.opened(file, path) as groups:
         again, again_stats = idata.draws_of(groups, program, record, path)
         data = idata.data_of(groups, program, record, path)
     assert again.keys() == draws.keys()
@@ -136,7 +136,7 @@ def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
             assert computed[name][variable].dtype == each[variable].dtype
     for name in ("ours", "theirs"):
         path = tmp_path / f"{name}.nc"
-        with idata.opened(path.read_bytes(), path) as read:
+        with path.open("rb") as file, idata.opened(file, path) as read:
             for group, its in read.items():
                 assert its.keys() == groups[group].variables.keys()
                 for variable, values in its.items():
