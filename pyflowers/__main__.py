@@ -1,5 +1,13 @@
 """``python -m pyflowers``: the command line, for when its script is not on the path."""
 
-from pyflowers.cli import main
+import sys
+from pathlib import Path
+
+# Python has put the working folder first in the path, but no command imports from there. It stays
+# only if pyflowers itself is there, because workers must import the same pyflowers.
+if not sys.flags.safe_path and sys.path[0] != str(Path(__file__).resolve().parent.parent):
+    del sys.path[0]
+
+from pyflowers.cli import main  # noqa: E402
 
 main()

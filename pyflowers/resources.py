@@ -1,22 +1,29 @@
 """Installed resources: Stan programs and example data, from a checkout or a wheel, and versions.
 
-The module also builds commands that start another Python process, which imports the same modules as
-this process.
+The module also decides from where modules are imported.
 
-``python -m`` puts the working folder first on the path, so a user's ``random.py`` there would
-replace the standard library's. With ``-P``, and with this process's path as ``PYTHONPATH``, both
-processes find the same modules.
+A command does not import from the working folder: a ``random.py`` or a folder ``bottleneck`` there
+would replace an installed module, or an optional one that is not installed. The folder is in the
+path only while :func:`imported` imports a module that the user has named.
+
+Another Python process is started with ``-P``, which keeps the working folder out of its path, and
+gets this process's path as arguments, so that both find the same modules. It sets the path itself:
+a ``sitecustomize.py`` in a folder of ``PYTHONPATH`` would be run as soon as Python starts. If
+a script or a notebook has its own folder in the path, so has each process that it starts.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyflowers.errors import ConfigError
@@ -83,14 +90,79 @@ def version(package: str) -> str:
 
 
 def module_command(name: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module."""
+    """Return the command that runs a module of the Python installation."""
     return [sys.executable, "-P", "-m", name, *arguments]
 
 
-def module_environment(**more: str) -> dict[str, str]:
-    """Return this process's environment with `more` added and its import path in PYTHONPATH."""
-    path = os.pathsep.join(dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path))
-    return {**os.environ, **more, "PYTHONPATH": path}
+_START = """
+import runpy, sys
+_, module, *sys.path = sys.argv
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+"""The main program of a process that imports the same modules as this process."""
+
+
+def worker_command(module: str) -> list[str]:
+    """Return the command that runs a module with the import path of this process."""
+    return [sys.executable, "-P", "-c", _START, module, *sys.path]
+
+
+def working_folder() -> str:
+    """Return the working folder; empty if it has been removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
+_named_in: ContextVar[str | None] = ContextVar("named_in", default=None)
+
+
+@contextmanager
+def named_in(folder: str) -> Iterator[None]:
+    """Let a user's names of modules refer to `folder` within the block, as in a worker."""
+    token = _named_in.set(folder)
+    try:
+        yield
+    finally:
+        _named_in.reset(token)
+
+
+@contextmanager
+def importable() -> Iterator[None]:
+    """Put the folder in which users name modules at the end of the import path within the block.
+
+    It is the working folder, unless :func:`named_in` has set another one.
+    """
+    given = _named_in.get()
+    folder = working_folder() if given is None else given
+    is_new = bool(folder) and folder not in sys.path
+    if is_new:
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if is_new and folder in sys.path:
+            sys.path.remove(folder)
+
+
+def imported(module: str) -> ModuleType:
+    """Import a module that a user has named; it may be a file of the working folder.
+
+    An installed module takes precedence, and is imported without that folder in the path.
+    """
+    top = module.partition(".")[0]
+    if top in sys.modules or find_spec(top) is not None:
+        return import_module(module)
+    with importable():
+        return import_module(module)
+
+
+def late_import(error: Exception) -> str:
+    """Return the remedy if a user's function failed to import a module; else an empty string."""
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    return f"; import {error.name} at the top of the function's file"
 
 
 def arviz() -> Any:

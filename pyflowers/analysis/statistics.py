@@ -10,7 +10,6 @@ from __future__ import annotations
 import runpy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from pyflowers.data import Labels
 from pyflowers.errors import ConfigError
+from pyflowers.resources import importable, imported, late_import
 
 FloatArray = NDArray[np.float64]
 
@@ -162,7 +162,7 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
     if is_file and not Path(module).is_file():
         raise ConfigError(f"statistic {wanted!r}: there is no file {module}; correct the path")
     try:
-        holds = runpy.run_path(module) if is_file else vars(import_module(module))
+        holds = _run_file(module) if is_file else vars(imported(module))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise ConfigError(
@@ -175,6 +175,12 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
     return Statistic(name, _of_each(name, holds[name]), name)
 
 
+def _run_file(file: str) -> dict[str, Any]:
+    """Run a Python file and return its names; it may import modules of the working folder."""
+    with importable():
+        return runpy.run_path(file)
+
+
 def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
     """Return a function that applies a user's function to each data set and checks the results."""
 
@@ -183,9 +189,9 @@ def _of_each(name: str, function: Callable[[FloatArray], float]) -> Function:
             values = np.array([function(row) for row in y], dtype=np.float64)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
+            remedy = late_import(error) or "; correct the function"
             raise ConfigError(
-                f"statistic {name} failed on a data set of {y.shape[-1]} values ({reason}); "
-                "correct the function"
+                f"statistic {name} failed on a data set of {y.shape[-1]} values ({reason}){remedy}"
             ) from error
         if values.shape != y.shape[:1] or not np.isfinite(values).all():
             raise ConfigError(

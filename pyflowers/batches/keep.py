@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module, reload
+from importlib import reload
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, name_in, stacked
 from pyflowers.programs.declaration import free_name
 from pyflowers.records import storable_text
+from pyflowers.resources import importable, imported, late_import
 
 BUILT_IN = {name: f"pyflowers.batches.keep:{name}" for name in ("summary", "draws", "ranks")}
 """The full names of the functions that have a short name."""
@@ -169,7 +170,9 @@ class Keep:
             if function is None and isinstance(error, PyflowersError):
                 raise
             reason = str(error) or "no message"
-            raise FitError(f"keep {self.name}: {type(error).__name__}: {reason}") from error
+            raise FitError(
+                f"keep {self.name}: {type(error).__name__}: {reason}{late_import(error)}"
+            ) from error
 
     def _function(self) -> Callable[..., Any]:
         """Import the planned version of the function; reload it if an older one may be loaded."""
@@ -187,9 +190,15 @@ class Keep:
                         "then run the batch again and retry the failed tasks"
                     )
                 if was_here:
-                    reload(sys.modules[module])
+                    with importable():
+                        reload(sys.modules[module])
             _imported[module] = self.code
         return function_of(self.function)
+
+
+def is_short(given: str) -> bool:
+    """Whether text names a built-in table, or nothing, but not ``module:function``."""
+    return given.partition(":")[0] in BUILT_IN or ":" not in given
 
 
 def function_of(reference: str) -> Callable[..., Any]:
@@ -202,7 +211,7 @@ def function_of(reference: str) -> Callable[..., Any]:
     """
     module, colon, name = reference.partition(":")
     try:
-        found = getattr(import_module(module), name) if colon else None
+        found = getattr(imported(module), name) if colon else None
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"keep {reference} cannot be imported ({error}); put the function into a module that "
@@ -218,7 +227,7 @@ def function_of(reference: str) -> Callable[..., Any]:
 
 def _code_of(module: str) -> str:
     """Return a digest of a module's file as it is now, because notebook users edit such files."""
-    file = getattr(import_module(module), "__file__", None)
+    file = getattr(imported(module), "__file__", None)
     if not file or module == __name__:  # the task's key includes the version of pyflowers
         return ""
     try:

@@ -30,6 +30,7 @@ from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.program import is_formula
 from pyflowers.programs.source import Source
+from pyflowers.resources import working_folder
 
 FORMAT = 1
 """Part of every key: increase it when a change in pyflowers changes results."""
@@ -148,6 +149,8 @@ class Job:
         How many times the task is started again after its process has ended unexpectedly.
     attempts : int
         How many times the task was planned.
+    folder : str
+        The working folder where the task was planned. Functions to keep may be in its modules.
     """
 
     key: str
@@ -160,6 +163,7 @@ class Job:
     time_limit: float | None = None
     retries: int = 0
     attempts: int = 1
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -300,6 +304,7 @@ class Planner:
             pickle.dumps((shipment, engine_key, arguments, kept), protocol=5),
             time_limit=self._time_limit if task.time_limit is None else task.time_limit,
             retries=self._retries,
+            folder=working_folder(),
         )
 
     def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:

@@ -1,4 +1,4 @@
-"""The process that fits tasks: ``python -m pyflowers.batches.worker``.
+"""The process that fits tasks; :mod:`pyflowers.engines.workers` starts it.
 
 The same process is used on all machines. The Stan interpreter runs within it, because a crash of
 the interpreter costs only one task. CmdStan's processes end with this process.
@@ -19,6 +19,7 @@ from pyflowers.engines.workers import serve
 from pyflowers.errors import FitError, PyflowersError, ToolchainError
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Program, find_program
+from pyflowers.resources import named_in
 
 LONGEST_ALARM = 1e9
 """Longest alarm in seconds; the system's timers are limited to a few centuries."""
@@ -46,7 +47,8 @@ def perform(job: Job) -> Outcome:
         # The system ends this process when the time is up, even in the middle of Stan's code.
         signal.setitimer(signal.ITIMER_REAL, min(float(job.time_limit or 0), LONGEST_ALARM))
         fit = fit_data(program, engine=engine, cores=1, **arguments)
-        tables = {each.name: table for each in kept if (table := each.table_of(fit))}
+        with named_in(job.folder):
+            tables = {each.name: table for each in kept if (table := each.table_of(fit))}
         for name, table in tables.items():
             if len(table) > LARGEST_TABLE:
                 raise FitError(

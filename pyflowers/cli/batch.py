@@ -91,7 +91,7 @@ def _run(
 ) -> Batch:
     """Run the batch that a file describes."""
     from pyflowers.batches import batch
-    from pyflowers.workflow.batch import read_batch
+    from pyflowers.workflow.batch import import_kept, read_batch
 
     config, tasks = read_batch(file)
     folder = out if out is not None else config.folder
@@ -103,6 +103,7 @@ def _run(
 
         connection = connected(scheduler)
     with connection as client:
+        import_kept(config, file)
         return batch(
             tasks,
             out=folder,

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
@@ -128,22 +127,10 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     open_streams()
-    _import_from_here()
     # At exit, collecting every object would take longer than leaving the memory to the system.
     atexit.register(gc.freeze)
     with unwinding_on_signals():
         sys.exit(_status(sys.argv[1:] if args is None else args))
-
-
-def _import_from_here() -> None:
-    """Let ``module:function`` name a file in the working folder, as with ``python -m pyflowers``.
-
-    The folder comes last in the path, so that nothing in it shadows an installed module.
-    """
-    with suppress(OSError):  # the working folder may have been removed
-        here = str(Path.cwd())
-        if not {"", here} & set(sys.path):
-            sys.path.append(here)
 
 
 def _status(args: list[str]) -> int:

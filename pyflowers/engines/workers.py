@@ -1,6 +1,6 @@
 """Worker processes: starting them, asking them questions, and ending them.
 
-A worker is ``python -m MODULE``. It reads questions from its standard input and writes answers to
+A worker is a Python process that runs a module. It reads questions from its standard input and writes answers to
 its standard output, as pickled messages. A worker runs in a separate session, so that Ctrl-C
 reaches only its owner. The worker's main thread does the work. A second thread reads the questions,
 and ends the process as soon as the input ends, which happens when the owner ends for any reason.
@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 from weakref import WeakSet
 
 from pyflowers.errors import ToolchainError
-from pyflowers.resources import module_command, module_environment
+from pyflowers.resources import worker_command
 
 MOST_IDLE = 2
 """The maximum number of idle workers that are kept; the number of busy workers is not limited."""
@@ -63,12 +63,12 @@ class Worker:
         # Errors go to a file, because a full pipe that is not read would block the process.
         self._errors = _scratch()
         self._process = subprocess.Popen(
-            module_command(module),
+            worker_command(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,
-            env=module_environment(**environment),
+            env={**os.environ, **environment},
         )
         self._to = cast(IO[bytes], self._process.stdin)
         self.answers = cast(IO[bytes], self._process.stdout)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from pyflowers.batches import Task
-from pyflowers.batches.keep import keeps
+from pyflowers.batches.keep import Keep, is_short, keeps
 from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
@@ -133,6 +133,15 @@ class BatchConfig(Models):
         refuse_twice(names, "variant", "tasks are named after the variants")
         return variants
 
+    @field_validator("keep")
+    @classmethod
+    def _known_tables(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Check the short names; :func:`import_kept` imports the other functions."""
+        for name in names:
+            if is_short(name):
+                within_record(Keep.of, name)
+        return names
+
     @model_validator(mode="after")
     def _priors_of_models(self) -> Self:
         names = self.names()
@@ -223,13 +232,24 @@ def read_batch(path: str | Path) -> tuple[BatchConfig, Tasks]:
     """
     path = Path(path)
     config = BatchConfig.parse(read_toml(path), str(path)).relative_to(Path.cwd() / path.parent)
-    tasks = Tasks(config, _tables(config.data, path), str(path))
+    return config, Tasks(config, _tables(config.data, path), str(path))
+
+
+def import_kept(config: BatchConfig, path: str | Path) -> None:
+    """Import the functions that compute the kept tables, which runs their code.
+
+    Call this after everything else in the file has been checked.
+
+    Raises
+    ------
+    ConfigError
+        If a function cannot be imported, or two tables have the same name; the message names the
+        file.
+    """
     try:
-        # Last, because this imports the module of a function, and so runs its code.
         keeps(config.keep)
     except ConfigError as error:
         raise ConfigError(f"{path}: keep: {error}") from error
-    return config, tasks
 
 
 def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:

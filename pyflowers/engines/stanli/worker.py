@@ -1,4 +1,4 @@
-"""The process that runs the interpreter: ``python -m pyflowers.engines.stanli.worker``.
+"""The process that runs the interpreter; :mod:`pyflowers.engines.workers` starts it.
 
 Only its main thread calls the interpreter.
 """
