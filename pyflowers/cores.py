@@ -27,10 +27,28 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+PROCESS_LIMIT = (
+    "the system's limit on processes and threads is reached; end other programs, or raise it with "
+    "ulimit -u"
+)
+
+_SIGNS_OF_LIMIT = ("can't start new thread", "pthread_create failed", "fork")
+"""What Python, OpenBLAS and shells print when the limit is reached; see `is_process_limit`."""
+
+
+def is_process_limit(message: str) -> bool:
+    """Whether an error message says that no further process or thread could be started."""
+    return any(sign in message for sign in _SIGNS_OF_LIMIT)
+
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
@@ -141,8 +159,6 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
         return work(), [task() for task in tasks]
 
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
 
     from threadpoolctl import threadpool_limits
 
@@ -161,22 +177,33 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
 
     _take = take
     parent_ended, lifeline = os.pipe()
-    pipes = parent_ended, lifeline
-    pool = ProcessPoolExecutor(num - 1, multiprocessing.get_context("fork"), _begin, pipes)
+    context = multiprocessing.get_context("fork")
+    children: list[tuple[BaseProcess, Connection]] = []
     try:
         with limited(1), threadpool_limits(1):
-            children = [pool.submit(_taken) for _ in range(num - 1)]  # forks all children
+            # If the system allows no more processes, those that have started share the tasks.
+            with suppress(BlockingIOError):
+                for _ in range(num - 1):
+                    answers, to = context.Pipe(duplex=False)
+                    child = context.Process(target=_share, args=(to, parent_ended, lifeline))
+                    child.start()
+                    to.close()  # the child holds the other copy
+                    children.append((child, answers))
             done, results = work(), take()
-            for child in children:
-                with suppress(BrokenProcessPool):  # a child was killed; its tasks are done below
-                    results |= child.result()
+            for _, answers in children:
+                with suppress(EOFError):  # a child was killed; its tasks are done below
+                    others, error = answers.recv()
+                    if error is not None:
+                        raise error
+                    results |= others
             results |= {i: task() for i, task in enumerate(tasks) if i not in results}
-        pool.shutdown()
     finally:
         os.close(lifeline)  # ends the children that are still working
         for pipe in (parent_ended, queue):
             os.close(pipe)
-        pool.shutdown(cancel_futures=True)
+        for child, answers in children:
+            answers.close()
+            child.join()
     return done, [results[number] for number in range(len(tasks))]
 
 
@@ -203,19 +230,30 @@ def _usable() -> int:
     return usable_cores()
 
 
-def _begin(parent_ended: int, lifeline: int) -> None:
-    """Make a child end when its parent ends for any reason, and end silently on Ctrl-C."""
+def _share(to: Connection, parent_ended: int, lifeline: int) -> None:
+    """Do tasks in a child, and send their results, or the exception that one of them raised.
+
+    The child ends when its parent ends for any reason, and ends silently on Ctrl-C.
+    """
     os.close(lifeline)
-    threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        threading.Thread(target=_end_with_parent, args=(parent_ended,), daemon=True).start()
+    except RuntimeError:  # the limit on threads is reached; the parent does the tasks
+        os._exit(1)
     gc.freeze()
+    error = None
+    done: dict[int, Any] = {}
+    try:
+        done = _take()
+    except Exception as raised:
+        error = raised
+    with suppress(OSError):  # the parent has stopped waiting
+        to.send((done, error))
 
 
 def _end_with_parent(parent_ended: int) -> None:
     """Exit when the pipe closes; only the parent holds its other end."""
     os.read(parent_ended, 1)
     os._exit(1)
-
-
-def _taken() -> dict[int, Any]:
-    return _take()

@@ -518,7 +518,7 @@ def sbc(
         Hyperparameters to change. Every prior must be proper, unless `posterior`.
     quantities : sequence of str
         More test quantities, each as ``module:function``. The function takes draws and data, and
-        returns an array of shape (chain, draw).
+        returns an array of shape (chain, draw). The module is imported, which runs its code.
     num_ranks : int
         The minimum number of draws among which a true value is ranked, from 50 to the number of
         draws of a fit.

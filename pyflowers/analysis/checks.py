@@ -355,7 +355,7 @@ def check(
     statistics : sequence of str or callable
         More statistics to check: names of :data:`pyflowers.analysis.STATISTICS`,
         ``module:function``, ``file.py:function``, or functions of one data set, shape (N,), that
-        return a number.
+        return a number. A module or file that is named is imported, which runs its code.
     seed : int, optional
         Seed for the replicated data. Default: the fit's seed.
     replicates : int, optional
@@ -482,7 +482,7 @@ def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
                 continue
             z = (x - x.mean()) / x.std()
             line = np.stack([np.ones_like(z), z], axis=1)
-            square = z**2 - line @ np.linalg.lstsq(line, z**2)[0]
+            square = z**2 - line @ np.linalg.lstsq(line, z**2, rcond=None)[0]
             if np.linalg.norm(square) > 1e-8 * size:
                 curves[column] = square / np.linalg.norm(square)
             limits = np.unique(np.quantile(x, [0.25, 0.5, 0.75]))

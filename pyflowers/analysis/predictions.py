@@ -247,6 +247,7 @@ def row_sets(
         labels = [_by_level(table, column) for column in columns]
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
+        codes = codes.ravel()  # NumPy 2.0 alone returns a column
         texts = [[cell_text(name) for name in its.names] for its in labels]
         # Labels with the same text, such as 1 and 1.0, keep their names.
         shown = [

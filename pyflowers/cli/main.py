@@ -26,7 +26,8 @@ from pyflowers.cli.console import (
     open_streams,
     output_options,
 )
-from pyflowers.errors import PyflowersError, UnusedOptionError
+from pyflowers.cores import PROCESS_LIMIT, is_process_limit
+from pyflowers.errors import PyflowersError, ToolchainError, UnusedOptionError
 
 TASKS = {
     "Fit": "fit vb batch models new",
@@ -127,6 +128,7 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     open_streams()
+    _arrived.clear()
     # At exit, collecting every object would take longer than leaving the memory to the system.
     atexit.register(gc.freeze)
     with unwinding_on_signals():
@@ -134,6 +136,20 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _status(args: list[str]) -> int:
+    """Return the exit status of a command, or that of the signal that was to end it.
+
+    The exception that a signal raises is lost if it is raised within a destructor or a callback,
+    and the command then goes on to its end.
+    """
+    status = _run(args)
+    if not _arrived:
+        return status
+    signum = _arrived[0]
+    complain("interrupted" if signum == signal.SIGINT else "terminated")
+    return 128 + signum
+
+
+def _run(args: list[str]) -> int:
     """Run the command line, report what went wrong, and return the exit status."""
     try:
         status: Any = cli.main(args, standalone_mode=False)
@@ -142,17 +158,19 @@ def _status(args: list[str]) -> int:
             error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt, Terminated) as ended:
-        signum = ended.signum if isinstance(ended, Terminated) else signal.SIGINT
-        complain("interrupted" if signum == signal.SIGINT else "terminated")
-        return 128 + signum
+        _arrived.append(ended.signum if isinstance(ended, Terminated) else signal.SIGINT)
+        return 1
     except BrokenPipeError:
         # The pipe that took the output is closed, so nothing can be reported.
         drop_output()
         return BROKEN_PIPE
     except Exception as error:
+        if _arrived:  # the signal's exception was lost, or led to this one
+            return 1
         if "--debug" in args:
             raise
-        if isinstance(error, OSError) and error.filename is None:  # click could not write its help
+        is_output = isinstance(error, OSError) and not isinstance(error, BlockingIOError)
+        if is_output and error.filename is None:  # click could not write its help
             drop_output()
         complain(f"error: {_sentence(error)}")
         return 2 if isinstance(error, UnusedOptionError) else 1
@@ -165,6 +183,9 @@ def _sentence(error: Exception) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory; use fewer draws or a smaller table"
+    is_fork = isinstance(error, BlockingIOError) and error.filename is None
+    if is_fork or (isinstance(error, RuntimeError) and is_process_limit(str(error))):
+        return PROCESS_LIMIT
     if not isinstance(error, OSError):
         kind = type(error).__name__
         return f"{kind}: {error} (a bug in pyflowers: run again with --debug and report it)"
@@ -173,6 +194,10 @@ def _sentence(error: Exception) -> str:
         return f"the output cannot be written ({reason})"
     where = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
     return f"{where}: {reason}; check the path, its permissions and the disk"
+
+
+_arrived: list[int] = []
+"""The signals that have asked this process to end."""
 
 
 class Terminated(BaseException):
@@ -204,10 +229,22 @@ def unwinding_on_signals() -> Iterator[None]:
 
 
 def _unwind(signum: int, _: Any) -> None:
+    _arrived.append(signum)
+    # Within a destructor or a callback, Python would print the exception and go on.
+    sys.unraisablehook = _ignore
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a further signal must not cut the cleanup short
     # The exception may be lost in a destructor or a callback, or be held up by a thread.
     timer = threading.Timer(SECONDS_TO_CLEAN_UP, os._exit, (128 + signum,))
     timer.daemon = True
-    timer.start()
+    try:
+        timer.start()
+    except RuntimeError as error:
+        # OpenBLAS sends SIGINT to its own process if it cannot start its threads.
+        _arrived.clear()
+        raise ToolchainError(PROCESS_LIMIT) from error
     raise KeyboardInterrupt if signum == signal.SIGINT else Terminated(signum)
+
+
+def _ignore(_: Any) -> None:
+    """Do nothing."""

@@ -208,7 +208,8 @@ def _parameters(factor: Any) -> dict[str, Any]:
     "quantities",
     metavar="MODULE:FUNCTION",
     multiple=True,
-    help="Also test this function of draws and data (repeatable).",
+    help="Also test this function of draws and data (repeatable). MODULE is installed or in the "
+    "working folder; its code is run.",
 )
 @click.option(
     "--drop-doubtful",

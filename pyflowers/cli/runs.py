@@ -48,7 +48,8 @@ def _open(run: Path, interval: float | None) -> Fit:
     metavar="NAME|MODULE:FUNCTION",
     multiple=True,
     help="Also check this statistic (repeatable), such as sd, median or minimum, or your own "
-    "function, which takes the array y and returns a number. MODULE can be a Python file.",
+    "function, which takes the array y and returns a number. MODULE is installed, in the working "
+    "folder, or a Python file; its code is run.",
 )
 @click.option(
     "--replicates",

@@ -21,6 +21,9 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 
 _EMPTY = "the file is empty; a header and at least one row are needed"
 
+LARGEST = 2_000_000_000
+"""The largest table in bytes that is unpacked, because a small file can hold any number of rows."""
+
 _OTHER_FORMATS = {
     b"\x1f\x8b": "is compressed by gzip; add .gz to its name",
     b"PK\x03\x04": "is an Excel file or a zip archive; let its name end in .xlsx, or unpack it",
@@ -114,7 +117,7 @@ def read_table(
             return table_of(frame, str(path), str(path), levels=levels_of(frame))
         if suffix == ".xlsx":
             return _read_excel(path)
-        content = gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes()
+        content = _unpacked(path) if is_compressed else path.read_bytes()
         separator = _SEPARATORS[suffix] if sep is None else sep
         return _read_delimited(path, content, separator, decimal, encoding)
     except DataError:
@@ -142,6 +145,18 @@ def read_table(
         # pandas' parser errors are ValueErrors; the first line of such a message names the row.
         detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{path}: cannot be read as {suffix[1:].upper()}: {detail}") from error
+
+
+def _unpacked(path: Path) -> bytes:
+    """Unpack a file, up to the largest size."""
+    with gzip.open(path) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise DataError(
+            f"{path} has more than {LARGEST / 1e9:g} GB when it is unpacked; divide it into smaller "
+            "files, or unpack it yourself"
+        )
+    return content
 
 
 def _read_delimited(

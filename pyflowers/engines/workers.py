@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 from weakref import WeakSet
 
+from pyflowers.cores import PROCESS_LIMIT, is_process_limit
 from pyflowers.errors import ToolchainError
 from pyflowers.resources import worker_command
 
@@ -108,7 +109,10 @@ class Worker:
             written = self._errors.read().strip()
             self.kill()
             if written and not written.endswith(_STARTED):
-                reason = written.decode("utf-8", "replace").splitlines()[-1]
+                text = written.decode("utf-8", "replace")
+                if is_process_limit(text):
+                    raise ToolchainError(PROCESS_LIMIT) from error
+                reason = text.splitlines()[-1]
                 raise ToolchainError(
                     f"a worker process could not start ({reason}); reinstall pyflowers"
                 ) from error
@@ -221,9 +225,9 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             os._exit(0)
 
     answer = begin(send)
+    threading.Thread(target=receive, daemon=True).start()
     os.write(2, _STARTED)  # messages printed before this do not explain a later crash
     os.dup2(nowhere, 2)
-    threading.Thread(target=receive, daemon=True).start()
     for question in iter(questions.get, None):
         send(answer(question))
 

@@ -212,7 +212,7 @@ class Program(Shown):
             str(source.path),
             tuple(Path(folder).resolve() for folder in include_paths),
             python or Capabilities(),
-            file.parent / declared.example if declared.example else None,
+            _example(file.parent, declared, where),
         )
 
     @classmethod
@@ -1054,3 +1054,16 @@ def _by_observation(
     """Return values in the shape (chain, draw, N), for observed data of any shape."""
     flat = values.reshape(*values.shape[:2], -1)
     return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)
+
+
+def _example(folder: Path, declared: Declaration, where: str) -> Path | None:
+    """Return the table that a declaration names as its example; it must be in `folder`."""
+    if not declared.example:
+        return None
+    path = folder / declared.example
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(
+            f"{where}: example {declared.example!r} is outside the program's folder; name a table "
+            "in that folder"
+        )
+    return path

@@ -146,6 +146,10 @@ def cache_dir() -> Path:
     given = os.environ.get("PYFLOWERS_CACHE")
     folder = Path(given).expanduser() if given else user_cache_path("pyflowers")
     folder = folder.resolve()
+    if folder.exists() and not folder.is_dir():
+        raise ToolchainError(
+            f"{folder}: the cache must be a folder; set PYFLOWERS_CACHE to a folder of your own"
+        )
     require_own(folder)
     return folder
 

@@ -8,6 +8,7 @@ import platform
 import shutil
 from pathlib import Path
 
+from pyflowers.cores import PROCESS_LIMIT, is_process_limit
 from pyflowers.errors import CompileError, ToolchainError
 from pyflowers.programs.source import Source
 from pyflowers.toolchain.processes import run
@@ -60,6 +61,8 @@ def _first_line(command: str) -> str:
     require_toolchain()
     done = run([*command.split(), "--version"])
     if done.returncode != 0 or not done.stdout:
+        if is_process_limit(done.stderr):
+            raise ToolchainError(PROCESS_LIMIT)
         raise ToolchainError(f"{command} --version fails; reinstall the compiler or set CXX")
     return done.stdout.splitlines()[0]
 

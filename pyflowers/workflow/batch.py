@@ -2,7 +2,8 @@
 
 The tasks are all combinations of program, table, variant and repeat. As in
 :mod:`pyflowers.workflow.config`, paths are relative to the file's folder, unknown keys are errors,
-and the file cannot name an executable.
+and the file cannot name an executable. ``keep`` can name a Python function, whose module is then
+imported.
 """
 
 from __future__ import annotations

@@ -426,7 +426,7 @@ class Model:
         rest = np.array(columns)
         codes = self._codes[term.group]
         for rows in pd.Series(codes).groupby(codes).indices.values():
-            own = np.linalg.lstsq(matrix[rows], columns[rows])[0]
+            own = np.linalg.lstsq(matrix[rows], columns[rows], rcond=None)[0]
             rest[rows] -= matrix[rows] @ own
         size = np.linalg.norm(columns, axis=0)
         return bool((np.linalg.norm(rest, axis=0) < 1e-8 * size).any())
