@@ -8,6 +8,6 @@ from pathlib import Path
 if not sys.flags.safe_path and sys.path[0] != str(Path(__file__).resolve().parent.parent):
     del sys.path[0]
 
-from pyflowers.cli import main  # noqa: E402
+from pyflowers.cli import main
 
 main()

@@ -10,7 +10,7 @@ import pytest
 from pyflowers import Batch, ConfigError, PyflowersError
 from pyflowers.batches.ledger import Ledger
 from pyflowers.cli.main import main
-from pyflowers.workflow.batch import read_batch
+from pyflowers.workflow.batch import import_kept, read_batch
 
 NORMAL = """
 models = ["normal.stan"]
@@ -263,7 +263,9 @@ def test_no_module_is_imported_while_another_key_is_wrong(tmp_path, monkeypatch,
         read_batch(tmp_path / "b.toml")
     assert not (tmp_path / "ran").exists()
     (tmp_path / "b.toml").write_text(text)
-    read_batch(tmp_path / "b.toml")
+    config, _ = read_batch(tmp_path / "b.toml")
+    assert not (tmp_path / "ran").exists()
+    import_kept(config, tmp_path / "b.toml")
     assert (tmp_path / "ran").exists()
     sys.modules.pop("marked_by_import")
 
