@@ -57,8 +57,8 @@ SUMMARY, DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 _LARGEST_FILE = 32_000_000_000
 """The most bytes of ``draws.nc`` or ``summary.csv`` that are read."""
 
-_PAUSES = (0.0, 0.01, 0.03, 0.1, 0.3)
-"""Seconds to wait before each attempt to read a run that another process may be replacing."""
+_PAUSES = (0.01, 0.03, 0.1, 0.3, 0.3)
+"""Seconds to wait after each attempt to read a run that another process may be replacing."""
 
 RUN_FOLDER = FolderKind(
     "run folder", FILE, "run", lambda record: {"format", "options"} <= record.keys()
@@ -263,11 +263,10 @@ def reading_run(folder: Path) -> Iterator[SavedRun]:
         yield SavedRun(folder, record, draws, summary)
 
 
-def _opened(folder: Path) -> tuple[RunRecord, bytes]:
+def _opened(folder: Path) -> tuple[RunRecord, BufferedReader, bytes]:
     """Return the record, the open file of draws and the summary of one run."""
     before = None
     for pause in _PAUSES:
-        time.sleep(pause)
         record = read_record(folder)
         try:
             summary = b""
@@ -280,6 +279,7 @@ def _opened(folder: Path) -> tuple[RunRecord, bytes]:
         if record == before:
             break
         before = record  # another process may have replaced the run after the record was read
+        time.sleep(pause)
     raise failed
 
 

@@ -194,8 +194,8 @@ def _index_named(column: str, program: Program) -> str:
 # The file
 
 
-def to_bytes(groups: Mapping[str, xr.Dataset]) -> bytes:
-    """Return groups as a netCDF file.
+def to_bytes(groups: Mapping[str, xr.Dataset]) -> memoryview:
+    """Return groups as the contents of a netCDF file.
 
     It is built in memory, because writing netCDF directly to a full disk can crash the process.
     """
@@ -205,7 +205,7 @@ def to_bytes(groups: Mapping[str, xr.Dataset]) -> bytes:
     with h5netcdf.File(buffer, "w") as file:
         for name, group in groups.items():
             _write(file.create_group(name), group)
-    return buffer.getvalue()
+    return buffer.getbuffer()  # getvalue() would copy it
 
 
 def _write(node: Any, group: xr.Dataset) -> None:

@@ -328,3 +328,14 @@ def test_the_line_for_each_shape(data, line):
         completed(data, ["other"])
     assert f"\n    {line}" in str(e.value)
     assert ("variable " in str(e.value)) == (str(e.value).count("\n") == 2)
+
+
+def test_labels_of_rows_must_suit_the_table(own_program):
+    labelled = DECLARATION + '\n[coords]\nobs = ["a", "b", "c"]\n'
+    program = own_program("trial", TRIAL, labelled)
+    with pytest.raises(DataError, match=r"has 5 rows, but obs in the declaration's \[coords\] has "):
+        program.read(visits())
+    right = labelled.replace('"c"', '"c", "d", "e"')
+    assert own_program("trial", TRIAL, right).read(visits()).coords["obs"] == tuple("abcde")
+    with pytest.raises(ConfigError, match=r"coords\.obs has the same label twice"):
+        own_program("trial", TRIAL, labelled.replace('"c"', '"a"'))
