@@ -11,7 +11,7 @@ recognises a file that has been damaged, or that was written with another record
 A staging folder ``.pyflowers-….tmp`` holds ``new``, the result that is being written. During the
 replacement it also holds ``old``, the earlier result, and ``own.json``, the list of the files in
 ``old`` that pyflowers wrote. A folder with any other contents belongs to the user, and so does one
-that other users can enter, or with a link, a pipe or a device in place of one of these. The process
+that other users can enter, or with a link, pipe or device instead of one of these. The process
 locks ``lock`` with flock, and the kernel releases the lock when the process ends for any reason. So
 a staging folder whose lock is free was left by a killed process: :func:`recover` then puts ``old``
 back if nothing has taken its place, and removes the rest unless it holds a file that pyflowers did

@@ -8,9 +8,9 @@ import tomllib
 
 import pandas as pd
 import pytest
-from own_programs import DECLARATION, SECTIONS, TRIAL
+from own_programs import DECLARATION, SECTIONS, TRIAL, visits
 
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import (
     Column,
@@ -333,7 +333,9 @@ def test_the_line_for_each_shape(data, line):
 def test_labels_of_rows_must_suit_the_table(own_program):
     labelled = DECLARATION + '\n[coords]\nobs = ["a", "b", "c"]\n'
     program = own_program("trial", TRIAL, labelled)
-    with pytest.raises(DataError, match=r"has 5 rows, but obs in the declaration's \[coords\] has "):
+    with pytest.raises(
+        DataError, match=r"has 5 rows, but obs in the declaration's \[coords\] has "
+    ):
         program.read(visits())
     right = labelled.replace('"c"', '"c", "d", "e"')
     assert own_program("trial", TRIAL, right).read(visits()).coords["obs"] == tuple("abcde")
