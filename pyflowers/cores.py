@@ -185,7 +185,8 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
             with suppress(BlockingIOError):
                 for _ in range(num - 1):
                     answers, to = context.Pipe(duplex=False)
-                    child = context.Process(target=_share, args=(to, parent_ended, lifeline))
+                    args = to, parent_ended, lifeline
+                    child: BaseProcess = context.Process(target=_share, args=args)
                     child.start()
                     to.close()  # the child holds the other copy
                     children.append((child, answers))

@@ -169,8 +169,7 @@ def _run(args: list[str]) -> int:
             return 1
         if "--debug" in args:
             raise
-        is_output = isinstance(error, OSError) and not isinstance(error, BlockingIOError)
-        if is_output and error.filename is None:  # click could not write its help
+        if isinstance(error, OSError) and error.filename is None:  # click could not write its help
             drop_output()
         complain(f"error: {_sentence(error)}")
         return 2 if isinstance(error, UnusedOptionError) else 1

@@ -153,8 +153,8 @@ def _unpacked(path: Path) -> bytes:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(
-            f"{path} has more than {LARGEST / 1e9:g} GB when it is unpacked; divide it into smaller "
-            "files, or unpack it yourself"
+            f"{path} has more than {LARGEST / 1e9:g} GB when it is unpacked; divide it into "
+            "smaller files, or unpack it yourself"
         )
     return content
 

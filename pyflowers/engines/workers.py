@@ -1,9 +1,10 @@
 """Worker processes: starting them, asking them questions, and ending them.
 
-A worker is a Python process that runs a module. It reads questions from its standard input and writes answers to
-its standard output, as pickled messages. A worker runs in a separate session, so that Ctrl-C
-reaches only its owner. The worker's main thread does the work. A second thread reads the questions,
-and ends the process as soon as the input ends, which happens when the owner ends for any reason.
+A worker is a Python process that runs a module. It reads questions from its standard input and
+writes answers to its standard output, as pickled messages. A worker runs in a separate session, so
+that Ctrl-C reaches only its owner. The worker's main thread does the work. A second thread reads
+the questions, and ends the process as soon as the input ends, which happens when the owner ends for
+any reason.
 """
 
 from __future__ import annotations

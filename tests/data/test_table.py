@@ -272,6 +272,16 @@ def test_every_format_gives_the_same_data(tmp_path):
     assert digests == {read(flowers_csv()).sha256} == {read(frame).sha256}
 
 
+def test_a_table_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
+    content = b"plant,month,flowers\n" + b"1,1,1\n" * 1000
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(content))
+    monkeypatch.setattr("pyflowers.data.files.LARGEST", len(content))
+    assert len(read_table(tmp_path / "f.csv.gz")) == 1000
+    monkeypatch.setattr("pyflowers.data.files.LARGEST", len(content) - 1)
+    with pytest.raises(DataError, match=r"f\.csv\.gz has more than .* unpacked; divide it into"):
+        read_table(tmp_path / "f.csv.gz")
+
+
 def test_a_sheet_is_read_by_its_own_rows(tmp_path):
     day = datetime.datetime(2024, 2, 1)
     rows = [["plot", "day", None, "height"], ["Süd 1", day, "?", 4.5], [], [1, day, None, 3]]

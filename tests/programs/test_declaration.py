@@ -341,3 +341,14 @@ def test_labels_of_rows_must_suit_the_table(own_program):
     assert own_program("trial", TRIAL, right).read(visits()).coords["obs"] == tuple("abcde")
     with pytest.raises(ConfigError, match=r"coords\.obs has the same label twice"):
         own_program("trial", TRIAL, labelled.replace('"c"', '"a"'))
+
+
+@pytest.mark.parametrize("example", ["../t.csv", "{folder}/t.csv", "a/../../t.csv", "link/t.csv"])
+def test_an_example_outside_the_folder_of_the_program_is_refused(own_program, tmp_path, example):
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (tmp_path / "link").symlink_to(outside)
+    example = example.format(folder=outside)
+    with pytest.raises(ConfigError, match="is outside the program's folder; name a table in"):
+        own_program("small", SMALL, f"example = {example!r}")
+    assert own_program("small", SMALL, "example = 'a/t.csv'").example == tmp_path / "a" / "t.csv"

@@ -74,3 +74,9 @@ def test_what_is_made_is_closed_to_others_whatever_the_mask(cache):
     for path in (folder.parent, folder, folder.parent / ".thing.lock"):
         assert path.stat().st_mode & 0o022 == 0
     assert Path(folder, "file").is_file()
+
+
+def test_a_cache_that_is_no_folder_is_refused(monkeypatch):
+    monkeypatch.setenv("PYFLOWERS_CACHE", "/dev/null")
+    with pytest.raises(ToolchainError, match="/dev/null: the cache must be a folder; set PYFL"):
+        find_cmdstan("embedded")
