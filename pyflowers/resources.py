@@ -169,7 +169,12 @@ def arviz() -> Any:
     """Import ArviZ without the notice about its future that version 0.23 prints."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
-        import arviz
+        try:
+            import arviz
+        except FileNotFoundError:
+            # Version 0.23 notes the date of its notice in a file, and fails if another process
+            # moves that file into place at the same moment.
+            import arviz
     return arviz
 
 

@@ -1,6 +1,7 @@
 """Every statistic against ArviZ, element by element, on awkward draws."""
 
 import logging
+import os
 import subprocess
 import sys
 import warnings
@@ -372,3 +373,26 @@ def test_no_statistic_imports_scipy_stats_or_arviz():
     modules = imported_by("c.mcse_quantile(np.random.default_rng(1).normal(size=(4, 100, 3)), 0.5)")
     assert "scipy.special" in modules
     assert not modules & {"scipy.stats", "xarray", "arviz", "pandas", "matplotlib"}
+
+
+@pytest.mark.skipif(IS_1, reason="ArviZ 1 has no notice")
+def test_two_processes_may_import_arviz_at_the_same_moment(tmp_path):
+    """ArviZ 0.23 renames a file once a day, which another process may have renamed before."""
+    code = """
+import os, pathlib, sys
+import pyflowers.resources
+replace = pathlib.Path.replace
+def lost(path, target):
+    pathlib.Path.replace = replace
+    path.unlink()
+    return replace(path, target)
+pathlib.Path.replace = lost
+print(pyflowers.resources.arviz().__name__, pathlib.Path.replace is replace)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "arviz True\n", done.stderr
