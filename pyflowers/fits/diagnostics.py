@@ -5,10 +5,12 @@ source, and advice in case the check fails. The advice addresses the cause first
 first, because they may explain why chains disagree. If chains disagree widely, longer runs do not
 help.
 
-A prior is in conflict with the data if the posterior median of a parameter lies outside the central
-99% of its prior: the data then favour values that the prior nearly excludes. For a vector, the most
-extreme element is judged, with the tail probability divided by the number of elements, so that long
-vectors raise no more false alarms than single parameters. Under a prior whose density is highest at
+A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
+posterior median of a parameter lies outside the central 99% of its prior, or what the likelihood
+alone says about it does, where the interval is widened by the error of that estimate. A posterior
+median alone does not show a conflict that the prior wins, because the posterior is then the prior.
+The tail probability is divided by the number of priors and, for a vector, of its elements, so that
+data from the prior raise an alarm for about 1% of fits. Under a prior whose density is highest at
 its lower bound, such as a half-t, values near the bound are likely, and only the upper tail counts.
 
 References
@@ -28,7 +30,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,6 +44,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.fits.posterior import stacked
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,8 +61,10 @@ EXCESS_AT_MOST = 1e-6
 Where a density exceeds its hat function, values are drawn too rarely.
 """
 
+FloatArray = NDArray[np.float64]
+
 CENTRAL = 0.99
-"""Probability of a prior's central interval, which a posterior median should not leave."""
+"""Probability that data from the prior leave all parameters in the central interval of theirs."""
 
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
@@ -130,6 +136,14 @@ def diagnose(
         found |= _convergence(posterior, summary)
     checks = tuple(_by_cause(found, options, posterior.sizes.get("draw", 0)))
     return Part("computation", checks, "", "the sampling converged")
+
+
+def with_remedy(part: Part, remedy: str) -> Part:
+    """Return a part whose failed checks all advise one remedy, unless it is empty."""
+    checks = (
+        each if each.passed or not remedy else replace(each, advice=remedy) for each in part.checks
+    )
+    return replace(part, checks=tuple(checks))
 
 
 def _by_cause(
@@ -263,9 +277,9 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
 
 
 def examine_prior(
-    program: Program, data: Data, summary: pd.DataFrame, posterior: xr.Dataset | None = None
+    program: Program, data: Data, summary: pd.DataFrame, draws: Draws | None = None
 ) -> Part:
-    """Judge whether the posterior lies in the tail of the prior, so that the two are in conflict.
+    """Judge whether the data and the prior are in conflict.
 
     Parameters
     ----------
@@ -277,56 +291,84 @@ def examine_prior(
         The filled data block.
     summary : DataFrame
         The summary of the posterior, with medians.
-    posterior : Dataset, optional
-        The draws, from which the intercept at the covariates' means is computed. The summary does
-        not contain this intercept, but a formula declares a prior for it.
+    draws : mapping of str to array, optional
+        The draws, from which the program computes what the likelihood alone says, and quantities
+        that have a declared prior and are not in the summary.
 
     Returns
     -------
     Part
-        A check for each proper prior. It judges the posterior median that lies furthest in the
-        tail of that prior.
+        A check for each proper prior. It judges the element that lies furthest in the tail of that
+        prior: its posterior median, or its estimate from the likelihood alone.
     """
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
     by_quantity = summary["median"].groupby(lambda element: element.partition("[")[0])
     medians = {str(name): its for name, its in by_quantity}
-    shift, is_declared = data.values.get("X_mean"), _AT_MEANS in program.declaration.parameters
-    if is_declared and shift is not None and posterior is not None:
-        at_means = posterior["Intercept"].to_numpy() + posterior["b"].to_numpy() @ shift
-        own = pd.Series({_AT_MEANS: float(np.median(at_means))})
-        medians.setdefault(_AT_MEANS, own)
-    checks = [
-        check
+    alone: Mapping[str, LikelihoodAlone] = {}
+    if draws is not None:
+        medians = {**_omitted(program, data, draws), **medians}
+        alone = program.python.likelihood_alone(draws, data)
+    judged = [
+        each
         for name in program.declaration.parameters
         if name in medians
-        for check in _against_priors(program, data, name, medians[name])
+        for each in _judged_priors(program, data, name, medians[name], alone.get(name))
     ]
+    checks = tuple(_against_prior(program, data, each, len(judged)) for each in judged)
     advice = (
         'no proper prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
     )
-    claim = "no posterior median lies in the tail of its declared prior"
+    claim = "no parameter lies in the tail of its declared prior"
     if program.declaration.formula and "b" in program.improper_priors(data.values):
         advice = "the coefficients have flat priors, with which nothing can be compared"
         claim += " (the coefficients, whose priors are flat, were not examined)"
     note = "" if checks else advice
-    denial = "the posterior lies in the tail of a prior"
-    return Part("prior", tuple(checks), note, claim, denial)
+    denial = "a prior contradicts the data"
+    return Part("prior", checks, note, claim, denial)
 
 
-def _against_priors(
-    program: Program, data: Data, name: str, medians: pd.Series[float]
-) -> Iterator[Check]:
-    """Yield one check for a quantity, or one for each element that has a separate prior."""
-    whole = _against_prior(program, data, name, medians)
+def _omitted(program: Program, data: Data, draws: Draws) -> dict[str, pd.Series[float]]:
+    """Return the medians of a formula's sampled parameters that the summary does not contain."""
+    found, shift, matrix = {}, data.values.get("X_mean"), data.values.get("adjustment")
+    if _AT_MEANS in program.declaration.parameters and shift is not None:
+        at_means = draws["Intercept"] + draws["b"] @ np.asarray(shift)
+        found[_AT_MEANS] = pd.Series({_AT_MEANS: float(np.median(at_means))})
+    if matrix is not None and "b" in draws:
+        adjusted = np.linalg.solve(np.asarray(matrix), draws["b"].reshape(-1, len(matrix)).T)
+        names = [f"b_adjusted[{label}]" for label in data.coords["X"]]
+        found["b_adjusted"] = pd.Series(np.median(adjusted, axis=1), names)
+    return found
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A prior, the posterior medians of the elements that have it, and their likelihood."""
+
+    name: str
+    prior: PriorDensity
+    medians: pd.Series[float]
+    alone: LikelihoodAlone | None
+
+
+def _judged_priors(
+    program: Program,
+    data: Data,
+    name: str,
+    medians: pd.Series[float],
+    alone: LikelihoodAlone | None,
+) -> Iterator[_Judged]:
+    """Yield the prior of a quantity, or of each element that has a separate prior."""
+    whole = program.prior_of(name, data.values)
     if whole is None and not program.declaration.prior_elements:
         return  # no element has a separate prior, and a loop over many elements would be slow
-    each = ((str(e), medians.iloc[i : i + 1]) for i, e in enumerate(medians.index))
-    parts = [(name, medians)] if whole else each
-    for part, its in parts:
-        check = whole or _against_prior(program, data, part, its)
-        if check is not None:
-            yield check
+    for i in range(1 if whole else len(medians)):
+        part = name if whole else str(medians.index[i])
+        prior = whole or program.prior_of(part, data.values)
+        some = medians if whole else medians.iloc[i : i + 1]
+        own = alone if whole or alone is None else alone.at(i)
+        if prior is not None and prior.quantile is not None and np.isfinite(some).all():
+            yield _Judged(part, prior, some, own)
 
 
 def _is_highest_at_bound(prior: PriorDensity) -> bool:
@@ -338,33 +380,94 @@ def _is_highest_at_bound(prior: PriorDensity) -> bool:
     return bool(density[0] >= density[1] >= density[2])
 
 
-def _against_prior(
-    program: Program, data: Data, name: str, medians: pd.Series[float]
-) -> Check | None:
-    prior = program.prior_of(name, data.values)
-    if prior is None or prior.quantile is None or not np.isfinite(medians).all():
-        return None
-    tail = (1 - CENTRAL) / 2 / len(medians)
-    low, high = prior.quantile(tail), prior.quantile(1 - tail)
-    values, middle = medians.to_numpy(dtype=float), prior.quantile(0.5)
-    # The reach is the distance from the prior's median to the limit on the posterior median's side.
-    is_below = (values < middle) & (not _is_highest_at_bound(prior))
-    reach = np.where(is_below, low - middle, high - middle)
-    share = (values - middle) / reach
-    position = int(np.argmax(share))
-    worst, value = str(medians.index[position]), float(values[position])
-    above = not is_below[position]
-    limit, prob = (high, 1 - tail) if above else (low, tail)
-    far = "above" if above else "below"
-    return Check(
-        f"median of {worst}",
-        value,
+def _against_prior(program: Program, data: Data, its: _Judged, num_priors: int) -> Check:
+    """Judge the element that lies furthest in the tail of its prior."""
+    quantile = its.prior.quantile
+    assert quantile is not None
+    tail = (1 - CENTRAL) / 2 / len(its.medians) / num_priors
+    edges = _Edges(quantile(tail), quantile(0.5), quantile(1 - tail), tail)
+    if _is_highest_at_bound(its.prior):
+        edges = replace(edges, low=-math.inf)
+    medians = its.medians.to_numpy(dtype=np.float64)
+    far = edges.distance(medians, 0.0)
+    worst = int(np.argmax(far))
+    name, text = str(its.medians.index[worst]), its.prior.text
+    is_above = bool(medians[worst] >= edges.middle) or edges.low == -math.inf
+    limit, prob = (edges.high, 1 - tail) if is_above else (edges.low, tail)
+    check = Check(
+        f"median of {name}",
+        float(medians[worst]),
         limit,
-        "≤" if above else "≥",
-        bool(share[position] <= 1),
-        f"prior {prior.text}",
+        "≤" if is_above else "≥",
+        bool(far[worst] <= 1),
+        f"prior {text}",
         "Evans and Moshonov (2006)",
-        program.prior_on_scale(name, data),
-        f"{worst}: its posterior median, {format_number(value)}, lies {far} "
-        f"{format_number(limit)}, the {100 * prob:.3g}% quantile of its prior {prior.text}",
+        program.prior_on_scale(its.name, data),
+        f"{name}: its posterior median, {format_number(float(medians[worst]))}, lies "
+        f"{'above' if is_above else 'below'} {format_number(limit)}, the {100 * prob:.3g}% "
+        f"quantile of its prior {text}",
     )
+    if its.alone is None or not check.passed:
+        return check
+    estimates = np.ravel(np.asarray(its.alone.estimate, dtype=np.float64))
+    errors = np.sqrt(np.ravel(np.asarray(its.alone.variance, dtype=np.float64)))
+    if its.alone.is_log:
+        far = edges.in_logs.distance(np.log(estimates), errors, its.alone.dof)
+    else:
+        far = edges.distance(estimates, errors, its.alone.dof)
+    worst = int(np.argmax(far))
+    if far[worst] <= 1:
+        return check
+    name, estimate = str(its.medians.index[worst]), float(estimates[worst])
+    is_above, error = estimate >= edges.middle, float(errors[worst])
+    error = estimate * error if its.alone.is_log else error
+    return Check(
+        f"likelihood of {name}",
+        estimate,
+        edges.high if is_above else edges.low,
+        "≤" if is_above else "≥",
+        False,
+        f"prior {text}",
+        "Evans and Moshonov (2006)",
+        check.advice,
+        f"{name}: the data alone say {format_number(estimate)} (standard error "
+        f"{format_number(error)}), but the prior {text} holds it at "
+        f"{format_number(float(medians[worst]))}",
+    )
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """The central interval of a prior, its median, and the probability beyond each end."""
+
+    low: float
+    middle: float
+    high: float
+    tail: float
+
+    @property
+    def in_logs(self) -> _Edges:
+        """The logs of the quantiles, of a parameter above 0."""
+        low = math.log(self.low) if self.low > 0 else -math.inf
+        return _Edges(low, math.log(self.middle), math.log(self.high), self.tail)
+
+    def distance(
+        self, values: FloatArray, errors: FloatArray | float, dof: float = math.inf
+    ) -> FloatArray:
+        """Return how far values are from the median; 1 is the interval's end.
+
+        The interval is widened by the errors of the values. For a normal prior, the result is then
+        the interval of the values before the data are seen.
+        """
+        reach = np.where(values < self.middle, self.middle - self.low, self.high - self.middle)
+        width = _t_quantile(1 - self.tail, dof) * np.asarray(errors)
+        return np.asarray(np.abs(values - self.middle) / np.hypot(reach, width))
+
+
+def _t_quantile(prob: float, dof: float) -> float:
+    """Return a quantile of a t distribution, or of the normal one if `dof` is infinite."""
+    if math.isinf(dof):
+        return NormalDist().inv_cdf(prob)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(dof, prob))

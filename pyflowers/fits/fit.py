@@ -19,7 +19,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import idata as inference_data
-from pyflowers.fits.diagnostics import diagnose, examine_prior
+from pyflowers.fits.diagnostics import diagnose, examine_prior, with_remedy
 from pyflowers.fits.folder import (
     DIAGNOSTICS,
     DRAWS,
@@ -320,9 +320,10 @@ class Fit(Shown):
     @cached_property
     def diagnostics(self) -> Part:
         """The checks of the sampling; see :func:`pyflowers.fits.diagnostics.diagnose`."""
-        return diagnose(
+        found = diagnose(
             self.posterior, self.stats, self._summary, self.options, self.record.independent
         )
+        return with_remedy(found, self.program.python.rescaling(self.data))
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -331,7 +332,7 @@ class Fit(Shown):
             note = "pyflowers check compares the data with what the model predicts"
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
-        prior = examine_prior(self.program, self.data, self._summary, self.posterior)
+        prior = examine_prior(self.program, self.data, self._summary, self.draws)
         verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
         return verdict.also(prior)
 

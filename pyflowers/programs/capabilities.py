@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +160,7 @@ def _nothing(*_: Any) -> Any:
     return ()
 
 
-def _no_numbers(*_: Any) -> Mapping[str, float]:
+def _no_numbers(*_: Any) -> Mapping[str, Any]:
     """Return an empty mapping: the default if there are no numbers to report.
 
     Parameters
@@ -173,6 +174,22 @@ def _no_numbers(*_: Any) -> Mapping[str, float]:
         An empty mapping.
     """
     return {}
+
+
+def _no_text(_: Data) -> str:
+    """Return an empty text: the default if there is nothing to say.
+
+    Parameters
+    ----------
+    _ : Data
+        The data block, which is not examined.
+
+    Returns
+    -------
+    str
+        An empty text.
+    """
+    return ""
 
 
 def _zero(_: Data) -> float:
@@ -445,6 +462,33 @@ class MissingMoment:
 
 
 @dataclass(frozen=True)
+class LikelihoodAlone:
+    """What the likelihood alone says about a parameter, by a normal approximation.
+
+    Attributes
+    ----------
+    estimate : array, of the parameter's shape
+        The estimate.
+    variance : array, of the parameter's shape
+        Its squared error; that of the log of the estimate if `is_log`.
+    is_log : bool
+        Whether the approximation is to the log of the parameter.
+    dof : float
+        Degrees of freedom of a t distribution, if the error is that of few values.
+    """
+
+    estimate: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    is_log: bool = False
+    dof: float = math.inf
+
+    def at(self, position: int) -> LikelihoodAlone:
+        """Return the estimate of one element."""
+        some = slice(position, position + 1)
+        return replace(self, estimate=self.estimate[some], variance=self.variance[some])
+
+
+@dataclass(frozen=True)
 class Capabilities:
     """Functions in Python that add capabilities to a program; each part is optional.
 
@@ -469,6 +513,12 @@ class Capabilities:
     missing_moments : callable
         Function of the data block, priors included. Returns the means and variances that the
         posterior does not have, as ``pyflowers.programs.MissingMoment``.
+    likelihood_alone : callable
+        Function of (draws, data). Returns what the likelihood alone says about parameters with a
+        prior, by name; the verdict compares it with the prior.
+    rescaling : callable
+        Function of the data block. Returns what to rescale first if the sampling fails; empty if
+        nothing stands out.
     choices : mapping of str to callable
         Functions of the data that choose the value of a variable of the data block, by the name of
         the variable, such as ``centered``.
@@ -515,4 +565,6 @@ class Capabilities:
     check_priors: Callable[[Mapping[str, float]], object] = _nothing
     priors_on_scale: Callable[[Data], Mapping[str, float]] = _no_numbers
     missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing
+    likelihood_alone: Callable[[Draws, Data], Mapping[str, LikelihoodAlone]] = _no_numbers
+    rescaling: Callable[[Data], str] = _no_text
     choices: Mapping[str, Callable[[Data], Any]] = field(default_factory=dict)

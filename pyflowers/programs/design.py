@@ -7,9 +7,11 @@ factors.
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from pyflowers.programs.terms import (
     SEVERAL,
     hide_columns,
     outside_brackets,
+    quote,
     read_terms,
     show_columns,
 )
@@ -94,6 +97,45 @@ def design(
             f"{names[column]} is {values[row, column]:g}; correct the column, or the term", row
         )
     return values, tuple(names)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The term from which a column of a design matrix was computed.
+
+    Attributes
+    ----------
+    factors : tuple of str
+        The term's factors, such as ``f`` and ``I(x**2)``.
+    columns : frozenset of str
+        The table's columns that they name.
+    """
+
+    factors: tuple[str, ...]
+    columns: frozenset[str]
+
+    def is_relative_of(self, other: Origin) -> bool:
+        """Return whether another term shares a column, and one of the two is a product or I(…)."""
+        factors = (*self.factors, *other.factors)
+        is_arithmetic = len(factors) > 2 or any(factor.startswith("I(") for factor in factors)
+        return self != other and is_arithmetic and not self.columns.isdisjoint(other.columns)
+
+    def is_power_with(self, other: Origin) -> bool:
+        """Return whether neither term is a product."""
+        return len(self.factors) == len(other.factors) == 1
+
+
+def origins_of(text: str, cells: Mapping[str, Any]) -> tuple[Origin, ...]:
+    """Return the origin of each column of a design matrix, except that of the intercept."""
+    made = _evaluated(read_terms(text).text, cells, {}, {}, DataError)
+    quoted, found = hide_columns(text)[1], list[Origin]()
+    for term, positions in made.model_spec.term_indices.items():
+        factors = tuple(show_columns(factor.expr, quoted) for factor in term.factors)
+        if factors != ("1",):
+            columns = (read_terms(f"0 + {quote(factor)}").columns for factor in factors)
+            origin = Origin(factors, frozenset(itertools.chain.from_iterable(columns)))
+            found += [origin] * len(positions)
+    return tuple(found)
 
 
 def state_of(

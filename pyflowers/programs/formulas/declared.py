@@ -15,6 +15,7 @@ from pyflowers.programs.formulas.writer import (
     auxiliary_prior,
     effects_prior,
     equation,
+    has_scales,
 )
 from pyflowers.programs.terms import read_terms
 
@@ -38,6 +39,12 @@ def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
         "dims": {
             **({"b": ["X"]} if model.population else {}),
             **({"b_scale": ["X"]} if model.population and not model.brms_priors else {}),
+            **({"b_adjusted": ["X"]} if model.is_adjusted else {}),
+            **{
+                f"sd_{its.name}_scale": [f"effects_{its.name}"]
+                for its in model.effects
+                if has_scales(model, its)
+            },
             **{f"sd_{its.name}": [f"effects_{its.name}"] for its in model.effects},
             **{f"cor_{its.name}": [f"pairs_{its.name}"] for its in model.effects if its.pairs},
             **{
@@ -111,6 +118,7 @@ def _omitted(model: Model) -> list[str]:
     names = []
     if model.has_intercept and model.population:
         names.append("threshold_at_means" if model.family.is_ordinal else "Intercept_at_means")
+    names += ["b_adjusted"] if model.is_adjusted else []
     for its in model.effects:
         names += [] if its.is_intercept else [f"z_{its.name}"]
         names += [f"L_{its.name}"] if its.pairs else []
@@ -142,6 +150,8 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
     if model.population and model.has_intercept:
         means = model.population_design[0].mean(axis=0)
         found["X_mean"] = {"value": [float(f"{mean:.12g}") for mean in means]}
+    if model.coefficients is not None and model.coefficients.adjustment is not None:
+        found["adjustment"] = {"value": model.coefficients.adjustment.tolist()}
     for i, expression in enumerate(model.offsets):
         found[f"offset_{i + 1}"] = terms(f"0 + {expression}")
     for its in model.effects:
@@ -185,7 +195,11 @@ def _parameters(model: Model) -> dict[str, dict[str, Any]]:
         )
     if model.population:
         prior = {} if model.brms_priors else {"prior": COEFFICIENT_PRIOR}
-        found["b"] = {"description": f"effects on {of_y}", **prior, "log_axis": False}
+        own = {} if model.is_adjusted else prior
+        found["b"] = {"description": f"effects on {of_y}", **own, "log_axis": False}
+        if model.is_adjusted:
+            about = f"effects on {of_y} of the adjusted columns"
+            found["b_adjusted"] = {"description": about, **prior}
     for its in model.effects:
         found[f"sd_{its.name}"] = {
             "description": f"standard deviations of the effects by {its.term.group}",

@@ -26,16 +26,17 @@ from numpy.typing import NDArray
 from pyflowers.data import Table
 from pyflowers.data.table import LARGEST_INT, has_order, number_of
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.design import design, offset, state_of
+from pyflowers.programs.design import design, offset, origins_of, state_of
 from pyflowers.programs.families import Auxiliary, Family
+from pyflowers.programs.formulas.coefficients import CoefficientPrior, coefficient_prior
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
 from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
 
 FloatArray = NDArray[np.float64]
 
-_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered y trials D J cell kept prior_only
-    held_out b b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss squares
-    correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
+_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y trials D J
+    cell kept prior_only held_out b b_adjusted b_scale b_unit eta lprior log_lik y_rep y_num y_total
+    y_mean y_ss squares correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
@@ -504,22 +505,19 @@ class Model:
             at = "the intercept where the terms have their means"
             found["Intercept_location"] = location, f"location of the t prior on {at}"
             found["Intercept_scale"] = self.scale, f"scale of the t prior on {at}"
-        matrix, names = self.population_design
-        # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
-        about_mean = self.has_intercept
-        spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
-        if self.family.scale == "log" and not about_mean:
-            spread = max(1.0, _spread(self.linked, about_mean))
-        columns = () if self.brms_priors else zip(names, matrix.T, strict=True)
-        for name, column in columns:
-            sd = _spread(column, about_mean)
-            scale = rounded(2.5 * (spread or 1.0) / sd) if sd > 0 else 2.5
-            found[f"b_scale[{name}]"] = scale, f"sd of the normal prior on b[{name}]"
+        names = self.population_design[1] if self.coefficients is not None else ()
+        scales = self.coefficients.scales if self.coefficients is not None else ()
+        on = "b_adjusted" if self.is_adjusted else "b"
+        for name, scale in zip(names, scales, strict=True):
+            meaning = f"sd of the normal prior on {on}[{name}]"
+            found[f"b_scale[{name}]"] = rounded(float(scale)), meaning
         for its in self.effects:
-            found[f"sd_{its.name}_scale"] = (
-                self.scale,
-                f"scale of the half-t prior on the sd of effects by {its.term.group}",
-            )
+            about = f"scale of the half-t prior on the sd of effects by {its.term.group}"
+            if its.is_intercept or self.brms_priors:
+                found[f"sd_{its.name}_scale"] = self.scale, about
+            else:
+                for name, scale in zip(its.effects, self._slope_scales(its), strict=True):
+                    found[f"sd_{its.name}_scale[{name}]"] = scale, f"{about}: {name}"
             if its.pairs:
                 eta = 1.0 if self.brms_priors else 2.0
                 found[f"cor_{its.name}_eta"] = eta, f"eta of the LKJ prior on cor_{its.name}"
@@ -528,6 +526,43 @@ class Model:
                 used = self.scale if value is None else value
                 found[f"{each.name}_{key}"] = used, f"{key} of the prior on {each.name}"
         return found
+
+    @cached_property
+    def coefficients(self) -> CoefficientPrior | None:
+        """The default prior of the population's coefficients; None if there is none."""
+        if self.brms_priors or not self.population:
+            return None
+        # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
+        about_mean = self.has_intercept
+        spread = _spread(self.y, about_mean) if self.family.scale == "y" else 1.0
+        if self.family.scale == "log" and not about_mean:
+            spread = max(1.0, _spread(self.linked, about_mean))
+        cells = {name: self.cells[name] for name in read_terms(self.population).columns}
+        return coefficient_prior(
+            self.population_design[0],
+            origins_of(self.population, cells),
+            spread or 1.0,
+            about_mean=about_mean,
+        )
+
+    @property
+    def is_adjusted(self) -> bool:
+        """Whether the coefficients of adjusted columns are sampled, as some columns are linked."""
+        return self.coefficients is not None and self.coefficients.adjustment is not None
+
+    def _slope_scales(self, its: Effects) -> list[float]:
+        """Return the scales of the priors on the sds of a term's effects, in units of its columns.
+
+        Columns of 0 and 1 stand for differences between levels, which have the response's unit.
+        """
+        matrix = self.design(_with_ones(its.term.effects))[0]
+        units = [
+            1.0
+            if np.isin(column, (0.0, 1.0)).all()
+            else _spread(column, "Intercept" in its.effects)
+            for column in matrix.T
+        ]
+        return [rounded(self.scale / (unit or 1.0)) for unit in units]
 
     @cached_property
     def _fitted(self) -> FloatArray:

@@ -29,8 +29,12 @@ from pyflowers.programs.declaration import Declaration, PredictionRule
 from pyflowers.programs.families import FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.prediction import Predictor, rows_of
+
+FAR = 5.0
+"""Ratio of a covariate's mean to its sd above which its slopes should be centred."""
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
@@ -46,6 +50,8 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
         pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
+        rescaling=_rescaling,
+        likelihood_alone=partial(likelihood_alone, find_family(family)),
     )
 
 
@@ -57,6 +63,8 @@ def _draw_prior(name: str, data: Data, num: int, rng: Generator) -> dict[str, Fl
     if "X" in values:
         scale = np.asarray(values["b_scale"])
         found["b"] = rng.normal(size=(1, num, len(scale))) * scale
+        if "adjustment" in values:
+            found["b"] = found["b"] @ np.asarray(values["adjustment"]).T
         if "X_mean" in values:
             shift = found["b"] @ np.asarray(values["X_mean"])
     if "Intercept_location" in values:
@@ -144,6 +152,26 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     what = "mean does not exist" if alpha <= 1 else "variance is infinite"
     reason = f"its posterior {what}, as under its prior inv_gamma({alpha:g}, …)"
     return [MissingMoment("shape", alpha <= 1, reason)] if alpha <= 2 else []
+
+
+def _rescaling(data: Data) -> str:
+    """Return the advice to centre a covariate whose slopes vary by group; empty if none is far.
+
+    Intercepts at a distant 0 are nearly a multiple of the slopes, so chains move slowly.
+    """
+    values = data.values
+    for name in (key.removeprefix("Z_") for key in values if key.startswith("Z_")):
+        effects = data.coords[f"effects_{name}"]
+        for effect, column in zip(effects, np.asarray(values[f"Z_{name}"]).T, strict=True):
+            far = abs(float(column.mean())) > FAR * float(column.std()) > 0
+            if far and "Intercept" in effects:
+                group = getattr(data.declaration.data[name], "column", name)
+                return (
+                    f"center {effect} first, as its values are far from 0 (mean "
+                    f"{column.mean():.4g}, sd {column.std():.3g}): write (center({effect}) | "
+                    f"{group}), and center({effect}) for {effect} elsewhere in the formula"
+                )
+    return ""
 
 
 def _none(data: Data) -> int:

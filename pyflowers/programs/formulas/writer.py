@@ -94,6 +94,8 @@ def _data(model: Model) -> Iterable[str]:
         yield f"matrix[{rows}, K] X; // {model.population.removeprefix('0 + ')}"
     if _is_shifted(model):
         yield "vector[K] X_mean; // the columns' means, where the intercept has its prior"
+    if model.is_adjusted:
+        yield "matrix[K, K] adjustment; // X_adjusted: each column less its fit by earlier ones"
     for i, expression in enumerate(model.offsets):
         yield f"vector[{rows}] offset_{i + 1}; // offset({expression})"
     for its in model.effects:
@@ -110,11 +112,15 @@ def _data(model: Model) -> Iterable[str]:
         about = f"1: sample r_{name}; 0: sample it standardised"
         yield f"int<lower=0, upper=1> centered_{name}; // {about}"
     for name, (_, meaning) in model.priors.items():
-        if not name.startswith("b_scale["):
+        if "[" not in name:
             bound = "" if name == "Intercept_location" else "<lower=0>"
             yield f"real{bound} {name}; // {meaning}"
     if model.population and not model.brms_priors:
-        yield "vector<lower=0>[K] b_scale; // sds of the normal priors on b"
+        yield f"vector<lower=0>[K] b_scale; // sds of the normal priors on {_coefficients(model)}"
+    for its in model.effects:
+        if has_scales(model, its):
+            about = f"scales of the half-t priors on the sds of effects by {its.term.group}"
+            yield f"vector<lower=0>[M_{its.name}] sd_{its.name}_scale; // {about}"
     yield "int<lower=0, upper=1> prior_only; // 1: draw from the prior"
     yield "array[N] int<lower=0, upper=1> held_out; // 1: not in the likelihood"
     yield "int<lower=0> N_pointwise; // N; or 0, with which log_lik and y_rep are empty"
@@ -125,18 +131,34 @@ def _is_shifted(model: Model) -> bool:
     return model.has_intercept and bool(model.population)
 
 
+def has_scales(model: Model, its: Effects) -> bool:
+    """Whether the prior of a term's sds has a scale for each effect."""
+    return not (its.is_intercept or model.brms_priors)
+
+
 def _design(model: Model) -> str:
     """Return the name of the design matrix that the linear predictor uses."""
+    if model.is_adjusted:
+        return "X_adjusted"
     return "X_centered" if _is_shifted(model) else "X"
+
+
+def _coefficients(model: Model) -> str:
+    """Return the name of the coefficients that are sampled."""
+    return "b_adjusted" if model.is_adjusted else "b"
 
 
 def _transformed_data(model: Model) -> Iterable[str]:
     if _is_shifted(model):
         rows = _rows(model)
         yield f"matrix[{rows}, K] X_centered = X - rep_matrix(X_mean', {rows});"
+    if model.is_adjusted:
+        columns = "X_centered" if _is_shifted(model) else "X"
+        yield f"matrix[{_rows(model)}, K] X_adjusted = {columns} * adjustment;"
     if model.population:
         rows, design = _rows(model), _design(model)
-        yield "// The sampler moves each b in units that change eta by about 1."
+        name = _coefficients(model)
+        yield f"// The sampler moves each {name} in units that change eta by about 1."
         yield f"vector[K] b_unit = sqrt({rows} ./ columns_dot_self({design})');"
     if model.cell and model.family.totals is not None:
         yield from _lines(model.family.totals.stan)
@@ -158,7 +180,8 @@ def _parameters(model: Model) -> Iterable[str]:
         at = " // the linear predictor at the covariates' means" if _is_shifted(model) else ""
         yield f"real<offset=Intercept_location> {_intercept(model)};{at}"
     if model.population:
-        yield "vector<multiplier=b_unit>[K] b; // effects of the columns of X"
+        about = f"effects of the columns of {'X_adjusted' if model.is_adjusted else 'X'}"
+        yield f"vector<multiplier=b_unit>[K] {_coefficients(model)}; // {about}"
     for each in model.auxiliary:
         yield f"{each.declared} {_sampled(model, each)}; // {each.description}"
     for its in model.effects:
@@ -193,6 +216,8 @@ def _sampled(model: Model, each: Auxiliary) -> str:
 
 
 def _transformed_parameters(model: Model) -> Iterable[str]:
+    if model.is_adjusted:
+        yield "vector[K] b = adjustment * b_adjusted; // effects of the columns of X"
     for its in model.effects:
         if not its.is_intercept:
             name, at = its.name, _anchor(model, its)
@@ -208,7 +233,7 @@ def _transformed_parameters(model: Model) -> Iterable[str]:
     if model.has_intercept and not model.family.is_ordinal:
         yield _prior(_intercept(model), INTERCEPT_PRIOR)
     if model.population and not model.brms_priors:
-        yield _prior("b", COEFFICIENT_PRIOR)
+        yield _prior(_coefficients(model), COEFFICIENT_PRIOR)
     for each in model.auxiliary:
         yield _prior(_sampled(model, each), auxiliary_prior(each))
     for its in model.effects:
@@ -266,7 +291,7 @@ def _predictor(model: Model) -> str:
     if model.has_intercept and not model.family.is_ordinal:
         parts.append(_intercept(model))
     if model.population:
-        parts.append(f"{_design(model)} * b")
+        parts.append(f"{_design(model)} * {_coefficients(model)}")
     parts += [f"offset_{i + 1}" for i in range(len(model.offsets))]
     for its in model.effects:
         row = f"r_{its.name}[{its.name}]"

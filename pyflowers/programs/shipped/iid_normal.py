@@ -64,6 +64,7 @@ class OneNormal:
             priors_on_scale=lambda data: shared.priors_on_scale(
                 self.hyperparameters, float(data.y.mean()), float(data.y.std())
             ),
+            likelihood_alone=lambda draws, data: shared.normal_alone(self.mean, data.y),
             # The posterior of sigma2 has N more degrees of freedom than its prior.
             missing_moments=lambda data: shared.inv_chi2_moments(
                 "sigma2", data.num_obs + data[self.hyperparameters[2]]

@@ -22,6 +22,7 @@ from pyflowers.programs.capabilities import (
     ClosedForm,
     Draws,
     IndependentDraws,
+    LikelihoodAlone,
     MissingMoment,
     NewData,
     Pointwise,
@@ -238,6 +239,14 @@ def _vb(data: Data) -> Any:
     return fit_multilevel_normal(_by_plant(data), prior, plants=shared.plant_names(data))
 
 
+def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
+    """Return the estimates of mu and sigma2 from each plant's mean and its squared error."""
+    size = shared.plant_sizes(data)
+    means = np.bincount(shared.plant_codes(data), data.y, minlength=int(data["P"])) / size
+    variances = np.median(draws["sigma2_plant"], axis=(0, 1))
+    return shared.population_alone(means, variances / size)
+
+
 CAPABILITIES = Capabilities(
     pointwise=Pointwise(
         _log_lik,
@@ -251,5 +260,6 @@ CAPABILITIES = Capabilities(
     check_priors=_check_priors,
     priors_on_scale=_on_scale,
     missing_moments=_missing_moments,
+    likelihood_alone=_likelihood_alone,
     choices={"centered": _prefers_centered},
 )

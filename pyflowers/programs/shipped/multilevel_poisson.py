@@ -15,6 +15,7 @@ from pyflowers.programs.capabilities import (
     ClosedForm,
     Draws,
     IndependentDraws,
+    LikelihoodAlone,
     NewData,
     Pointwise,
     PriorModel,
@@ -85,6 +86,12 @@ def _notes(data: Data) -> list[str]:
         "groups differ; give narrower priors with --prior mu_mean=… and --prior mu_sd=…, or with "
         "--prior sigma2_nu=… and --prior sigma2_scale=…",
     ]
+
+
+def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
+    """Return the estimates of mu and sigma2 from each plant's log rate and its squared error."""
+    total = np.bincount(shared.plant_codes(data), data.y, minlength=int(data["P"])) + 0.5
+    return shared.population_alone(np.log(total / shared.plant_sizes(data)), 1 / total)
 
 
 def _num_informative(data: Data) -> int:
@@ -197,5 +204,6 @@ CAPABILITIES = Capabilities(
     missing_moments=lambda data: shared.inv_chi2_moments(
         "sigma2", _num_informative(data) + data["sigma2_nu"]
     ),
+    likelihood_alone=_likelihood_alone,
     choices={"centered": _prefers_centered},
 )

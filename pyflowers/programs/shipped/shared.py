@@ -25,7 +25,13 @@ from pyflowers.posterior.distributions import (
     ScaledInvChiSquare,
     as_floats,
 )
-from pyflowers.programs.capabilities import Draws, GroupDraws, IndependentDraws, MissingMoment
+from pyflowers.programs.capabilities import (
+    Draws,
+    GroupDraws,
+    IndependentDraws,
+    LikelihoodAlone,
+    MissingMoment,
+)
 from pyflowers.programs.data import Data
 
 LOG_2_PI = math.log(2 * math.pi)
@@ -93,6 +99,52 @@ def top_draws(
     mean, sd, nu, scale = map(as_floats, prior)
     draws = rng.normal(mean, sd, (1, num_draws))
     return draws, ScaledInvChiSquare(nu, scale).sample(rng, (1, num_draws))
+
+
+def normal_alone(mean: str, y: FloatArray) -> dict[str, LikelihoodAlone]:
+    """Return the estimates of a mean and a variance from a normal likelihood alone.
+
+    The log of a χ² variable with k degrees of freedom has about the variance 2 / k.
+    """
+    num = len(y)
+    if num < 2 or np.ptp(y) == 0:
+        return {}
+    variance, dof = float(np.var(y, ddof=1)), num - 1
+    return {
+        mean: LikelihoodAlone(np.array(y.mean()), np.array(variance / num), dof=dof),
+        "sigma2": LikelihoodAlone(np.array(variance), np.array(2 / dof), is_log=True),
+    }
+
+
+def population_alone(means: FloatArray, errors: FloatArray) -> dict[str, LikelihoodAlone]:
+    """Return the estimates of mu and sigma2 from the likelihood alone.
+
+    Parameters
+    ----------
+    means, errors : array, shape (P,)
+        Estimates of the groups' means, and their squared errors.
+    """
+    num = len(means)
+    if num < 2 or np.ptp(means) == 0:
+        return {}
+    grid = np.log(np.var(means)) + np.linspace(-8, 8, 641)
+    weight = 1 / (np.exp(grid)[:, None] + errors)
+    total = weight.sum(axis=1)
+    centre = (weight @ means) / total
+    squares = np.sum(weight * (means - centre[:, None]) ** 2, axis=1)
+    # The likelihood of sigma2 without mu (Patterson and Thompson 1971, Biometrika 58(3)).
+    log_lik = 0.5 * (np.log(weight).sum(axis=1) - np.log(total) - squares)
+    top = int(np.argmax(log_lik))
+    sigma2 = float(np.exp(grid[top]))
+    # A likelihood that falls little towards 0 does not bound sigma2 from below.
+    is_inside = 0 < top < len(grid) - 1 and log_lik[top] - log_lik[0] > 5
+    low, middle, high = log_lik[top - 1 : top + 2] if is_inside else (0.0, 0.0, 0.0)
+    curvature = (2 * middle - low - high) / (grid[1] - grid[0]) ** 2
+    error = 1 / curvature if curvature > 0 else np.inf
+    return {
+        "mu": LikelihoodAlone(np.array(centre[top]), np.array(1 / total[top]), dof=num - 1),
+        "sigma2": LikelihoodAlone(np.array(sigma2), np.array(error), is_log=True),
+    }
 
 
 def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:

@@ -464,7 +464,8 @@ def test_the_default_priors_are_those_of_the_guide(family):
     y = linked.get(response, pd.Series(np.zeros(60)))
     scale = max(2.5, 1.4826 * (y - y.median()).abs().median())
     unit = frame.num.std() if response == "num" else 1
-    expected = {"b_scale[x]": 2.5 * unit / frame.x.std(), "sd_g_scale": scale, "cor_g_eta": 2}
+    expected = {"b_scale[x]": 2.5 * unit / frame.x.std(), "cor_g_eta": 2}
+    expected |= {"sd_g_scale[Intercept]": scale, "sd_g_scale[x]": scale / frame.x.std()}
     if family != "cumulative":
         expected |= {"Intercept_location": y.median(), "Intercept_scale": scale}
     if family in ("gaussian", "student", "lognormal"):

@@ -1,0 +1,310 @@
+"""What the likelihood alone says about the parameters of a formula, one step from the posterior.
+
+The estimates start at the posterior means. With the sds of group effects and the other parameters
+held there, Newton steps without the priors of the coefficients β lead to the solution of the mixed
+model equations. With the columns C of β, Z of the group effects r, their covariance G, and the
+first and second derivatives u and -w of the log likelihood with respect to the linear predictor,
+
+    (C'WC  C'WZ      ) (dβ)   (C'u         )
+    (Z'WC  Z'WZ + G⁻¹) (dr) = (Z'u − G⁻¹ r).
+
+The variances of β are the diagonal of the inverse of the Schur complement of Z'WZ + G⁻¹.
+
+References
+----------
+Henderson (1975), Best linear unbiased estimation and prediction under a selection model, Biometrics
+31(2). Breslow and Clayton (1993), Approximate inference in generalized linear mixed models, JASA
+88(421), section 2, for responses that are not normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from pyflowers.programs.capabilities import Draws, LikelihoodAlone
+from pyflowers.programs.data import Data
+from pyflowers.programs.families import Family, FloatArray
+
+MOST_STEPS = 12
+MOST_EFFECTS = 2_000
+"""The largest number of group effects for which the likelihood of their sds is computed."""
+
+LEAST_FALL = 5.0
+"""The fall of a log likelihood, at about 3.2 standard errors, with which it excludes values."""
+
+LARGEST_STEP = 4.0
+"""The largest change of a linear predictor in a step, in units in which its curvature is near 1."""
+
+
+def likelihood_alone(family: Family, draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
+    """Return estimates of the intercept and the coefficients from the likelihood alone.
+
+    Parameters
+    ----------
+    family : Family
+        The family of the response.
+    draws : mapping of str to array, shape (chain, draw, …)
+        The posterior.
+    data : Data
+        The whole data block.
+    """
+    values = data.values
+    means = {name: np.mean(its, axis=(0, 1)) for name, its in draws.items()}
+    columns, start, names = _columns(family, values, means)
+    if not names:
+        return {}
+    kept = np.broadcast_to(np.asarray(values["held_out"]) == 0, (data.num_obs,))
+    y = np.asarray(data.y, dtype=float)[kept]
+    other = {each.name: means[each.name][None, None, ..., None] for each in family.auxiliary}
+    if family.is_ordinal and "X_mean" in values:
+        at_means = draws["threshold"] - (draws["b"] @ np.asarray(values["X_mean"]))[..., None]
+        other["threshold"] = at_means.mean(axis=(0, 1))[None, None, :, None]
+    if "trials" in values:
+        other["trials"] = np.broadcast_to(values["trials"], (data.num_obs,))[kept]
+    rows = _rows(values, data.num_obs)[kept]
+    effects = _Effects(values, means, rows)
+    fixed, columns = _offset(values, data.num_obs, rows), columns[rows]
+    beta, r = start, effects.start
+    unit = _unit(family, means)
+    for _ in range(MOST_STEPS):
+        eta = fixed + columns @ beta + effects.times(r)
+        u, w = _derivatives(family, y, eta, other, unit)
+        left, right = effects.reduced(columns, w, u, r)
+        size = np.sqrt(np.maximum(np.diagonal(left), 1e-300))
+        inverse = np.linalg.pinv(left / np.outer(size, size), hermitian=True) / np.outer(size, size)
+        step = inverse @ right
+        step_r = effects.step(columns, w, u, r, step)
+        moved = np.abs(columns @ step + effects.times(step_r)).max(initial=0.0)
+        factor = min(1.0, LARGEST_STEP * unit / moved) if moved > 0 else 1.0
+        beta, r = beta + factor * step, r + factor * step_r
+        if moved < 1e-3 * unit:
+            break
+    found, variance, at = {}, np.diagonal(inverse), 0
+    for name, num in names.items():
+        own = slice(at, at + num) if num else at
+        found[name] = LikelihoodAlone(np.asarray(beta[own]), np.asarray(variance[own]))
+        at += max(num, 1)
+    eta = fixed + columns @ beta + effects.times(r)
+    for each in family.auxiliary:
+        if each.name != "threshold":
+            found[each.name] = _of_auxiliary(family, each.name, y, eta, other)
+    u, w = _derivatives(family, y, eta, other, unit)
+    return {**found, **dict(effects.sds_alone(w, u, r))}
+
+
+def _of_auxiliary(
+    family: Family, name: str, y: FloatArray, eta: FloatArray, other: Mapping[str, Any]
+) -> LikelihoodAlone:
+    """Return the estimate of another parameter of the family, given the linear predictor."""
+
+    def log_lik(log_value: float) -> float:
+        value = np.full((1, 1, 1), np.exp(log_value))
+        with np.errstate(all="ignore"):
+            return float(np.sum(family.log_lik(y, eta[None, None], {**other, name: value})))
+
+    return _peak(log_lik, np.log(float(np.ravel(other[name])[0])))
+
+
+def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlone:
+    """Return the peak of a function of a parameter's log, and its width.
+
+    The variance is infinite if the function does not fall by `LEAST_FALL` on both sides: the
+    likelihood then does not bound the parameter.
+    """
+    grid = start + np.linspace(-4, 10, 57)
+    values = np.array([log_density(at) for at in grid])
+    top = int(np.nanargmax(np.where(np.isfinite(values), values, -np.inf)))
+    ends = values[[0, -1]]
+    is_bounded = (values[top] - np.where(np.isnan(ends), -np.inf, ends) > LEAST_FALL).all()
+    if (
+        top in (0, len(grid) - 1)
+        or not is_bounded
+        or not np.isfinite(values[top - 1 : top + 2]).all()
+    ):
+        return LikelihoodAlone(np.exp(grid[[top]])[0], np.array(np.inf), is_log=True)
+    step = grid[1] - grid[0]
+    low, middle, high = values[top - 1 : top + 2]
+    curvature = (2 * middle - low - high) / step**2
+    at = grid[top] + (high - low) / (2 * step) / max(curvature, 1e-300)
+    at = float(np.clip(at, grid[top - 1], grid[top + 1]))
+    # In a step as wide as the grid's, the peak of a precise parameter looks too wide.
+    h = min(step, 0.5 / np.sqrt(max(curvature, 1e-12)))
+    low, middle, high = (log_density(at + d) for d in (-h, 0.0, h))
+    curvature = (2 * middle - low - high) / h**2
+    return LikelihoodAlone(
+        np.array(np.exp(at)), np.array(1 / curvature if curvature > 0 else np.inf), is_log=True
+    )
+
+
+def _columns(
+    family: Family, values: Mapping[str, Any], means: Mapping[str, FloatArray]
+) -> tuple[FloatArray, FloatArray, dict[str, int]]:
+    """Return the columns of the sampled coefficients, their posterior means, and their names."""
+    parts, start, names = list[FloatArray](), list[Any](), dict[str, int]()
+    has_columns = "X" in values
+    if has_columns:
+        matrix = np.asarray(values["X"], dtype=float)
+        b, intercept, name = means["b"], means.get("Intercept", 0.0), "b"
+        if "X_mean" in values:
+            matrix = matrix - np.asarray(values["X_mean"])
+            intercept = intercept + np.asarray(values["X_mean"]) @ b
+        if "adjustment" in values:
+            adjustment = np.asarray(values["adjustment"], dtype=float)
+            matrix, b, name = matrix @ adjustment, np.linalg.solve(adjustment, b), "b_adjusted"
+        if "b_scale" not in values:
+            return np.empty((0, 0)), np.empty(0), {}
+    else:
+        intercept, b, matrix, name = means.get("Intercept", 0.0), None, None, ""
+    if "Intercept_location" in values:
+        num = len(matrix) if matrix is not None else int(values.get("D", values["N"]))
+        parts.append(np.ones((num, 1)))
+        start.append(intercept)
+        names["Intercept_at_means" if has_columns else "Intercept"] = 0
+    if matrix is not None and b is not None:
+        parts.append(matrix)
+        start += list(b)
+        names[name] = len(b)
+    if not parts:
+        return np.empty((0, 0)), np.empty(0), {}
+    return np.hstack(parts), np.array(start, dtype=float), names
+
+
+def _rows(values: Mapping[str, Any], num: int) -> Any:
+    """Return the position of each observation among the rows of the design."""
+    return np.asarray(values["cell"]) - 1 if "cell" in values else np.arange(num)
+
+
+def _offset(values: Mapping[str, Any], num: int, rows: Any) -> FloatArray:
+    found = np.zeros(len(rows))
+    for name in values:
+        if name.startswith("offset_"):
+            found = found + np.asarray(values[name], dtype=float)[rows]
+    return found
+
+
+def _unit(family: Family, means: Mapping[str, FloatArray]) -> float:
+    """Return a change of the linear predictor that changes a log density by about 1."""
+    return float(means["sigma"]) if any(a.name == "sigma" for a in family.auxiliary) else 1.0
+
+
+def _derivatives(
+    family: Family, y: FloatArray, eta: FloatArray, other: Mapping[str, Any], unit: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the first derivative of each row's log likelihood, and minus the second."""
+    h = 1e-3 * unit
+    with np.errstate(all="ignore"):
+        low, middle, high = (
+            np.asarray(family.log_lik(y, (eta + d)[None, None], other))[0, 0] for d in (-h, 0.0, h)
+        )
+    u, w = (high - low) / (2 * h), (2 * middle - low - high) / h**2
+    ok = np.isfinite(u) & np.isfinite(w)
+    return np.where(ok, u, 0.0), np.where(ok, np.maximum(w, 0.0), 0.0)
+
+
+class _Effects:
+    """The group effects of all terms as one vector, with their columns and covariance."""
+
+    def __init__(self, values: Mapping[str, Any], means: Mapping[str, FloatArray], rows: Any):
+        self.num_rows = len(rows)
+        self.sds: dict[str, FloatArray] = {}
+        self.terms: dict[str, tuple[int, FloatArray]] = {}
+        columns, start = [], list[FloatArray]()
+        for key in values:
+            if not key.startswith("centered_"):
+                continue
+            from scipy import sparse
+
+            name = key.removeprefix("centered_")
+            group, num = np.asarray(values[name])[rows] - 1, int(values[f"N_{name}"])
+            z = np.asarray(values[f"Z_{name}"])[rows] if f"Z_{name}" in values else None
+            z = np.ones((len(rows), 1)) if z is None else z
+            size = z.shape[1]
+            place = group[:, None] * size + np.arange(size)
+            indices = (np.repeat(np.arange(len(rows)), size), place.ravel())
+            columns.append(sparse.csr_array((z.ravel(), indices), (len(rows), num * size)))
+            cor = np.eye(size)
+            if f"cor_{name}" in means:
+                cor[np.triu_indices(size, 1)] = means[f"cor_{name}"]
+                cor = cor + np.triu(cor, 1).T
+            self.sds[name] = np.maximum(np.atleast_1d(means[f"sd_{name}"]), 1e-8)
+            self.terms[name] = num, cor
+            start.append(np.ravel(means[f"r_{name}"]))
+        self.z = sparse.hstack(columns, format="csr") if columns else None
+        self.start = np.concatenate(start) if start else np.empty(0)
+        self.precision = self._precision(self.sds) if columns else None
+
+    def _precision(self, sds: Mapping[str, FloatArray]) -> Any:
+        """Return the inverse of the covariance of the effects."""
+        from scipy import sparse
+
+        blocks = []
+        for name, (num, cor) in self.terms.items():
+            own = np.linalg.pinv(cor * np.outer(sds[name], sds[name]), hermitian=True)
+            blocks.append(sparse.kron(sparse.eye_array(num), own))
+        return sparse.block_diag(blocks, format="csc")
+
+    def sds_alone(
+        self, w: FloatArray, u: FloatArray, r: FloatArray
+    ) -> Iterator[tuple[str, LikelihoodAlone]]:
+        """Yield the estimate of each sd, with the other sds at their posterior means.
+
+        The likelihood is that of a normal response with the weights w, without the effects.
+        """
+        if self.z is None or len(r) > MOST_EFFECTS:
+            return
+        from scipy.sparse.linalg import splu
+
+        weighted = self.z.T.multiply(w).tocsr()
+        products, score = weighted @ self.z, weighted @ (self.z @ r) + self.z.T @ u
+        for name, sds in self.sds.items():
+            num = self.terms[name][0]
+            found = []
+            for i in range(len(sds)):
+
+                def log_lik(log_sd: float, i: int = i, name: str = name, num: int = num) -> float:
+                    own = self.sds[name].copy()
+                    own[i] = np.exp(log_sd)
+                    factor = splu((products + self._precision({**self.sds, name: own})).tocsc())
+                    log_det = np.sum(np.log(np.abs(factor.U.diagonal())))
+                    return float(0.5 * score @ factor.solve(score) - 0.5 * log_det - num * log_sd)
+
+                found.append(_peak(log_lik, float(np.log(sds[i]))))
+            yield (
+                f"sd_{name}",
+                LikelihoodAlone(
+                    np.array([float(its.estimate) for its in found]),
+                    np.array([float(its.variance) for its in found]),
+                    is_log=True,
+                ),
+            )
+
+    def times(self, r: FloatArray) -> FloatArray:
+        """Return the sum of the effects in each row."""
+        return np.zeros(self.num_rows) if self.z is None else np.asarray(self.z @ r)
+
+    def reduced(
+        self, columns: FloatArray, w: FloatArray, u: FloatArray, r: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the equations of the coefficients, from which the effects are eliminated."""
+        left, right = columns.T @ (w[:, None] * columns), columns.T @ u
+        if self.z is None or self.precision is None:
+            return left, right
+        from scipy.sparse.linalg import splu
+
+        weighted = self.z.T.multiply(w).tocsr()
+        self.factor = splu((weighted @ self.z + self.precision).tocsc())
+        self.cross = np.asarray(weighted @ columns)
+        self.score = np.asarray(self.z.T @ u - self.precision @ r)
+        solved = self.factor.solve(self.cross)
+        return left - self.cross.T @ solved, right - solved.T @ self.score
+
+    def step(
+        self, columns: FloatArray, w: FloatArray, u: FloatArray, r: FloatArray, step: FloatArray
+    ) -> FloatArray:
+        """Return the step of the effects, given that of the coefficients."""
+        if self.z is None:
+            return np.zeros(0)
+        return np.asarray(self.factor.solve(self.score - self.cross @ step))
