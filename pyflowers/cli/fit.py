@@ -59,8 +59,7 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with status 3 if a diagnostic fails or a posterior median is in the tail of its "
-    "prior.",
+    help="Exit with status 3 if a diagnostic fails or a prior contradicts the data.",
 )
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."

@@ -319,7 +319,7 @@ def examine_prior(
     advice = (
         'no proper prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
     )
-    claim = "no parameter lies in the tail of its declared prior"
+    claim = "no declared prior contradicts the data"
     if program.declaration.formula and "b" in program.improper_priors(data.values):
         advice = "the coefficients have flat priors, with which nothing can be compared"
         claim += " (the coefficients, whose priors are flat, were not examined)"
@@ -388,7 +388,7 @@ def _against_prior(program: Program, data: Data, its: _Judged, num_priors: int) 
     edges = _Edges(quantile(tail), quantile(0.5), quantile(1 - tail), tail)
     if _is_highest_at_bound(its.prior):
         edges = replace(edges, low=-math.inf)
-    medians = its.medians.to_numpy(dtype=np.float64)
+    medians = np.asarray(its.medians, dtype=np.float64)
     far = edges.distance(medians, 0.0)
     worst = int(np.argmax(far))
     name, text = str(its.medians.index[worst]), its.prior.text

@@ -177,7 +177,7 @@ class Verdict:
     computation : Part
         Whether the sampling worked: R-hat, ESS, divergences and so on.
     prior : Part
-        Whether posterior and prior agree: no posterior median lies in the tail of its prior.
+        Whether prior and data agree: no declared prior contradicts the data.
     data : Part
         Whether the model reproduces the data: the predictive checks, if they were run.
 

@@ -17,7 +17,7 @@ import pyflowers
 from pyflowers.data import from_frame
 from pyflowers.display import format_cell, format_number
 from pyflowers.engines import SamplerOptions, find_engine
-from pyflowers.fits.diagnostics import diagnose, examine_prior
+from pyflowers.fits.diagnostics import diagnose, examine_prior, with_remedy
 from pyflowers.fits.posterior import summarize
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Check, Part, Verdict
@@ -557,3 +557,115 @@ def test_the_prior_is_accused_of_at_most_2_in_100_data_sets_drawn_from_it(name, 
         found = fit_data(program, data, options, priors=priors, engine=exact)
         alarms += bool(found.verdict.prior.failed)
     assert alarms <= 10
+
+
+# --- A prior that wins ----------------------------------------------------------------------------
+
+
+def counts_and_measurements():
+    """Return a table in which x, arm and the groups matter."""
+    rng = np.random.default_rng(99)
+    group, arm, x = np.repeat(np.arange(12), 10), rng.integers(0, 2, 120), rng.normal(4, 2, 120)
+    eta = 0.5 * (x - 4) + 0.6 * arm + rng.normal(0, 0.5, 12)[group]
+    return pd.DataFrame(
+        {
+            "x": x,
+            "arm": np.array(["a", "b"])[arm],
+            "g": [f"g{i}" for i in group],
+            "y": 3 + eta + rng.normal(size=120),
+            "count": rng.poisson(np.exp(0.5 + 0.5 * eta)),
+            "bit": (rng.random(120) < 1 / (1 + np.exp(-1.2 * eta))).astype(int),
+        }
+    )
+
+
+CONFLICTS = [
+    (f"{response} ~ x + {other}", family, "b[x]", {"b_scale[x]": scale})
+    for response, family in (("y", "gaussian"), ("count", "poisson"), ("bit", "bernoulli"))
+    for other in ("arm", "(1 | g)")
+    for scale in (0.002, 0.02)
+] + [
+    (f"{response} ~ x + arm", family, "Intercept_at_means", {"Intercept_location": -9, **scale})
+    for response, family in (("y", "gaussian"), ("count", "poisson"))
+    for scale in ({"Intercept_scale": 0.001}, {"Intercept_scale": 0.1})
+]
+"""Posteriors at the prior, and between prior and data."""
+
+
+def prior_of_fit(formula, family, priors):
+    fit = pyflowers.fit(
+        formula, counts_and_measurements(), family=family, priors=priors, seed=1, engine="stanli"
+    )
+    return fit.verdict.prior, fit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("formula", "family", "parameter", "priors"), CONFLICTS)
+def test_a_prior_that_contradicts_the_data_is_named(formula, family, parameter, priors):
+    part, _ = prior_of_fit(formula, family, priors)
+    assert any(parameter in check.name for check in part.failed)
+    assert all(f"--prior {name}=" in str(part) for name in priors)
+    part, _ = prior_of_fit(formula, family, {})
+    assert not part.failed
+
+
+def test_a_prior_that_wins_is_named():
+    """The posterior is the prior, so that its median lies in no tail."""
+    part, fit = prior_of_fit("count ~ x + arm", "poisson", {"b_scale[x]": 0.002})
+    assert abs(fit.summary().loc["b[x]", "median"]) < 0.002
+    (failed,) = part.failed
+    assert failed.name == "likelihood of b[x]"
+    assert failed.finding.startswith("b[x]: the data alone say 0.3")
+    assert "--prior b_scale[x]=" in failed.advice
+
+
+def test_what_the_likelihood_alone_says_is_the_maximum_likelihood_estimate():
+    """It hardly depends on the prior of the fit from which it is computed."""
+    frame = counts_and_measurements()
+    columns = np.column_stack([np.ones(120), frame.x - frame.x.mean(), frame.arm == "b"])
+    beta = np.zeros(3)
+    for _ in range(20):
+        mean = np.exp(columns @ beta)
+        information = columns.T @ (mean[:, None] * columns)
+        beta += np.linalg.solve(information, columns.T @ (frame["count"] - mean))
+    errors = np.diagonal(np.linalg.inv(information))
+    for priors in ({}, {"b_scale[x]": 0.002}):
+        _, fit = prior_of_fit("count ~ x + arm", "poisson", priors)
+        alone = fit.program.python.likelihood_alone(fit.draws, fit.data)["b"]
+        np.testing.assert_allclose(alone.estimate, beta[1:], rtol=1e-3)
+        np.testing.assert_allclose(alone.variance, errors[1:], rtol=0.01)
+
+
+def test_a_likelihood_that_bounds_nothing_contradicts_no_prior():
+    """All y are 1 in arm b: its coefficient has no maximum likelihood estimate."""
+    frame = counts_and_measurements()
+    frame.loc[frame.arm == "b", "bit"] = 1
+    fit = pyflowers.fit("bit ~ arm", frame, family="bernoulli", seed=1, engine="stanli")
+    assert fit.verdict.prior.status == "passed"
+
+
+@pytest.mark.parametrize("name", ["iid_normal", "multilevel_poisson", "multilevel_normal"])
+def test_a_shipped_programs_prior_that_wins_is_named(name):
+    priors = {"mu_mean": 50, "mu_sd": 0.1}
+    part = pyflowers.fit(name, engine="exact", seed=1, priors=priors).verdict.prior
+    assert "likelihood of mu" in [check.name for check in part.failed]
+    assert "--prior mu_mean=" in part.failed[0].advice
+
+
+def test_a_distant_covariate_with_varying_slopes_should_be_centred():
+    """The advice comes first when sampling fails; a fit of such data would take two minutes."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"year": np.tile(np.arange(2005.0, 2017), 8)})
+    frame["unit"] = np.repeat(list("abcdefgh"), 12)
+    frame["y"] = rng.normal(size=96)
+    for formula, advice in (
+        ("y ~ year + (year | unit)", "write (center(year) | unit)"),
+        ("y ~ center(year) + (center(year) | unit)", ""),
+        ("y ~ year + (1 | unit)", ""),
+    ):
+        program = Program.from_formula(formula, frame)
+        data, _ = program.fill(program.read(frame), program.resolve_priors())
+        found = program.python.rescaling(data)
+        assert (advice in found) if advice else not found
+        advised = with_remedy(part("computation", True, False), found)
+        assert [each.advice for each in advised.failed] == [found or "advice 1"]

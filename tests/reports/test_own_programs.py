@@ -200,7 +200,7 @@ def test_what_does_not_apply_is_not_there(example):
     for word in ("closed-form", "Shrinkage", "side by side", "these fits"):
         assert word not in output
     verdict = check(fit).verdict
-    doubts = {"prior": "whose posterior lies in the tail", "data": "which does not reproduce"}
+    doubts = {"prior": "whose prior contradicts the data", "data": "which does not reproduce"}
     for part in (verdict.prior, verdict.data):
         assert (doubts[part.name] in page.output("banner")) == bool(part.failed)
     assert ("This fit can be trusted." in page.output("banner")) == verdict.trusted

@@ -114,14 +114,14 @@ def _linked(columns: FloatArray, matrix: FloatArray, origins: Sequence[Origin]) 
     size = np.linalg.norm(columns, axis=0)
     # The triangle has the lengths and angles of the columns, but fewer rows.
     triangle = np.linalg.qr(columns / np.where(size > 0, size, 1.0))[1]
-    codes = np.isin(matrix, (0.0, 1.0)).all(axis=0)
+    codes = np.asarray(np.isin(matrix, (0.0, 1.0)).all(axis=0))
     found = np.zeros(len(origins), dtype=bool)
     for term in dict.fromkeys(origins):
         own = np.array([origin == term for origin in origins])
         relatives = np.array([origin.is_relative_of(term) for origin in origins])
         powers = np.array([origin.is_power_with(term) for origin in origins])
         for others, limit in (
-            (relatives & powers, INFLATED_BY_POWERS),
+            (np.logical_and(relatives, powers), INFLATED_BY_POWERS),
             (relatives, INFLATED_BY_PRODUCTS),
         ):
             if (_left(triangle, own, others, codes) < 1 / limit).any():

@@ -190,3 +190,32 @@ def test_the_sds_of_levels_have_the_unit_of_the_response():
     frame = many_columns()
     priors = Program.from_formula("y ~ (0 + arm | f)", frame).resolve_priors()
     assert priors["sd_f_scale[arma]"] == priors["sd_f_scale[armb]"] == priors["sigma_scale"]
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_linked_columns_beside_varying_slopes(centered):
+    """Centred effects are sampled as sums with the coefficients of the columns, not adjusted."""
+    frame = years(8, 12).assign(year=lambda its: its.year - 1998)
+    formula = "y ~ year * arm + (year | unit)"
+    program = Program.from_formula(formula, frame, centered=centered)
+    assert "b_adjusted" in program.source.text
+    fit = pyflowers.fit(program, frame, seed=1, engine="stanli")
+    plain = pyflowers.fit(
+        "y ~ center(year) * arm + (center(year) | unit)", frame, seed=1, engine="stanli"
+    )
+    found, expected = (each.summary(["b"])["mean"].iloc[-1] for each in (fit, plain))
+    sd = plain.summary(["b"])["sd"].iloc[-1]
+    assert abs(found - expected) < 0.25 * sd
+
+
+def test_thresholds_are_those_of_the_linked_columns():
+    rng = np.random.default_rng(2)
+    x = rng.uniform(30, 32, 400)
+    latent = 3 * (x - 31) + 3 * (x - 31) ** 2 + rng.logistic(size=400)
+    frame = pd.DataFrame({"x": x, "y": 1 + np.digitize(latent, [0, 1, 2.5])})
+    found = []
+    for formula in ("y ~ x + I(x**2)", "y ~ poly(x, 2)"):
+        program = Program.from_formula(formula, frame, family="cumulative")
+        fit = pyflowers.fit(program, frame, seed=1, engine="stanli")
+        found.append(fit.log_likelihood().mean((0, 1)))
+    np.testing.assert_allclose(found[0], found[1], atol=0.05)
