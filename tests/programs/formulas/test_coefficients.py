@@ -33,10 +33,10 @@ def planted(seed, kind, family, ratio):
     return pd.DataFrame({"x": sd * (u + ratio), "arm": np.array(["a", "b"])[arm], "y": y})
 
 
-def curve(formula, frame, family, **options):
+def curve(formula, frame, family, draws=1000, **options):
     """Return draws of the linear predictor at each row, shape (draw, N)."""
     program = Program.from_formula(formula, frame, family=family, **options)
-    fit = pyflowers.fit(program, frame, seed=1, engine="stanli", draws=2500)
+    fit = pyflowers.fit(program, frame, seed=1, engine="stanli", draws=draws)
     assert not fit.verdict.computation.failed
     rule = program.declaration.prediction
     found = Predictor(rule, fit.draws, fit.data.values, rows_of(fit.data)).linear()
@@ -63,8 +63,10 @@ def test_raw_centred_and_orthogonal_versions_have_one_posterior(seed):
     """Twenty planted tables: three families, ratios from 1 to 1,000, powers and products."""
     kind, family = list(VERSIONS)[seed // 10], list(ROWS)[seed % 3]
     frame = planted(seed, kind, family, RATIOS[seed % 10])
-    raw, centred, orthogonal = (curve(formula, frame, family) for formula in VERSIONS[kind])
-    flat = curve(VERSIONS[kind][2], frame, family, default_priors="brms")
+    raw, centred, orthogonal = (
+        curve(formula, frame, family, draws=4000) for formula in VERSIONS[kind]
+    )
+    flat = curve(VERSIONS[kind][2], frame, family, draws=4000, default_priors="brms")
     assert apart(raw, orthogonal) < 0.1
     assert apart(centred, orthogonal) < 0.1
     assert apart(raw, flat) < 0.1
@@ -192,6 +194,7 @@ def test_the_sds_of_levels_have_the_unit_of_the_response():
     assert priors["sd_f_scale[arma]"] == priors["sd_f_scale[armb]"] == priors["sigma_scale"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centered", [False, True])
 def test_linked_columns_beside_varying_slopes(centered):
     """Centred effects are sampled as sums with the coefficients of the columns, not adjusted."""
@@ -208,6 +211,7 @@ def test_linked_columns_beside_varying_slopes(centered):
     assert abs(found - expected) < 0.25 * sd
 
 
+@pytest.mark.slow
 def test_thresholds_are_those_of_the_linked_columns():
     rng = np.random.default_rng(2)
     x = rng.uniform(30, 32, 400)
