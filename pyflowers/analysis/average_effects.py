@@ -32,6 +32,7 @@ from pyflowers.analysis.predictions import (
     row_sets,
 )
 from pyflowers.data import Table
+from pyflowers.data.table import as_written, number_text
 from pyflowers.display import Line, Shown, heading, in_file
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -566,7 +567,8 @@ def _of_levels(
     if between is not None:
         if isinstance(between, str) or len(between) != 2:
             raise ConfigError(f"between takes two levels of {column}, got {between!r}")
-        base, level = (f"{v:.15g}" if isinstance(v, float) else str(v) for v in between)
+        asked = [number_text(v) if isinstance(v, float) else str(v) for v in between]
+        base, level = as_written(asked, levels)
         unknown = next((each for each in (base, level) if each not in levels), None)
         if unknown is not None:
             raise ConfigError(
@@ -596,7 +598,7 @@ def _reference_of(call: ast.expr | None) -> str:
     """Return the reference level in a call of ``C``; empty if there is none."""
     asked = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
     ref = ast.literal_eval(asked["ref"]) if "ref" in asked else ""
-    return ref if isinstance(ref, str) else f"{ref:.15g}"
+    return ref if isinstance(ref, str) else number_text(float(ref))
 
 
 def _of_numbers(

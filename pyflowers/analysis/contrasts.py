@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.analysis.predictions import in_blocks, predictor_of, row_sets
+from pyflowers.data.table import number_text
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -405,7 +406,7 @@ def _texts(fit: Fit, column: str) -> list[str]:
 def _text(cell: Any) -> str:
     """Return a number as the shortest text that names it, and other text unchanged."""
     try:
-        return f"{float(cell):.15g}"
+        return number_text(float(cell))
     except (TypeError, ValueError):
         return str(cell)
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -38,6 +39,8 @@ _COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
 _NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
+_DECIMAL = re.compile(r"[-+]?\d*\.\d*([eE][-+]?\d+)?")
+_MIDNIGHT = re.compile(r"(\d{4}-\d{2}-\d{2})[ T]00:00(:00(\.0+)?)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -722,13 +725,13 @@ class Table(Shown):
             self.notes.append(sentence)
 
     def _note_lookalikes(self, column: str, names: Collection[str]) -> None:
-        """Add a note on labels that differ only in capitals, spaces or the encoding of accents."""
+        """Add a note on labels that differ only in capitals, spaces, accents' encoding or zeros."""
         variants: dict[str, list[str]] = {}
         for name in names:
             plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
+            plain = comparable(plain)
             variants.setdefault(plain, []).append(repr(name))
-        alike = next((found for found in variants.values() if len(found) > 1), None)
-        if alike is not None:
+        for alike in [found for found in variants.values() if len(found) > 1][:MOST_NAMED]:
             self._note(
                 f"{self.source}: {column} {', '.join(alike[:-1])} and {alike[-1]} look alike but "
                 "are different labels; if they are the same, write them the same way"
@@ -778,9 +781,9 @@ def levels_of(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     for i, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, i]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            levels[name] = tuple(_text_of(column.cat.categories.to_numpy()))
+            levels[name] = tuple(dict.fromkeys(map(_text, column.cat.categories)))
         elif pd.api.types.infer_dtype(column, skipna=True) == "string":
-            texts = sorted(set(map(str, column.dropna())))
+            texts = sorted(set(map(_text, column.dropna())))
             if np.isfinite(_to_numbers(np.array(texts, dtype=object))).all():
                 levels[name] = tuple(texts)
     return levels
@@ -845,6 +848,13 @@ def other_separator(header: str) -> str:
     return ""
 
 
+def as_written(texts: Collection[str], known: Collection[str]) -> list[str]:
+    """Return texts with each one written like the only known text that is comparable with it."""
+    num = Counter(map(comparable, known))
+    written = {comparable(label): label for label in known if num[comparable(label)] == 1}
+    return [text if text in known else written.get(comparable(text), text) for text in texts]
+
+
 def _kind(cells: NDArray[Any]) -> str:
     return pd.api.types.infer_dtype(cells, skipna=False)
 
@@ -857,13 +867,46 @@ def _decimal_point(cell: Any) -> Any:
 
 
 def _text_of(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return cells as text; omit the time 00:00:00 that pandas adds to dates."""
-    kind = _kind(cells)
-    if kind in ("datetime", "datetime64", "date"):
-        stamps = pd.to_datetime(cells)
-        if (stamps == stamps.normalize()).all():
-            cells = stamps.date
-    return cells if kind == "string" else np.array(list(map(str, cells)), dtype=object)
+    """Return cells as text; the text of a cell does not depend on other cells."""
+    return np.array(list(map(_text, cells)), dtype=object)
+
+
+def _text(cell: Any) -> str:
+    """Return a cell as text: floating-point numbers with 15 digits, and midnight as a date."""
+    if isinstance(cell, str):
+        # Written with more digits, one number would be several labels, as 0.1 * 3 and 0.3.
+        digits = cell.partition("e")[0].partition("E")[0]
+        is_long = len(digits) > 15 and _DECIMAL.fullmatch(cell) is not None
+        return number_text(float(cell)) if is_long and any(map(str.isdecimal, cell)) else cell
+    if isinstance(cell, float | np.floating):
+        return number_text(float(cell))
+    if isinstance(cell, np.datetime64):
+        cell = pd.Timestamp(cell)
+    if isinstance(cell, datetime) and cell is not pd.NaT:
+        # pandas reads dates as datetimes at midnight.
+        return str(cell.date()) if pd.Timestamp(cell).normalize() == cell else str(cell)
+    return str(cell)
+
+
+def number_text(value: float) -> str:
+    """Return a number as a label: with 15 digits, and whole numbers without a decimal point."""
+    if value.is_integer():
+        return str(int(value)) if abs(value) < 2**53 else repr(value)
+    return f"{value:.15g}"
+
+
+def comparable(text: str) -> str:
+    """Return a text in a form that is equal for equal numbers, truth values and dates.
+
+    Zeros at the end of a decimal fraction, capitals in ``TRUE`` and a time of 00:00:00 do not
+    matter; zeros at the beginning do.
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    if midnight := _MIDNIGHT.fullmatch(text):
+        return midnight[1]
+    number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
+    return text if number is None else number[1] + number[2].removesuffix(".")
 
 
 def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
@@ -872,11 +915,13 @@ def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
     The text of a missing cell is empty.
     """
     cells = np.where(pd.isna(cells), "", cells.astype(object))
-    if _kind(cells) not in ("string", "integer"):
+    if _kind(cells) not in ("string", "integer", "floating", "datetime", "datetime64"):
         cells = _text_of(cells)
     # Format each distinct value once, instead of once per cell.
     codes, found = pd.factorize(cells)
-    return np.asarray(codes, dtype=np.int64), list(map(str, found))
+    texts = list(map(_text, found))
+    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    return np.array([place[text] for text in texts], dtype=np.int64)[codes], list(place)
 
 
 def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:

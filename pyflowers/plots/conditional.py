@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
+from pyflowers.data.table import number_text
 from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -25,6 +26,7 @@ from pyflowers.plots.groups import (
     named_rows,
 )
 from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, styled
+from pyflowers.programs.design import levels_of_numbers
 
 if TYPE_CHECKING:
     from pyflowers.programs.prediction import Predictor
@@ -135,7 +137,7 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
     own = fit.data.table
     assert own is not None
     found = {
-        name: [f"{value:.15g}" for value in np.unique(own.numbers(name))]
+        name: list(levels_of_numbers(own.numbers(name)))
         for name in names
         if not own.is_factor(name)
     }
@@ -144,9 +146,9 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
 
 def _texts(table: Table, name: str) -> NDArray[np.object_]:
     """Return the cells of a column as text, written like its levels or distinct numbers."""
-    cells = table.column(name).tolist()
-    is_text = table.is_factor(name)
-    return np.array([str(c) if is_text else f"{float(c):.15g}" for c in cells], dtype=object)
+    if table.is_factor(name):
+        return table.texts(name)
+    return np.array(list(map(number_text, table.numbers(name))), dtype=object)
 
 
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:

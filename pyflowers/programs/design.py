@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.data.table import number_text
 from pyflowers.errors import DataError
 from pyflowers.programs.terms import (
     COLUMN,
@@ -280,9 +281,9 @@ def _width(
     name, values = next(iter(its.items()), (expression, np.empty(0)))
     if own == "C":
         known = values.categories if isinstance(values, pd.Categorical) else levels.get(name)
-        num = len(np.unique(values) if known is None else known)
+        num = len(levels_of_numbers(values) if known is None else known)
         if num < 2:
-            raise refuse(f"{name} is {values[0]:.15g} in every row; leave it out")
+            raise refuse(f"{name} is {number_text(values[0])} in every row; leave it out")
         return num
     for name, values in its.items():
         if isinstance(values, pd.Categorical):
@@ -304,6 +305,11 @@ def _width(
     return int(given.get("df", degree)) if own in SEVERAL else 1
 
 
+def levels_of_numbers(values: Any) -> tuple[str, ...]:
+    """Return the levels of a column of numbers: its distinct values as text, in order."""
+    return tuple(dict.fromkeys(map(number_text, np.unique(values))))
+
+
 def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Series:
     """Convert numbers to a factor with levels such as "96"; return a factor unchanged.
 
@@ -314,8 +320,8 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
         return values
-    texts = [f"{value:.15g}" for value in values]
-    known = levels or [f"{value:.15g}" for value in np.unique(values)]
+    texts = [number_text(value) for value in values]
+    known = levels or levels_of_numbers(values)
     unknown = next(iter(sorted({*texts} - {*known}, key=texts.index)), None)
     if unknown is not None:
         raise DataError(
@@ -330,7 +336,8 @@ def _coded(values: pd.Series, ref: Any) -> Any:
     from formulaic.transforms import TRANSFORMS
 
     levels = list(values.cat.categories)
-    base = levels[0] if ref is None else f"{ref:.15g}" if isinstance(ref, int | float) else ref
+    base = levels[0] if ref is None else ref
+    base = number_text(float(base)) if isinstance(base, int | float) else base
     if base not in levels:
         raise DataError(
             f"ref={ref!r} is not a level of {values.name}; choose one of {_listed(levels)}"

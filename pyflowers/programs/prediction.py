@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -23,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
+from pyflowers.data.table import as_written
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Draws
 from pyflowers.programs.data import Data, Rows, as_table
@@ -34,7 +33,7 @@ from pyflowers.programs.declaration import (
     Terms,
     Value,
 )
-from pyflowers.programs.design import state_of
+from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import Family, find_family
 from pyflowers.programs.terms import around
 
@@ -147,7 +146,7 @@ def frozen(data: Data) -> Declaration:
             levels = {
                 column: tuple(map(str, its.categories))
                 if isinstance(its, pd.Categorical)
-                else tuple(f"{value:.15g}" for value in np.unique(its))
+                else levels_of_numbers(its)
                 for column, its in cells.items()
                 if isinstance(its, pd.Categorical) or "C" in around(column, source.terms)
             }
@@ -210,9 +209,10 @@ def read_rows(
         if data.table.is_factor(data.name_of(column))
     }
     if new is not None:
-        table = _with_labels_of(data, table, of_groups.keys() & names.keys())
-        # A label of the fit that looks like a missing value, such as None, is also a label now.
         of_fit = {its.column: its.names for its in data.labels.values()} | levels
+        read_as_text = {names[c] for c in (*declared.label_columns, *declared.levels) if c in names}
+        table = _as_in_fit(table, {name: of_fit[name] for name in read_as_text & of_fit.keys()})
+        # A label of the fit that looks like a missing value, such as None, is also a label now.
         replace(table, levels=of_fit).without_missing(wanted, drop=False, option="")
     _refuse_text(table, data, declared)
     blocks = program.source.blocks.data
@@ -360,40 +360,23 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
         raise DataError(f"{error}{hint}") from None
 
 
-def _with_labels_of(data: Data, table: Table, columns: Iterable[str]) -> Table:
-    """Return a table with numbers in group columns written as in the fit: 1 instead of 1.0.
+def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:
+    """Return a table with labels written as in the fit: 1 instead of 1.0, True instead of TRUE.
 
-    Only trailing zeros after the decimal point are ignored: 07 and 7 are different labels. In
-    joined columns such as ``a:b`` this applies to each part.
+    07 and 7 are different labels. In joined columns such as ``a:b`` this applies to each part.
     """
     cells = dict(table.cells)
-    for column in columns:
-        name, known = data.name_of(column), data.labels[column].names
+    for name, of_column in known.items():
         parts = [name] if name in table.cells else name.split(":")
-        of_fit = [label.split(":") if parts[1:] else [label] for label in known]
+        of_fit = [label.split(":") if parts[1:] else [label] for label in of_column]
         if any(len(label) != len(parts) for label in of_fit):
             continue  # the labels of the parts contain colons
         for i, part in enumerate(parts):
             texts = table.texts(part).tolist()
-            same = _as_written(texts, {label[i] for label in of_fit})
+            same = as_written(texts, {label[i] for label in of_fit})
             if same != texts:
                 cells[part] = np.array(same, dtype=object)
     return replace(table, cells=cells)
-
-
-def _as_written(texts: Iterable[str], known: set[str]) -> list[str]:
-    """Return texts with each number written like the only known text with the same value."""
-    plain = Counter(map(_plain, known))
-    written = {_plain(label): label for label in known if plain[_plain(label)] == 1}
-    return [text if text in known else written.get(_plain(text), text) for text in texts]
-
-
-def _plain(text: str) -> str:
-    """Return a number without trailing zeros, TRUE as true, and other text unchanged."""
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
-    return text if number is None else number[1] + number[2].removesuffix(".")
 
 
 def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:

@@ -655,6 +655,47 @@ def test_a_number_is_a_known_group_if_it_is_written_alike(known, new, is_known):
     assert ("not in the fit" in str(pyflowers.predict(fit, rows))) != is_known
 
 
+STAMPS = pd.date_range("2024-01-01", periods=3, freq="12h")
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ([1, 2, 3], [1.0, "1.0", "1"]),
+        ([0.3, 2.5, 4.5], [0.1 * 3, "0.30"]),
+        ([True, False], ["TRUE", "true", True]),
+        (["TRUE", "FALSE"], [True]),
+        (STAMPS, [STAMPS[0], "2024-01-01", "2024-01-01 00:00:00"]),
+        (STAMPS[::2], [STAMPS[0], "2024-01-01T00:00"]),
+        (["2024-01-01 00:00:00", "2024-01-01 12:00:00"], [STAMPS[0]]),
+    ],
+    ids=lambda cells: str(cells[0]),
+)
+def test_a_label_is_the_same_in_groups_and_factors_and_beside_other_rows(known, new):
+    """A new row has the prediction of the row of the fit with its label, alone or with others."""
+    y = np.repeat(np.arange(len(known)) * 9.0, 4)
+    frame = pd.DataFrame({"f": pd.Categorical(np.repeat(known, 4), list(known)), "y": y})
+    frame["g"] = frame.f.astype(object)
+    for formula in ("y ~ f", "y ~ 1 + (1 | g)"):
+        fit = pyflowers.fit(formula, frame.assign(y=y + np.tile([0, 1, 2, 3], len(known))), **SHORT)
+        rows = pd.concat([pd.DataFrame({"f": new, "g": new}, dtype=object), frame[["f", "g"]]])
+        expected = np.asarray(pyflowers.predict(fit).draws())[..., :1]
+        together = np.asarray(pyflowers.predict(fit, rows).draws())[..., : len(new)]
+        np.testing.assert_array_equal(together, np.repeat(expected, len(new), axis=2))
+        for i in range(len(new)):
+            alone = pyflowers.predict(fit, rows.iloc[[i]].astype(object)).draws()
+            np.testing.assert_array_equal(alone, expected)
+
+
+def test_levels_of_a_comparison_are_those_of_the_fit():
+    frame = pd.DataFrame(
+        {"f": np.tile([True, False], 8), "y": np.random.default_rng(1).normal(size=16)}
+    )
+    fit = pyflowers.fit("y ~ f", frame, **SHORT)
+    found = pyflowers.effects(fit, "f", between=("FALSE", "TRUE"))
+    np.testing.assert_allclose(np.ravel(found.draws()), np.ravel(fit.draws["b"]))
+
+
 def test_levels_of_an_own_program_are_saved(tmp_path):
     rng = np.random.default_rng(1)
     frame = plots().assign(x=rng.normal(size=40))

@@ -419,7 +419,9 @@ NOON = pd.to_datetime(["2024-02-01 12:00", "2024-02-01 00:00"])
     [
         (pd.to_datetime(["2024-02-01", "2024-01-31"]).to_series(), ("2024-01-31", "2024-02-01")),
         ([datetime.date(2024, 2, 1)], ("2024-02-01",)),
-        (NOON.to_series(), ("2024-02-01 00:00:00", "2024-02-01 12:00:00")),
+        (NOON.to_series(), ("2024-02-01", "2024-02-01 12:00:00")),
+        (NOON.to_series().to_list(), ("2024-02-01", "2024-02-01 12:00:00")),
+        (NOON.to_series().dt.tz_localize("UTC"), ("2024-02-01", "2024-02-01 12:00:00+00:00")),
     ],
 )
 def test_dates_are_labels_without_a_midnight_that_nobody_wrote(days, names):
@@ -427,8 +429,34 @@ def test_dates_are_labels_without_a_midnight_that_nobody_wrote(days, names):
 
 
 @pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        ([0.1 * 3, 0.3, 2.0, 2], ("0.3", "2")),
+        (["0.30000000000000004", "0.3"], ("0.3",)),
+        # Text stays as it is written unless it has more digits than a number.
+        (["1.10", "1.1", "007", "12345678901234567", "1234567890123.x"], None),
+        ([1e300, 2.0**60, -0.0, 0], ("1e+300", "1.152921504606847e+18", "0")),
+        ([NOON[0], NOON[1], pd.Timestamp("2024-02-01")], ("2024-02-01 12:00:00", "2024-02-01")),
+        ([True, "TRUE", 1], ("True", "TRUE", "1")),
+    ],
+)
+@pytest.mark.parametrize("beside", [[], [None], ["text"], [NOON[0] + pd.Timedelta("1s")]])
+def test_the_text_of_a_cell_does_not_depend_on_other_cells(cells, names, beside):
+    expected = names or tuple(cells)
+    texts = column([*beside, *cells]).texts("x").tolist()[len(beside) :]
+    assert tuple(dict.fromkeys(texts)) == expected
+    assert [column([cell]).texts("x")[0] for cell in cells] == texts
+
+
+def test_levels_that_differ_by_rounding_are_one_level():
+    found = column(pd.Series(pd.Categorical([0.1 * 3, 0.3, 0.2]))).numbers_or_factor("x")
+    assert (list(found.categories), list(found)) == (["0.2", "0.3"], ["0.3", "0.3", "0.2"])
+
+
+@pytest.mark.parametrize(
     "alike",
     [
+        *(("1", "1.0"), ("TRUE", "True"), ("2024-01-01", "2024-01-01 00:00:00")),
         *(("a", "a "), ("a b", "a  b"), ("é", "e\u0301"), (" a", "a"), ("a\xa0b", "a b")),
         *(("a", "A"), ("rose", "Rose", "rose ")),
         ("aa",),  # differs visibly from the others
@@ -440,6 +468,13 @@ def test_labels_that_look_alike_are_noted_and_kept_apart(alike):
     named = f"{', '.join(map(repr, alike[:-1]))} and {alike[-1]!r}"
     expected = [f"the data frame: plant {named} look alike but are different labels"]
     assert [note.partition(";")[0] for note in table.notes] == expected[: len(alike) - 1]
+
+
+def test_each_set_of_labels_that_look_alike_is_noted():
+    table = column(["TRUE", "True", "b", "a", "A", " a"])
+    table.labels("x")
+    named = [note.partition(": x ")[2].partition(" look")[0] for note in table.notes]
+    assert named == ["'TRUE' and 'True'", "'a', 'A' and ' a'"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pyflowers.data import Table
 from pyflowers.data.table import LARGEST_INT, has_order, number_of
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.design import design, offset, origins_of, state_of
+from pyflowers.programs.design import design, levels_of_numbers, offset, origins_of, state_of
 from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.formulas.coefficients import CoefficientPrior, coefficient_prior
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
@@ -220,7 +220,7 @@ class Model:
             if isinstance(its, pd.Categorical):
                 found[name] = tuple(map(str, its.categories))
             elif re.search(rf"C\(`?{re.escape(name)}`?[,)]", read_terms(terms).text):
-                found[name] = tuple(f"{value:.15g}" for value in np.unique(its))
+                found[name] = levels_of_numbers(its)
         return found
 
     def state(self, terms: str) -> dict[str, Any]:
