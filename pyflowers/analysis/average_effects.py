@@ -186,7 +186,7 @@ class Effects(Shown):
 
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
-        judged, value = self.fit.verdict, self.fit.data.value_name
+        judged, value = self.fit.verdict, self.fit.data.scored_name
         what = f"expected {value}{self.of_trials}"
         what = {
             "odds ratio": f"odds ratio of the average probabilities of {value}",

@@ -21,7 +21,7 @@ import ast
 import keyword
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -180,8 +180,11 @@ class _Expression:
         self.text = text
         self.posterior = posterior
         # If the posterior has a quantity mu, the name means that quantity.
-        self.fit = None if fit is None or EXPECTED in posterior or not _predicts(fit) else fit
+        self.fit = (
+            None if fit is None or EXPECTED in posterior.data_vars or not _predicts(fit) else fit
+        )
         self.found: dict[str, xr.DataArray] = {}
+        self.written: dict[str, str] = {}
 
     def with_names_of_python(self) -> str:
         """Replace names that Python cannot parse: arbitrary labels and names like ``lambda``."""
@@ -195,6 +198,7 @@ class _Expression:
             position, end = self.element(match.end(), quantity)
             placeholder = f"_element_{len(self.found)}"
             self.found[placeholder] = _array(flat(quantity)[:, :, position])
+            self.written[placeholder] = text[match.start() : end]
             pieces += [text[at : match.start()], placeholder]
             at = end
         text = self.with_expected("".join([*pieces, text[at:]]))
@@ -217,6 +221,7 @@ class _Expression:
             )
             placeholder = f"_expected_{len(self.found)}"
             self.found[placeholder] = _array(_expected(self, conditions))
+            self.written[placeholder] = text[match.start() : end]
             pieces += [text[at : match.start()], placeholder]
             at = end
         return "".join([*pieces, text[at:]])
@@ -335,7 +340,9 @@ class _Expression:
                 )
 
     def error(self, reason: str) -> ConfigError:
-        """Return an error that names the expression."""
+        """Return an error that names the expression, with quantities as the user wrote them."""
+        for placeholder in reversed(self.written):  # _element_10 before _element_1
+            reason = reason.replace(placeholder, self.written[placeholder])
         return ConfigError(f"expression {self.text!r}: {reason}")
 
 
@@ -353,34 +360,38 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         rest = text[at:].lstrip()
         at = len(text) - len(rest)
         column = max((c for c in cells if rest.startswith(f"{c} ")), key=len, default="")
-        label = rest[len(column) :].lstrip()
+        # A label may begin with blanks, which are also accepted before any other label.
+        exact = rest[len(column) + 1 :] if column else rest
+        value = _longest(exact, cells.get(column, ()))
+        label = exact if value else exact.lstrip()
+        value = value or _longest(label, cells.get(column, ()))
         at += len(rest) - len(label)
-        written = re.match(r"[^\],]*", label)
+        length, written = len(value), re.match(r"[^\],]*", label)
         assert written is not None
-        known = [
-            its for its in cells.get(column, ()) if re.match(rf"{re.escape(its)}\s*[],]", label)
-        ]
         # The table may write the same number differently.
-        value, length = max(
-            ((each, len(each)) for each in known), key=lambda e: e[1], default=("", 0)
-        )
         number = _text(written[0].strip())
         same = [its for its in cells.get(column, ()) if not length and _text(its) == number]
         if len(same) == 1:
             value, length = same[0], len(written[0])
         if not length:
-            asked = (rest if not column else label).partition("]")[0]
-            what = f"no row has {column} {asked!r}" if column else f"{asked!r} names no column"
             if column:
                 some = sorted(cells[column])[:8]
                 some += ["…"] if len(cells[column]) > len(some) else []
                 raise of.error(
-                    f"{what}; choose one of {', '.join(some)}, or predict other rows with "
-                    "pyflowers predict --new"
+                    f"no row has {column} {label.partition(']')[0]!r}; choose one of "
+                    f"{', '.join(some)}, or predict other rows with pyflowers predict --new"
                 )
+            asked = rest.partition("]")[0].strip()
+            if asked in cells:
+                raise of.error(
+                    f"{EXPECTED}[{asked}] needs one of the labels of {asked}, such as "
+                    f"{EXPECTED}[{asked} {_first(of.fit, asked)}]; for all of them at once, see "
+                    f"pyflowers predict --by {asked}"
+                )
+            example = next((c for c in cells if of.fit.data.table.is_factor(c)), min(cells))
             raise of.error(
-                f"{what}; write a column and one of its labels, such as "
-                f"{EXPECTED}[{min(cells)} {min(cells[min(cells)])}]; the columns are "
+                f"{asked!r} names no column; write a column and one of its labels, such as "
+                f"{EXPECTED}[{example} {_first(of.fit, example)}]; the columns are "
                 f"{', '.join(cells)}"
             )
         if column in found:
@@ -392,6 +403,17 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         at = text.index(closing, at) + 1
         if closing == "]":
             return found, at
+
+
+def _longest(text: str, labels: Collection[str]) -> str:
+    """Return the longest label with which a text begins before a comma or bracket, or nothing."""
+    known = [its for its in labels if re.match(rf"{re.escape(its)}\s*[],]", text)]
+    return max(known, key=len, default="")
+
+
+def _first(fit: Fit, column: str) -> str:
+    """Return the label of the first row."""
+    return _texts(fit, column)[0]
 
 
 def _texts(fit: Fit, column: str) -> list[str]:

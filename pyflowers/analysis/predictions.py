@@ -35,6 +35,7 @@ from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule, free_name
+from pyflowers.programs.families import find_family
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor, read_rows, rows_of, rule_of
 from pyflowers.programs.terms import hint_of
 
@@ -264,6 +265,7 @@ def row_sets(
         raise DataError(
             f"{table.where(row)}: {weights} is {weight[row]:g}, but weights must be at least 0"
         )
+    weight = weight / (weight.max() or 1.0)  # so that no sum is infinite
     total = np.bincount(codes := codes.ravel(), weight, len(index))
     if not (total > 0).all():
         which = index[int(np.argmin(total > 0))]
@@ -431,9 +433,9 @@ class RowPredictions(Shown):
         judged = self.fit.verdict
         one = "new observations" if self.sets is not None else "a new observation"
         what = {
-            "expected": f"expected {self.fit.data.value_name}",
+            "expected": f"expected {self.fit.data.scored_name}",
             "linear": "linear predictor",
-            "observation": f"{one} of {self.fit.data.value_name}",
+            "observation": f"{one} of {self.fit.data.scored_name}",
         }[self.kind]
         of_groups = {
             "data": "",
@@ -603,7 +605,7 @@ def _predict_rows(
     """Predict the rows of a table; see :func:`predict`."""
     if kind not in KINDS:
         raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    predictor = predictor_of(fit, new, groups, seed, reading)
+    predictor = predictor_of(fit, new, groups, seed, reading, kind)
     table = predictor.rows.table
     assert table is not None
     averaged = by is not None or weights is not None
@@ -622,15 +624,22 @@ def predictor_of(
     groups: Groups = "data",
     seed: int | None = None,
     reading: Mapping[str, Any] | None = None,
+    kind: Kind = "expected",
 ) -> Predictor:
-    """Return the predictor of the rows of a table, by default of the fit's rows."""
+    """Return the predictor of the rows of a table, by default of the fit's rows.
+
+    For the `kind` ``linear``, the rows need no trials.
+    """
     if groups not in GROUPS:
         raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
     rule = rule_of(fit.program)
     _refuse_other_density(fit, rule)
-    rows = read_rows(fit.program, fit.data, new, groups=groups, reading=reading)
+    rows = read_rows(
+        fit.program, fit.data, new, groups=groups, reading=reading, is_linear=kind == "linear"
+    )
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
-    return Predictor(rule, fit.draws, fit.data.values, rows, seed, groups)
+    scores = fit.data.scores if find_family(rule.family).is_ordinal else None
+    return Predictor(rule, fit.draws, fit.data.values, rows, seed, groups, scores=scores)
 
 
 def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyflowers.data.table import Table, levels_of, other_separator, table_of
+from pyflowers.data.table import Table, other_separator, table_of
 from pyflowers.errors import DataError
 from pyflowers.records import as_path
 
@@ -114,7 +114,7 @@ def read_table(
             return _read_json(path, encoding)
         if suffix == ".parquet":
             frame = pd.read_parquet(path)
-            return table_of(frame, str(path), str(path), levels=levels_of(frame))
+            return table_of(frame, str(path), str(path), typed=True)
         if suffix == ".xlsx":
             return _read_excel(path)
         content = _unpacked(path) if is_compressed else path.read_bytes()

@@ -111,6 +111,8 @@ class Table(Shown):
     levels : mapping of str to tuple of str
         Levels, in order, of the columns that are factors even if their cells look like numbers:
         categorical columns of a data frame, and columns of text whose cells are all numbers.
+    ordered : collection of str
+        The columns whose levels have an order, as those of an ordered Categorical do.
 
     Raises
     ------
@@ -180,6 +182,7 @@ class Table(Shown):
     notes: list[str] = field(default_factory=list)
     decimal: str = "."
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ordered: Collection[str] = ()
 
     def __post_init__(self) -> None:
         if not len(self.rows):
@@ -291,16 +294,18 @@ class Table(Shown):
         codes, names = _distinct(self.column(name))
         return np.asarray(names, dtype=object)[codes]
 
-    def labels(self, name: str, *, order: str = "appearance", order_asked: bool = True) -> Labels:
+    def labels(
+        self, name: str, *, order: str | Sequence[str] = "appearance", order_asked: bool = True
+    ) -> Labels:
         """Return a column as labels.
 
         Parameters
         ----------
         name : str
             The column.
-        order : str
+        order : str or sequence of str
             ``appearance``: in the order of the rows; ``value``: numbers, dates and numbered labels
-            by value, others by appearance.
+            by value, others by appearance. A sequence lists all labels in their order.
         order_asked : bool
             Whether to add a note if `order` is ``value`` and the labels have no such order.
 
@@ -312,7 +317,8 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is blank, or has a character that a file of draws cannot hold.
+            If a cell is blank, has a character that a file of draws cannot hold, or is not in the
+            given order.
         """
         codes, names = _distinct(self.column(name))
         for code, text in enumerate(names):
@@ -326,8 +332,8 @@ class Table(Shown):
                 )
                 raise DataError(f"{self.where(int(np.argmax(codes == code)))}: {name} is {wrong}")
         self._note_lookalikes(name, names)
-        if order == "value":
-            key = _sort_key(names)
+        if order != "appearance":
+            key = _sort_key(names) if isinstance(order, str) else self._places(name, names, order)
             if key is not None:
                 by_value = sorted(range(len(names)), key=key.__getitem__)
                 names, codes = [names[i] for i in by_value], np.argsort(by_value)[codes]
@@ -456,7 +462,9 @@ class Table(Shown):
             marked = np.array([text.strip() in marks for text in names])
         return marked[codes]
 
-    def numbers_or_factor(self, name: str, levels: Sequence[str] | None = None) -> Any:
+    def numbers_or_factor(
+        self, name: str, levels: Sequence[str] | None = None, *, is_mixed: bool = False
+    ) -> Any:
         """Return a column as numbers or, if it holds labels, as a factor.
 
         Parameters
@@ -466,6 +474,8 @@ class Table(Shown):
         levels : sequence of str, optional
             The levels of a factor in their order. Default: the table's `levels` of the column, or
             else its labels, sorted.
+        is_mixed : bool
+            Whether numbers may be levels beside labels, as in ``C(...)``.
 
         Returns
         -------
@@ -485,7 +495,7 @@ class Table(Shown):
             )
         if not self.is_factor(name):
             return self.numbers(name)
-        if not levels and name not in self.levels:
+        if not levels and name not in self.levels and not is_mixed:
             self._refuse_mixed(name)
         found = self.labels(name)
         known = tuple(levels or self.levels.get(name) or sorted(found.names))
@@ -498,6 +508,17 @@ class Table(Shown):
             )
         return pd.Categorical(found.of_rows, categories=list(known))
 
+    def _places(self, name: str, names: Sequence[str], order: Sequence[str]) -> list[int]:
+        """Return the place of each label in an order; refuse labels that are not in it."""
+        place = {label: i for i, label in enumerate(order)}
+        unknown = next((label for label in names if label not in place), None)
+        if unknown is not None:
+            row = int(np.argmax(self.texts(name) == unknown))
+            raise DataError(
+                f"{self.where(row)}: {name} is {unknown!r}, which is not one of {', '.join(order)}"
+            )
+        return [place[label] for label in names]
+
     def _refuse_mixed(self, name: str) -> None:
         """Refuse a column if fewer than half of its cells are text, which is probably a mistake."""
         is_text = np.isnan(self._numbers_of(name))
@@ -505,8 +526,7 @@ class Table(Shown):
             row = self._first_wrong(name, is_text)
             raise DataError(
                 f"{self.where(row)}: {name} is {_quoted(str(self.cells[name][row]))}, but most of "
-                f"its cells are numbers; correct it, or, if {name} is a factor, turn the "
-                "numbers into text, such as level1"
+                f"its cells are numbers; correct it, or, if {name} is a factor, write C({name})"
             )
 
     def sha256(self, columns: tuple[str, ...], spelled: Collection[str] = ()) -> str:
@@ -772,7 +792,7 @@ def from_frame(frame: pd.DataFrame) -> Table:
     >>> table.labels("plant").names
     ('a', 'b')
     """
-    return table_of(frame, "the data frame", "the data frame", levels=levels_of(frame))
+    return table_of(frame, "the data frame", "the data frame", typed=True)
 
 
 def levels_of(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
@@ -795,9 +815,13 @@ def table_of(
     header: str,
     rows: Any = None,
     decimal: str = ".",
-    levels: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    typed: bool = False,
 ) -> Table:
-    """Return a frame as a table; messages name `header` as the place of the column names."""
+    """Return a frame as a table; messages name `header` as the place of the column names.
+
+    `typed` states that the types of the frame's columns are the user's, such as Categorical.
+    """
     names = [str(name) for name in frame.columns]
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:
@@ -805,7 +829,10 @@ def table_of(
     columns = (np.asarray(frame.iloc[:, i].astype(object)) for i in range(len(names)))
     numbers = np.arange(1, len(frame) + 1) if rows is None else np.asarray(rows, dtype=np.int64)
     cells = dict(zip(names, columns, strict=True))
-    return Table(cells, source, numbers, decimal=decimal, levels=levels or {})
+    levels = levels_of(frame) if typed else {}
+    kinds = zip(names, frame.dtypes, strict=True)
+    ordered = [name for name, kind in kinds if getattr(kind, "ordered", False)]
+    return Table(cells, source, numbers, decimal=decimal, levels=levels, ordered=ordered)
 
 
 def are_dates(names: Sequence[str]) -> bool:

@@ -162,7 +162,7 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
             is_text = cells.dtype.kind == "O"
             arrays[_cells_named(column, program)] = ((OBS,), text(cells) if is_text else cells)
             if is_text and column not in program.declaration.levels:
-                factor = data.table.numbers_or_factor(data.name_of(column))
+                factor = data.table.numbers_or_factor(data.name_of(column), is_mixed=True)
                 if isinstance(factor, pd.Categorical):
                     levels = _levels_named(column, program)
                     coords[levels] = ((levels,), text(factor.categories))

@@ -171,11 +171,13 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
 
 
 def _observed(fit: Fit) -> NDArray[np.float64]:
-    """Return the observed values; for trials, the share of successes."""
+    """Return the observed values; for trials, the share of successes, and for ratings, scores."""
     from pyflowers.analysis.average_effects import trials_of
 
     own, trials = fit.data.table, trials_of(fit)
     assert own is not None
+    if fit.data.scores is not None:
+        return fit.data.scores[fit.data.y.astype(np.int64) - 1]
     return fit.data.y / np.maximum(own.numbers(trials), 1) if trials else fit.data.y
 
 
@@ -188,7 +190,7 @@ def _predictor(fit: Fit, table: Table, groups: Any = "none") -> Predictor:
 def _value_name(fit: Fit) -> str:
     from pyflowers.analysis.average_effects import trials_of
 
-    return f"{'share of' if trials_of(fit) else 'expected'} {fit.data.value_name}"
+    return f"{'share of' if trials_of(fit) else 'expected'} {fit.data.scored_name}"
 
 
 def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure:

@@ -102,7 +102,12 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         outside, num, expected, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
     else:
         outside, num, expected, what = _distribution(ax, y, y_rep, fit.interval, theme)
-    ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
+    ratings = fit.data.labels.get(fit.data.value)
+    if lowest and ratings is not None and len(ratings) <= MOST_COUNTS:
+        ax.set_xticks(range(1, len(ratings) + 1), [fitted(name, 0.8) for name in ratings.names])
+        ax.set_xlabel(fitted(ratings.column, style.panel_width(1)))
+    else:
+        ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
     handles, names = ax.get_legend_handles_labels()
     first = names.index("observed")
     style.legend(figure, [handles[first], *handles[:first], *handles[first + 1 :]])

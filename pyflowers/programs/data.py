@@ -22,6 +22,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.declaration import OBS, Column, Declaration, Terms, complete, dims_of
 from pyflowers.programs.design import design
 from pyflowers.programs.source import Blocks, Declared, Variable
+from pyflowers.programs.terms import is_coded
 from pyflowers.records import recordable
 
 if TYPE_CHECKING:
@@ -211,11 +212,36 @@ class Data(Shown):
         Labels other than 1, 2, 3 and so on are numbered in their order, as in ``pain (numbered 1 to
         11)``.
         """
-        name = self.name_of(self.value) if self.value else self.observed
+        numbers, positions = self._numbers_of_labels, range(1, len(self._numbers_of_labels) + 1)
+        return self._named(is_numbered=numbers != (*positions,))
+
+    @property
+    def scored_name(self) -> str:
+        """The user's name for the observed values in predictions, which :attr:`scores` count."""
+        return self._named(is_numbered=bool(np.isnan(self._numbers_of_labels).any()))
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """The number of each rating in predictions; None if the observed values are no labels.
+
+        The user's own numbers, such as -3 to 3; or 1, 2, 3 and so on if a label is not a number.
+        """
+        numbers = np.array(self._numbers_of_labels)
+        if not numbers.size:
+            return None
+        return np.arange(1.0, numbers.size + 1) if np.isnan(numbers).any() else numbers
+
+    @property
+    def _numbers_of_labels(self) -> tuple[float, ...]:
+        """The labels of the observed values as numbers; NaN for a label that is not a number."""
         found = self.labels.get(self.value)
-        numbers = [number_of(each) for each in found.names] if found is not None else []
-        is_numbered = numbers != [*range(1, len(numbers) + 1)]
-        return f"{name} (numbered 1 to {len(numbers)})" if is_numbered else name
+        return () if found is None else tuple(map(number_of, found.names))
+
+    def _named(self, *, is_numbered: bool) -> str:
+        """Return the user's name for the observed values, and that they are numbered."""
+        name = self.name_of(self.value) if self.value else self.observed
+        num = len(self._numbers_of_labels)
+        return f"{name} (numbered 1 to {num})" if is_numbered else name
 
     def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
         """Return whether two data blocks hold the same observations in the same order.
@@ -497,10 +523,7 @@ class Rows:
         """Return the design matrix of a sum of terms, and its column names."""
         terms = source.terms
         if terms not in self.designs:
-            cells = {
-                column: self.table.numbers_or_factor(self.names[column], source.levels.get(column))
-                for column in source.cells
-            }
+            cells = {column: self._numbers_or_factor(column, source) for column in source.cells}
             self.parsed.update(
                 {self.names[c]: its for c, its in cells.items() if isinstance(its, np.ndarray)}
             )
@@ -513,13 +536,19 @@ class Rows:
             )
         return self.designs[terms]
 
+    def _numbers_or_factor(self, column: str, source: Terms) -> Any:
+        """Return a column of the terms as numbers or, if it holds labels, as a factor."""
+        is_mixed = is_coded(column, [source.terms])
+        levels = source.levels.get(column)
+        return self.table.numbers_or_factor(self.names[column], levels, is_mixed=is_mixed)
+
     def first_rows(self, source: Terms) -> NDArray[np.int64]:
         """Return the first row of each label of ``per``; refuse labels with different values."""
         assert source.per is not None
         labels = self.labels[source.per]
         # A column that is part of the label cannot vary within it.
         for column in set(source.cells) - set(source.per.split(":")):
-            cells = self.table.numbers_or_factor(self.names[column], source.levels.get(column))
+            cells = self._numbers_or_factor(column, source)
             values = cells.codes if isinstance(cells, pd.Categorical) else cells
             _, differs = labels.first_of_each(values)
             if differs.size:

@@ -103,9 +103,10 @@ class Column(Kind):
         The column.
     index : bool
         Whether the program needs the 1-based position of each row's label.
-    order : str
-        Order of the labels: ``appearance`` in the rows, or ``value`` for numbers and dates. A
-        column that is found by its name, without a declaration, has the order ``value``.
+    order : str or tuple of str
+        Order of the labels: ``appearance`` in the rows, ``value`` for numbers and dates, or a list
+        of all labels. A column that is found by its name, without a declaration, has the order
+        ``value``.
     per : str or None
         Another column; there is one value for each of its labels.
     lower : float or None
@@ -115,7 +116,7 @@ class Column(Kind):
     fills: ClassVar = (1, "a vector")
     column: str
     index: bool = False
-    order: Literal["appearance", "value"] = "appearance"
+    order: Literal["appearance", "value"] | tuple[str, ...] = "appearance"
     per: str | None = None
     lower: float | None = None
 
@@ -526,11 +527,13 @@ class Declaration(Record):
                 raise ValueError(f"coords.{dim} has the same label twice; give different labels")
         return self
 
-    def label_order(self, column: str) -> str:
-        """Return the order of a column's labels."""
-        of_it = [s for s in self.data.values() if s.index_of == column]
-        by_value = any(getattr(source, "order", "") == "value" for source in of_it)
-        return "value" if by_value else "appearance"
+    def label_order(self, column: str) -> str | tuple[str, ...]:
+        """Return the order of a column's labels, or a list of them in order."""
+        orders = [getattr(s, "order", "") for s in self.data.values() if s.index_of == column]
+        listed = next((order for order in orders if isinstance(order, tuple)), None)
+        if listed is not None:
+            return listed
+        return "value" if "value" in orders else "appearance"
 
     @property
     def in_role(self) -> dict[str, str]:

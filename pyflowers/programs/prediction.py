@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import operator
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -35,7 +36,7 @@ from pyflowers.programs.declaration import (
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import Family, find_family
-from pyflowers.programs.terms import around
+from pyflowers.programs.terms import around, is_coded
 
 if TYPE_CHECKING:
     from pyflowers.programs.program import Program
@@ -142,7 +143,12 @@ def frozen(data: Data) -> Declaration:
     found = dict(declared.data)
     for name, source in found.items():
         if isinstance(source, Terms) and table is not None:
-            cells = {c: table.numbers_or_factor(data.name_of(c)) for c in source.cells}
+            cells = {
+                c: table.numbers_or_factor(
+                    data.name_of(c), source.levels.get(c), is_mixed=is_coded(c, [source.terms])
+                )
+                for c in source.cells
+            }
             levels = {
                 column: tuple(map(str, its.categories))
                 if isinstance(its, pd.Categorical)
@@ -163,6 +169,7 @@ def read_rows(
     *,
     groups: Groups = "data",
     reading: Mapping[str, Any] | None = None,
+    is_linear: bool = False,
 ) -> NewRows:
     """Read the rows of a table that the program of a fit is to predict.
 
@@ -178,6 +185,8 @@ def read_rows(
         ``data`` reads the columns of groups; ``none`` and ``population`` do not.
     reading : mapping, optional
         Options for reading a file: ``sep``, ``decimal``, ``encoding``.
+    is_linear : bool
+        Whether only the linear predictor is needed, and therefore no trials.
 
     Raises
     ------
@@ -198,7 +207,7 @@ def read_rows(
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     every = frozen(data)
     of_groups = group_columns(rule, every)
-    declared, without = (_for_rows(rule, every, its) for its in (groups, "none"))
+    declared, without = (_for_rows(rule, every, its, is_linear) for its in (groups, "none"))
     names = {column: data.name_of(column) for column in declared.columns}
     for column, name in names.items():
         _refuse_missing(table, name, column in of_groups.keys() - {*without.columns})
@@ -213,16 +222,20 @@ def read_rows(
         read_as_text = {names[c] for c in (*declared.label_columns, *declared.levels) if c in names}
         table = _as_in_fit(table, {name: of_fit[name] for name in read_as_text & of_fit.keys()})
         # A label of the fit that looks like a missing value, such as None, is also a label now.
-        replace(table, levels=of_fit).without_missing(wanted, drop=False, option="")
+        read = replace(table, levels=of_fit)
+        lacking = [name for name in wanted if read.is_missing(name).any()]
+        of_others = {names[column] for column in without.columns}
+        is_avoidable = lacking and not of_others.intersection(lacking)
+        read.without_missing(wanted, drop=False, option=_WITHOUT if is_avoidable else "")
     _refuse_text(table, data, declared)
     blocks = program.source.blocks.data
 
-    def read(part: Table) -> tuple[Rows, dict[str, Any]]:
+    def read_part(part: Table) -> tuple[Rows, dict[str, Any]]:
         labels = {column: part.labels(names[column]) for column in declared.label_columns}
         rows = Rows(part, declared, names, labels)
         return rows, {n: its.read(n, blocks[n], rows) for n, its in declared.data.items()}
 
-    rows, values = _read(read, replace(table, levels=levels, notes=[]))
+    rows, values = _read(read_part, replace(table, levels=levels, notes=[]))
     for name in declared.matrices:
         if blocks[name].ndim == 2 and rows.coords[name] != data.coords[name]:
             raise DataError(
@@ -253,21 +266,47 @@ def read_rows(
     return NewRows(given, values, codes, labels, known, len(table), _keys(table), wanted)
 
 
-def _for_rows(rule: PredictionRule, declared: Declaration, groups: Groups) -> Declaration:
+def _for_rows(
+    rule: PredictionRule, declared: Declaration, groups: Groups, is_linear: bool
+) -> Declaration:
     """Return the declaration of the variables that a prediction needs, read row by row.
 
     Constant arrays are not values of rows. They are left out and read from the fit's data block.
     """
     needed, indices = names_of(rule), _indices(rule)
+    needed -= {"trials"} if is_linear else set()
     if groups != "data":
         needed -= {index for _, index in indices}
         needed |= {index for name, index in indices if name not in rule.effects}
+    if groups == "none":
+        needed -= _only_of_effects(rule)
     data = {
         name: source.model_copy(update={"per": None}) if "per" in source.labels else source
         for name, source in declared.data.items()
         if name in needed and not (isinstance(source, Value) and np.ndim(source.value))
     }
     return declared.model_copy(update={"data": data, "table": TableRoles()})
+
+
+def _only_of_effects(rule: PredictionRule) -> set[str]:
+    """Return the matrices that only multiply group effects, which are 0 without a group."""
+    texts = (rule.linear_predictor, *rule.where.values(), *rule.effects.values())
+    nodes = [node for text in texts for node in ast.walk(_parsed(text))]
+    names = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    found = Counter[str]()
+    for node in nodes:
+        match node:
+            case ast.Call(ast.Name(id="rows_dot_product"), [ast.Name(id=name), other]):
+                found[name] += _is_effect(other, rule)
+    return {name for name, num in found.items() if num == names[name]}
+
+
+def _is_effect(node: ast.AST, rule: PredictionRule) -> bool:
+    """Whether an expression is the effects of a group whose population has the mean 0."""
+    match node:
+        case ast.Subscript(ast.Name(id=name)):
+            return rule.effects.get(name, "").startswith("multi_normal")
+    return False
 
 
 def _columns(declared: Declaration) -> list[str]:
@@ -350,13 +389,15 @@ def names_of(rule: PredictionRule) -> set[str]:
     return names | ({"trials"} if find_family(rule.family).has_trials else set())
 
 
+_WITHOUT = ", or predict without it: --groups none or --groups population"
+
+
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
     """Refuse a table that lacks a column; for a group, name the options that do not need it."""
     try:
         table.column(name)
     except DataError as error:
-        without = "; add the column, or predict without it: --groups none or --groups population"
-        hint = without if is_group else ""
+        hint = f"; add the column{_WITHOUT}" if is_group else ""
         raise DataError(f"{error}{hint}") from None
 
 
@@ -439,6 +480,8 @@ class Predictor:
         determine how it enters the linear predictor.
     varying : str
         Index variable of a group whose labels have their own effects, regardless of `groups`.
+    scores : array, shape (J,), or None
+        The number of each rating in expected values and observations. Default: 1, 2, 3 and so on.
     """
 
     rule: PredictionRule
@@ -449,6 +492,7 @@ class Predictor:
     groups: Groups = "data"
     unit: tuple[str, int, float] | None = None
     varying: str = ""
+    scores: FloatArray | None = None
 
     @property
     def family(self) -> Family:
@@ -502,7 +546,7 @@ class Predictor:
         for n, key in enumerate(self.rows.keys):
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
             found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
-        return found
+        return found if self.scores is None else self.scores[found.astype(np.int64) - 1]
 
     def _each_its_own(self) -> Predictor:
         """Return the predictions with a separate new label for each row."""
@@ -532,6 +576,9 @@ class Predictor:
         """Return a parameter, shape (chain, draw, its dimensions, 1 or N), or trials, (N,)."""
         if name == "trials":
             return np.asarray(self.rows.values["trials"])
+        if name == "scores":
+            num = self.draws["threshold"].shape[2] + 1
+            return np.arange(1.0, num + 1) if self.scores is None else self.scores
         if name in self.draws and self.draws[name].ndim > 2:
             return self.draws[name][..., None]
         return self._value(ast.Name(id=name))
@@ -643,6 +690,10 @@ class Predictor:
                 return self._indexed(name, index)
             case ast.Call(ast.Name(id=name), [argument]) if name in _FUNCTIONS:
                 return _FUNCTIONS[name](self._value(argument))
+            case ast.Call(ast.Name(id="rows_dot_product"), [_, other]) if (
+                self.groups == "none" and not self.varying and _is_effect(other, self.rule)
+            ):
+                return np.zeros((1, 1, 1))
             case ast.Call(ast.Name(id="rows_dot_product"), [one, other]):
                 left, right = self._value(one), self._value(other)
                 return sum(left[:, m] * right[..., m] for m in range(left.shape[1]))

@@ -17,7 +17,7 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -276,6 +276,11 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
                 case ast.BinOp(op=ast.Pow() | ast.Div()):
                     found["**" if isinstance(node.op, ast.Pow) else "/"] = node
     return found
+
+
+def is_coded(column: str, sums: Iterable[str]) -> bool:
+    """Whether one of several sums of terms has the column in ``C(...)``."""
+    return any(re.search(rf"\bC\(\s*`?{re.escape(column)}`?\s*[,)]", text) for text in sums)
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:

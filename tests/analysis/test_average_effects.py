@@ -269,6 +269,33 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ bs(hours, df=4)"), "hours", step=5)
 
 
+def test_a_group_called_mu_and_labels_with_blanks_in_contrasts():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"mu": np.repeat(["a", " a", "b ", "c"], 6), "x": rng.normal(size=24)})
+    frame["y"] = np.repeat([0.0, 5.0, 9.0, 3.0], 6) + 0.1 * frame.x
+    fit = pyflowers.fit("y ~ 1 + (1 | mu)", frame, **FAST)
+    rows = pyflowers.predict(fit).draws()
+    for text, row in (("a", 0), ("  a", 6), ("   b ", 12), (" c", 18), ("   c", 18)):
+        (found,) = pyflowers.contrast(fit, f"mu[mu{'' if text[0] == ' ' else ' '}{text}]").derived
+        np.testing.assert_allclose(found, rows[..., row])
+    (found,) = pyflowers.contrast(fit, "mu").derived
+    np.testing.assert_allclose(found, rows.mean("row"))
+    with pytest.raises(ConfigError, match=r"needs one of the labels of mu, such as mu\[mu a\]"):
+        pyflowers.contrast(fit, "rank(mu[mu])")
+    with pytest.raises(ConfigError, match=r"'r_mu\[c\] & mu' is not allowed"):
+        pyflowers.contrast(fit, "r_mu[c] & mu")
+
+
+def test_weights_of_any_size_give_averages():
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.1, 0.9, 2.2, 2.8]})
+    fit = pyflowers.fit("y ~ x", frame, **FAST)
+    for size in (1.0, 1e308, 1e-300):
+        new = frame.assign(w=np.array([1, 1, 0.5, 0]) * size)
+        found = pyflowers.predict(fit, new, weights="w").draws()[..., 0]
+        expected = pyflowers.predict(fit).draws().values @ [0.4, 0.4, 0.2, 0]
+        np.testing.assert_allclose(found, expected)
+
+
 def test_expected_responses_in_contrasts():
     fit = fit_of(*LOGISTIC)
     at = expit(eta_of(fit, X, MALE))
@@ -568,13 +595,35 @@ def test_a_change_without_predictions_is_blamed_and_not_the_table():
         pyflowers.effects(fit, "z", step=-1)
 
 
+def test_an_unused_rating_does_not_change_the_scale():
+    """Five points, of which 3 is never chosen; proportions that no prior moves by much."""
+    frame = pd.DataFrame({"group": np.repeat(["a", "b"], 400)})
+    frame["rating"] = np.tile(np.repeat([1, 2, 4, 5], 100), 2)
+    frame.loc[400:, "rating"] = np.repeat([1, 2, 4, 5], [54, 79, 110, 157])
+    fit = pyflowers.fit("rating ~ group", frame, family="cumulative", **FAST)
+    means = frame.groupby("group").rating.mean()
+    found = pyflowers.predict(fit, by="group").draws().mean(("chain", "draw"))
+    np.testing.assert_allclose(found, means, atol=0.1)
+
+
 def test_ratings_with_other_numbers_are_named_so_and_have_no_ratios():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=60)})
     frame["pain"] = 10 * np.digitize(frame.x + rng.logistic(size=60), [-1, 0, 1])
     fit = pyflowers.fit("pain ~ x", frame, family="cumulative", **FAST)
-    for found in (pyflowers.predict(fit), pyflowers.effects(fit, "x")):
-        assert "expected pain (numbered 1 to 4)" in str(found)
+    found = pyflowers.predict(fit), pyflowers.effects(fit, "x")
+    assert all("expected pain" in str(each) and "numbered" not in str(each) for each in found)
+    # The same draws, numbered 1 to 4, give expected ratings on another scale.
+    above = 1 / (1 + np.exp(fit.draws["threshold"] - fit.draws["b"] * frame.x[0]))
+    np.testing.assert_allclose(found[0].draws()[..., 0], 10 * above.sum(axis=-1))
+    seen = np.unique(pyflowers.predict(fit, kind="observation").draws())
+    assert seen.tolist() == [0, 10, 20, 30]
+    average = pyflowers.contrast(fit, "mu").derived[0].values
+    np.testing.assert_allclose(average, found[0].draws().mean("row"))
+    assert plots.conditional_effects(fit, "x").axes[0].get_ylim()[1] > 20
+    assert [t.get_text() for t in plots.predictive(fit).axes[0].get_xticklabels()] == [
+        *("0", "10", "20", "30")
+    ]
     implied = str(pyflowers.prior(fit.program, frame, seed=1))
     assert "pain (numbered 1 to 4) in each draw" in implied
     assert "share of zeros" not in implied

@@ -655,6 +655,27 @@ def test_a_number_is_a_known_group_if_it_is_written_alike(known, new, is_known):
     assert ("not in the fit" in str(pyflowers.predict(fit, rows))) != is_known
 
 
+def test_columns_that_a_prediction_does_not_use_are_not_demanded():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"g": np.repeat(list("abcd"), 6), "x": rng.normal(size=24), "n": 9})
+    frame["slope"], frame["y"] = rng.normal(size=24), rng.binomial(9, 0.4, 24)
+    fit = pyflowers.fit("y | trials(n) ~ x + (slope | g)", frame, family="binomial", **SHORT)
+    whole = pyflowers.predict(fit, frame, groups="none").draws()
+    new = frame.drop(columns=["g", "slope"])
+    np.testing.assert_allclose(pyflowers.predict(fit, new, groups="none").draws(), whole)
+    linear = pyflowers.predict(fit, frame, kind="linear").draws()
+    new = frame.drop(columns="n")
+    np.testing.assert_array_equal(pyflowers.predict(fit, new, kind="linear").draws(), linear)
+    for missing, groups, kind in (("n", "none", "expected"), ("slope", "population", "linear")):
+        with pytest.raises(DataError, match=f"there is no column '{missing}'"):
+            pyflowers.predict(fit, frame.drop(columns=missing), groups=groups, kind=kind)
+    lacks = "1 of 24 rows lacks g .* leave this row out, or predict without it: --groups none or"
+    with pytest.raises(DataError, match=lacks):
+        pyflowers.predict(fit, frame.assign(g=[None, *frame.g[1:]]))
+    with pytest.raises(DataError, match=r"lacks x .* leave this row out$"):
+        pyflowers.predict(fit, frame.assign(x=[None, *frame.x[1:]]))
+
+
 STAMPS = pd.date_range("2024-01-01", periods=3, freq="12h")
 
 

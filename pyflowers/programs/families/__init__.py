@@ -21,7 +21,8 @@ from pyflowers.errors import ConfigError
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, Any]
-"""Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), and trials."""
+"""Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), trials, shape
+(N,), and the scores of ratings, shape (J,)."""
 
 LARGEST_LOG_RATE = 20.0
 """Largest log of a rate; beyond it, counts could exceed Stan's integers."""
@@ -145,6 +146,26 @@ class Family:
         return self.response.startswith("array")
 
 
+_OTHER_NAMES = {
+    "normal": "gaussian",
+    "t": "student",
+    "student_t": "student",
+    "logistic": "bernoulli",
+    "logit": "bernoulli",
+    "negative_binomial": "negbinomial",
+    "negbin": "negbinomial",
+    "nbinom": "negbinomial",
+    "nbinom2": "negbinomial",
+    "neg_binomial_2": "negbinomial",
+    "ordinal": "cumulative",
+    "ordered_logistic": "cumulative",
+    "polr": "cumulative",
+    "zip": "zero_inflated_poisson",
+    "zinb": "zero_inflated_negbinomial",
+}
+"""Names that families have elsewhere."""
+
+
 def family_names() -> list[str]:
     """Return the names of the families."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")
@@ -160,7 +181,9 @@ def find_family(name: str) -> Family:
     """
     names = family_names()
     if name not in names:
-        near = difflib.get_close_matches(str(name).lower(), names, n=1)
+        asked = str(name).lower().replace("-", "_").replace(" ", "_")
+        near = [_OTHER_NAMES[asked]] if asked in _OTHER_NAMES else []
+        near = near or difflib.get_close_matches(asked, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
         raise ConfigError(f"family {name!r} does not exist; {hint}")
     found: Family = import_module(f"{__name__}.{name}").FAMILY

@@ -28,8 +28,10 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _mean(eta: FloatArray, values: Values) -> FloatArray:
+    """Return the expected number of a rating, where `scores` has the number of each."""
+    scores = values["scores"]
     above = 1 / (1 + np.exp(np.moveaxis(values["threshold"], 2, 0) - eta))
-    return np.asarray(1.0 + above.sum(axis=0))
+    return np.asarray(scores[0] + np.tensordot(np.diff(scores), above, axes=1))
 
 
 FAMILY = Family(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.data.table import MOST_NAMED, are_dates
+from pyflowers.data.table import MOST_NAMED, are_dates, number_of, number_text
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
 
@@ -18,6 +19,9 @@ FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
 """The maximum number of correlated effects of a group term; 10 effects have 45 correlations."""
 
+
+MOST_RATINGS = 20
+"""The longest scale of whole numbers of which ratings that do not occur are noted."""
 
 NUM_ROWS = 500
 """The number of rows with which the search for a separating direction begins, and that it adds."""
@@ -87,15 +91,43 @@ def _refuse_redundant(model: Model) -> None:
         one = len(redundant) == 1
         are, them = ("is", "it") if one else ("are", "them")
         what = "a combination of others" if one else "combinations of others"
-        what = what if matrix[:, names.index(redundant[0])].any() or not one else "0 in every row"
+        first = matrix[:, names.index(redundant[0])]
+        if one and np.ptp(first) == 0:
+            what = f"{number_text(first[0])} in every row"
         remedy = f"leave {them} out of the formula"
         if model.levels(model.population) and any(":" in name for name in redundant):
             remedy += ", or replace the factors with one column of the combinations that occur"
+        factor = _largest_factor(model)
+        others = [i for i, name in enumerate(names) if not factor or not name.startswith(factor)]
+        rank = np.linalg.matrix_rank(scaled[:, others])
+        if factor and rank == len(others) - model.has_intercept:
+            raise DataError(f"{model.table.source}: {_about_factor(model, factor)}")
         raise DataError(
             f"{model.table.source}: of the formula's columns, {named} {are} {what} "
             f"({len(names)} column{'s' * (len(names) != 1)}, rank {basis.shape[1]}, {len(matrix)} "
             f"rows); {remedy}"
         )
+
+
+def _largest_factor(model: Model) -> str:
+    """Return a factor of dates, or one with a level for every second row; empty if none is."""
+    factors = model.levels(model.population)
+    of_dates = [name for name, levels in factors.items() if are_dates(levels)]
+    large = [name for name, levels in factors.items() if 2 * len(levels) > len(model.table)]
+    return max(of_dates or large, key=lambda name: len(factors[name]), default="")
+
+
+def _about_factor(model: Model, name: str) -> str:
+    """Return a sentence on a factor from which the effects of other columns cannot be told."""
+    levels = model.levels(model.population)[name]
+    is_dates = are_dates(levels)
+    remedy = f"write a group term, (1 | {name})"
+    if is_dates:
+        remedy = "convert it to a number, such as the days since the first"
+    return (
+        f"{name} is a factor whose {len(levels)} levels{' are dates and' * is_dates} leave nothing "
+        f"for the other columns to explain ({len(model.table)} rows); {remedy}"
+    )
 
 
 def about_response(model: Model) -> list[str]:
@@ -135,18 +167,35 @@ def _about_levels(model: Model) -> Iterator[str]:
 
 
 def _about_ratings(model: Model) -> Iterator[str]:
-    """Yield a note on ratings that are renumbered."""
-    name = model.formula.response
-    if model.family.is_ordinal:
-        ratings = model.table.labels(name, order="value", order_asked=False).names
-        if not model.table.is_factor(name):
-            ratings = tuple(f"{float(rating):.15g}" for rating in ratings)
-        num = len(ratings)
-        if ratings != tuple(map(str, range(1, num + 1))):
-            yield (
-                f"the ratings {', '.join(ratings)} of {name} are numbered 1 to {num}, also in "
-                "predictions"
-            )
+    """Yield notes on ratings that are renumbered, and on those that do not occur."""
+    if not model.family.is_ordinal:
+        return
+    name, ratings = model.formula.response, model.ratings.names
+    numbers, num = list(map(number_of, ratings)), len(ratings)
+    if np.isnan(numbers).any():
+        yield (
+            f"the ratings {', '.join(ratings)} of {name} are numbered 1 to {num}, also in "
+            "predictions"
+        )
+    elif numbers != [*range(1, num + 1)]:
+        yield (
+            f"the ratings {', '.join(map(number_text, numbers))} of {name} are numbered 1 to {num} "
+            f"in the program; predictions are on the scale of {name}"
+        )
+    if isinstance(model.order_of_ratings, str):
+        is_short = np.ptp(numbers) < MOST_RATINGS
+        between = np.arange(numbers[0], numbers[-1]).tolist() if is_short else []
+        unused = [number_text(each) for each in between if each not in numbers]
+        unused = unused if len(unused) < num else []  # they are more likely in steps of 5 or 10
+    else:
+        unused = [each for each in model.order_of_ratings if each not in ratings]
+    if unused:
+        one = len(unused) == 1
+        yield (
+            f"{'rating' if one else 'ratings'} {', '.join(unused)} of {name} "
+            f"{'has' if one else 'have'} no rows and no threshold, so "
+            f"{'its probability is' if one else 'their probabilities are'} 0"
+        )
 
 
 def _about_groups(model: Model) -> Iterator[str]:
@@ -218,6 +267,16 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 def _about_separation(model: Model) -> Iterator[str]:
     """Yield notes on columns of the design that separate successes and failures, or only zeros."""
+    if model.family.is_ordinal:
+        for name, column in zip(
+            model.population_design[1], model.population_design[0].T, strict=True
+        ):
+            if _orders(column, model.y) or _orders(-column, model.y):
+                yield (
+                    f"{name} perfectly separates ratings of {model.formula.response}, "
+                    f"{_unlimited(model, [name])}"
+                )
+        return
     is_count = model.family.is_discrete and model.family.link == "log"
     if np.ptp(model.y) == 0 or not (is_count or model.family.counts_successes):
         return
@@ -245,6 +304,17 @@ def _about_separation(model: Model) -> Iterator[str]:
         does = f"marks rows in which every {model.formula.response} is 0" if is_count else does
         yield f"{some} {does}, {_unlimited(model, found)}"
         remaining = [name for name in remaining if name not in found]
+
+
+def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
+    """Whether no row has a larger value than a row with a higher rating.
+
+    Then the likelihood grows for ever with the coefficient, while each threshold stays between the
+    values of two ratings.
+    """
+    of_ratings = [column[y == rating] for rating in np.unique(y)]
+    pairs = itertools.pairwise(of_ratings)
+    return bool(np.ptp(column) > 0) and all(low.max() <= high.min() for low, high in pairs)
 
 
 def _joined(names: list[str]) -> str:

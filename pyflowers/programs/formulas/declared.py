@@ -137,7 +137,7 @@ def _data(model: Model) -> dict[str, dict[str, Any]]:
 
     found["y"] = {"column": formula.response}
     if model.family.is_ordinal:
-        found["y"] |= {"index": True, "order": "value"}
+        found["y"] |= {"index": True, "order": model.order_of_ratings}
     if formula.trials:
         is_number = formula.trials.isdecimal()
         found["trials"] = (

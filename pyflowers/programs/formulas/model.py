@@ -23,14 +23,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.data import Table
+from pyflowers.data import Labels, Table
 from pyflowers.data.table import LARGEST_INT, has_order, number_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import design, levels_of_numbers, offset, origins_of, state_of
 from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.formulas.coefficients import CoefficientPrior, coefficient_prior
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
-from pyflowers.programs.terms import hint_of, read_terms, refuse_unknown
+from pyflowers.programs.terms import hint_of, is_coded, read_terms, refuse_unknown
 
 FloatArray = NDArray[np.float64]
 
@@ -206,7 +206,11 @@ class Model:
     def cells(self) -> dict[str, Any]:
         """The numbers or the factor of each column in the terms."""
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
-        found = {name: self.table.numbers_or_factor(name) for name in dict.fromkeys(own)}
+        sums = [read_terms(terms).text for terms in self.sums]
+        found = {
+            name: self.table.numbers_or_factor(name, is_mixed=is_coded(name, sums))
+            for name in dict.fromkeys(own)
+        }
         return {
             name: its.remove_unused_categories() if isinstance(its, pd.Categorical) else its
             for name, its in found.items()
@@ -219,7 +223,7 @@ class Model:
             its = self.cells[name]
             if isinstance(its, pd.Categorical):
                 found[name] = tuple(map(str, its.categories))
-            elif re.search(rf"C\(`?{re.escape(name)}`?[,)]", read_terms(terms).text):
+            elif is_coded(name, [read_terms(terms).text]):
                 found[name] = levels_of_numbers(its)
         return found
 
@@ -251,21 +255,34 @@ class Model:
             values = values + offset(expression, cells, refuse=self.table.refusal)
         return values
 
+    @property
+    def order_of_ratings(self) -> str | tuple[str, ...]:
+        """The order of ordinal responses: by value, or the levels of an ordered Categorical."""
+        name = self.formula.response
+        return self.table.levels[name] if name in self.table.ordered else "value"
+
+    @cached_property
+    def ratings(self) -> Labels:
+        """The ratings of an ordinal response, in order."""
+        name, table = self.formula.response, self.table
+        order = self.order_of_ratings
+        labels = table.labels(name, order=order, order_asked=False)
+        if isinstance(order, str) and not has_order(labels.names):
+            odd = next(label for label in labels.names if np.isnan(number_of(label)))
+            raise DataError(
+                f"{table.source}: {name} has labels without an order, such as {odd!r}; number "
+                "them in their order, or make the column an ordered pandas Categorical"
+            )
+        if not table.is_factor(name):
+            table.numbers(name, whole=True)
+        return labels
+
     @cached_property
     def y(self) -> FloatArray:
         """The response as numbers; ratings are numbered from 1."""
         name, family = self.formula.response, self.family
         if family.is_ordinal:
-            labels = self.table.labels(name, order="value")
-            if name in self.table.levels or not has_order(labels.names):
-                odd = next((x for x in labels.names if np.isnan(number_of(x))), labels.names[0])
-                raise DataError(
-                    f"{self.table.source}: {name} has labels such as {odd!r}, but "
-                    "ratings must be whole numbers, with 1 as the lowest; number them"
-                )
-            if not self.table.is_factor(name):
-                self.table.numbers(name, whole=True)
-            return labels.codes.astype(np.float64) + 1
+            return self.ratings.codes.astype(np.float64) + 1
         y = self.table.numbers(
             name,
             if_text=f"make the column numeric, as family {family.name} requires",

@@ -150,7 +150,11 @@ BAD = [
     ("y ~ infinite", "", "row 1: infinite is 'inf', not a finite number; correct it"),
     ("y ~ x + twice", "", "of the formula's columns, twice is a combination of others"),
     ("y ~ x * twice", "", "rank 3, 24 rows); leave it out of the formula"),
-    ("y ~ same", "", "of the formula's columns, same is a combination of others"),
+    (
+        "y ~ same",
+        "",
+        "of the formula's columns, same is 5 in every row (2 columns, rank 1, 24 rows)",
+    ),
     (
         "y ~ 0 + I(0 * x)",
         "",
@@ -174,7 +178,12 @@ BAD = [
         "cumulative",
         "same has only one distinct rating, but family cumulative needs at least two",
     ),
-    ("y ~ slip", "", "row 2: slip is 'O.2', but most of its cells are numbers; correct it, or"),
+    (
+        "y ~ slip",
+        "",
+        "row 2: slip is 'O.2', but most of its cells are numbers; correct it, or, if slip is a "
+        "factor, write C(slip)",
+    ),
     ("y ~ (mixed | g)", "", "row 2: mixed is '?', but most of its cells are numbers; correct it"),
     (
         "half ~ x",
@@ -263,6 +272,8 @@ BAD = [
     ("count | trials(n) ~ n", "binomial", "copy the column under another name for the term"),
     ('y ~ C(f, ref="(0, 10]")', "", "has an unmatched bracket; rename the level"),
     ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
+    ("y ~ x", "Normal", "family 'Normal' does not exist; did you mean gaussian?"),
+    ("y ~ x", "negative binomial", "did you mean negbinomial?"),
 ]
 
 

@@ -368,13 +368,10 @@ def test_ratings_have_an_order():
     )
     frame["ordered"] = pd.Categorical(frame["text"], ["low", "mid", "up", "x"], ordered=True)
     frame["mixed"] = frame["rating"].astype(str).replace("3", "3+")
-    with pytest.raises(DataError, match=r"mixed has labels such as '3\+'"):
-        Program.from_formula("mixed ~ x", frame, family="cumulative")
-    for name in ("text", "ordered"):
-        with pytest.raises(
-            DataError, match=f"{name} has labels such as .* ratings must be whole numbers"
-        ):
+    for name, odd in (("mixed", r"3\+"), ("text", "low")):
+        with pytest.raises(DataError, match=f"{name} has labels without an order, .* '{odd}'"):
             Program.from_formula(f"{name} ~ x", frame, family="cumulative")
+    Program.from_formula("ordered ~ x", frame, family="cumulative")
     program = Program.from_formula("rating ~ x", frame, family="cumulative")
     assert program.read(frame).y.tolist() == frame["rating"].tolist()
 
@@ -528,11 +525,20 @@ def test_ratings_and_levels_that_get_other_numbers_are_noted():
         return pyflowers.fit(formula, frame, family=family, **how).notes
 
     (note,) = notes("y ~ x", frame, "cumulative")
-    assert note == "the ratings 0, 1, 2, 3, 4 of y are numbered 1 to 5, also in predictions"
-    for ratings in (frame.y + 1, frame.y + 1.0):
+    on_scale = "in the program; predictions are on the scale of y"
+    assert note == f"the ratings 0, 1, 2, 3, 4 of y are numbered 1 to 5 {on_scale}"
+    for ratings in (frame.y + 1, frame.y + 1.0, (frame.y + 1).astype(str)):
         assert not notes("y ~ x", frame.assign(y=ratings), "cumulative")
-    (note,) = notes("y ~ x", frame.assign(y=2 * frame.y + 1), "cumulative")
-    assert "ratings 1, 3, 5, 7, 9 of y are numbered 1 to 5" in note
+    found = notes("y ~ x", frame.assign(y=2 * frame.y + 1), "cumulative")
+    assert found == [
+        f"the ratings 1, 3, 5, 7, 9 of y are numbered 1 to 5 {on_scale}",
+        "ratings 2, 4, 6, 8 of y have no rows and no threshold, so their probabilities are 0",
+    ]
+    words = pd.Categorical.from_codes(frame.y, ["no", "low", "mid", "high", "top", "max"], True)
+    assert notes("y ~ x", frame.assign(y=words), "cumulative") == [
+        "the ratings no, low, mid, high, top of y are numbered 1 to 5, also in predictions",
+        "rating max of y has no rows and no threshold, so its probability is 0",
+    ]
     frame["g"] = pd.Categorical(list("abcd") * 10, list("abcd"))
     for left, columns in (("a", ("gc", "gd")), ("d", ("gb", "gc"))):
         part = frame[frame.g != left]
@@ -541,15 +547,76 @@ def test_ratings_and_levels_that_get_other_numbers_are_noted():
         assert fit.notes == [f"level {left} of g has no rows and is left out"]
 
 
+def test_ratings_are_in_the_order_of_an_ordered_categorical(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "n": rng.integers(0, 3, 40)})
+    names = ["poor", "fair", "good"]
+    frame["y"] = pd.Categorical.from_codes(frame.n, names, ordered=True)
+    how = {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 50, "draws": 20}
+    by_number, fit = (
+        pyflowers.fit(f"{y} ~ x", frame, family="cumulative", **how) for y in ("n", "y")
+    )
+    np.testing.assert_array_equal(fit.draws["threshold"], by_number.draws["threshold"])
+    assert fit.data.labels[fit.data.value].names == tuple(names)
+    fit.save(tmp_path / "run")
+    again = pyflowers.Fit.load(tmp_path / "run")
+    for each in (fit, again):
+        assert "expected y (numbered 1 to 3)" in str(pyflowers.predict(each))
+        expected = 1 + pyflowers.predict(by_number).draws()
+        np.testing.assert_allclose(pyflowers.predict(each).draws(), expected)
+    # Without an order, or with another label, there is nothing to number.
+    for column in (frame.y.astype(str), pd.Categorical(frame.y.astype(str))):
+        with pytest.raises(DataError, match=r"y has labels without an order, such as '.*'; num"):
+            Program.from_formula("y ~ x", frame.assign(y=column), family="cumulative")
+    with pytest.raises(DataError, match="row 1: y is 'bad', which is not one of poor, fair, good"):
+        fit.program.read(pd.DataFrame({"y": ["bad"], "x": [0.0]}))
+
+
+def test_a_column_in_c_may_hold_numbers_and_labels():
+    rng = np.random.default_rng(1)
+    cells = np.tile(["0", "1", "2", "3+", "0", "1"], 5)
+    frame = pd.DataFrame({"n": cells, "z": np.tile([0, 1, "2", 3.5, 4, "x"], 5)})
+    frame["y"] = rng.normal(size=30)
+    how = {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 50, "draws": 20}
+    fit = pyflowers.fit("y ~ C(n)", frame, **how)
+    assert fit.data.coords["X"] == ("n1", "n2", "n3+")
+    rows = pyflowers.predict(fit, pd.DataFrame({"n": ["3+", 0]})).draws()
+    np.testing.assert_allclose(rows, np.asarray(pyflowers.predict(fit).draws())[..., [3, 0]])
+    fit = pyflowers.fit("y ~ C(z)", frame, **how)
+    assert fit.data.coords["X"] == ("z1", "z2", "z3.5", "z4", "zx")
+    with pytest.raises(DataError, match=r"n is '3\+', but most .* if n is a factor, write C\(n\)"):
+        Program.from_formula("y ~ n", frame)
+
+
+def test_a_factor_with_too_many_levels_is_named_and_not_the_innocent_column():
+    rng = np.random.default_rng(1)
+    days = pd.date_range("2024-01-01", periods=30)
+    frame = pd.DataFrame({"x": rng.normal(size=30), "y": rng.normal(size=30), "when": days})
+    frame["id"], frame["two"] = [f"p{i}" for i in range(30)], 2 * frame.x
+    dates = "when is a factor whose 30 levels are dates and leave nothing .* convert it to a number"
+    with pytest.raises(DataError, match=dates):
+        Program.from_formula("y ~ when + x", frame)
+    with pytest.raises(DataError, match=r"id is a factor whose 30 levels leave .*\(1 \| id\)"):
+        Program.from_formula("y ~ x + id", frame)
+    pairs = frame.assign(when=np.repeat(days[:15], 2), x=np.repeat(np.arange(15.0), 2))
+    with pytest.raises(DataError, match="when is a factor whose 15 levels are dates"):
+        Program.from_formula("y ~ when + x", pairs)
+    # If other columns are redundant by themselves, a factor is not to blame.
+    with pytest.raises(DataError, match="two is a combination of others"):
+        Program.from_formula("y ~ x + two + when", pairs.assign(x=frame.x, two=frame.two))
+
+
 def test_columns_far_from_zero_are_not_redundant():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"y": rng.normal(size=30), "second": 1.7e9 + np.arange(30.0)})
     frame["year"], frame["one"] = 2010 + np.arange(30) % 14, 5.1
     Program.from_formula("y ~ second", frame)
     Program.from_formula("y ~ year + I(year**2) + I(year**3)", frame)
-    for terms in ("second + I(2 * second)", "year + I(year + 3)", "one"):
+    for terms in ("second + I(2 * second)", "year + I(year + 3)"):
         with pytest.raises(DataError, match="is a combination of others"):
             Program.from_formula(f"y ~ {terms}", frame)
+    with pytest.raises(DataError, match=r"one is 5\.1 in every row"):
+        Program.from_formula("y ~ x1 + one", frame.assign(x1=frame.y + 1))
     frame["a"], frame["b"] = list("pqr") * 10, list("uuv") * 10
     frame.loc[:2, "b"] = "v"
     with pytest.raises(DataError, match=r"ar:bv is a combination .* replace the factors with"):
@@ -687,6 +754,24 @@ def test_separation_is_noted_where_the_coefficient_depends_on_it():
     counts = pyflowers.fit("y ~ f", frame, family="poisson", **how)
     assert "where fv is 1, every y is 0, so that b[fv] rests on its prior" in counts.notes
     assert not any("every y is 0" in note for note in pyflowers.fit("y ~ x", frame, **how).notes)
+
+
+@pytest.mark.parametrize(
+    ("x", "is_separated"),
+    [
+        ([0, 0, 1, 1, 2, 2], True),
+        ([2, 2, 1, 1, 1, 0], True),
+        ([0, 0, 0, 0, 0, 1], True),  # only the highest rating
+        ([0, 0, 0, 1, 0, 0], False),
+        ([0, 1, 0, 2, 1, 2], False),
+    ],
+)
+def test_separated_ratings_are_noted(x, is_separated):
+    frame = pd.DataFrame({"x": x, "y": [1, 1, 2, 2, 3, 3]})
+    how = {"engine": "stanli", "seed": 1, "chains": 1, "warmup": 50, "draws": 20}
+    fit = pyflowers.fit("y ~ x", frame, family="cumulative", **how)
+    note = "x perfectly separates ratings of y, so that b[x] rests on its prior"
+    assert (note in fit.notes) == is_separated
 
 
 def test_separation_by_several_columns_names_them():
