@@ -51,9 +51,6 @@ Groups = Literal["data", "none", "population"]
 
 GROUPS = ("data", "none", "population")
 
-NODES = 48
-"""Number of quadrature nodes over groups; exact for exp(eta), except rounding, if the sd is ≤ 3."""
-
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -529,14 +526,10 @@ class Predictor:
 
     def expected(self) -> FloatArray:
         """Return the expected response, shape (chain, draw, N)."""
-        if self.groups != "population" or not self.rule.effects:
-            return self._spread(self.family.mean(self.linear(), self.parameters))
-        eta, sd = self.linear(), np.sqrt(self._variance())
-        total = np.zeros_like(eta)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-            total += weight * self.family.mean(eta + node * sd, self.parameters)
-        return total
+        eta, values = self.linear(), self.parameters
+        if self.family.scale == "log":  # the mean of exp(eta), where eta is normal
+            eta = eta + 0.5 * np.square(values["sd_eta"])
+        return self._spread(self.family.mean(eta, values))
 
     def observed(self) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N)."""
@@ -576,6 +569,9 @@ class Predictor:
         """Return a parameter, shape (chain, draw, its dimensions, 1 or N), or trials, (N,)."""
         if name == "trials":
             return np.asarray(self.rows.values["trials"])
+        if name == "sd_eta":
+            is_averaged = self.groups == "population" and self.rule.effects
+            return np.sqrt(self._variance()) if is_averaged else 0.0
         if name == "scores":
             num = self.draws["threshold"].shape[2] + 1
             return np.arange(1.0, num + 1) if self.scores is None else self.scores

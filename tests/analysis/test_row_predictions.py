@@ -215,6 +215,32 @@ def test_population_is_the_mean_of_200_000_simulated_groups(formula, family):
             assert abs(found[chain, draw, row] - its.mean()) < 4.5 * its.std() / np.sqrt(num)
 
 
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("hit ~ x + (1 | site)", "bernoulli"),
+        ("count ~ x + (1 | site)", "poisson"),
+        ("rating ~ x + (1 | site)", "cumulative"),
+    ],
+)
+def test_population_is_integrated_for_any_spread_of_the_groups(formula, family):
+    frame = FRAME.assign(rating=1 + np.arange(len(FRAME)) % 4)
+    fit = fit_of(formula, family, frame=frame)
+    predictor = predictor_of(fit, NEW[["x"]], "population")
+    eta, z = predictor.linear(), np.linspace(-9, 9, 20_001)
+    weights = norm.pdf(z) / norm.pdf(z).sum()
+    for sd in (0.2, 3.0, 20.0, 30.0 if family == "poisson" else 60.0):
+        draws = {**predictor.draws, "sd_site": np.full_like(predictor.draws["sd_site"], sd)}
+        found = replace(predictor, draws=draws).expected()[0, 0]
+        if family == "poisson":
+            np.testing.assert_allclose(found, np.exp(eta[0, 0] + sd**2 / 2), rtol=1e-12)
+            continue
+        at = eta[0, 0][:, None] + sd * z
+        thresholds = fit.draws["threshold"][0, 0] if family == "cumulative" else [0.0]
+        expected = sum(expit(at - each) @ weights for each in thresholds)
+        np.testing.assert_allclose(found, expected + (family == "cumulative"), atol=1e-6)
+
+
 def test_population_refuses_what_is_not_linear_in_a_groups_effects():
     """The quadrature assumes that the linear predictor is normal over the population."""
     fit = fit_of("count ~ x + (1 | site)", "poisson")

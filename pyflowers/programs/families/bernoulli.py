@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Family, FloatArray, Totals, Values
-
-
-def _mean(eta: FloatArray, values: Values) -> FloatArray:
-    from scipy.special import expit
-
-    return np.asarray(expit(eta))
+from pyflowers.programs.families import Family, FloatArray, Totals, Values, average_inv_logit
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    return (rng.random(eta.shape) < _mean(eta, values)).astype(np.float64)
+    return (rng.random(eta.shape) < average_inv_logit(eta, 0)).astype(np.float64)
 
 
 FAMILY = Family(
@@ -27,7 +21,7 @@ FAMILY = Family(
     rng="bernoulli_logit_rng({eta})",
     log_lik=lambda y, eta, values: np.asarray(-np.logaddexp(0, (1 - 2 * y) * eta)),
     draw=_draw,
-    mean=_mean,
+    mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
     totals=Totals(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell

@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
-
-
-def _mean(eta: FloatArray, values: Values) -> FloatArray:
-    from scipy.special import expit
-
-    return np.asarray(expit(eta))
+from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, average_inv_logit
 
 
 def _shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     """Return m phi and (1 - m) phi; the second is computed without cancellation."""
-    return _mean(eta, values) * values["phi"], _mean(-eta, values) * values["phi"]
+    phi = values["phi"]
+    return average_inv_logit(eta, 0) * phi, average_inv_logit(-eta, 0) * phi
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -53,7 +48,7 @@ FAMILY = Family(
     rng="beta_rng(phi * inv_logit({eta}), phi * inv_logit(-({eta})))",
     log_lik=_log_lik,
     draw=_draw,
-    mean=_mean,
+    mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
     auxiliary=(PHI,),
     is_positive=True,
 )

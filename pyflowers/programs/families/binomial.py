@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Family, FloatArray, Totals, Values
-
-
-def _probability(eta: FloatArray) -> FloatArray:
-    from scipy.special import expit
-
-    return np.asarray(expit(eta))
+from pyflowers.programs.families import Family, FloatArray, Totals, Values, average_inv_logit
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -25,7 +19,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     trials = np.broadcast_to(values["trials"], eta.shape).astype(np.int64)
-    return rng.binomial(trials, _probability(eta)).astype(np.float64)
+    return rng.binomial(trials, average_inv_logit(eta, 0)).astype(np.float64)
 
 
 FAMILY = Family(
@@ -37,7 +31,7 @@ FAMILY = Family(
     rng="binomial_rng({trials}, inv_logit({eta}))",
     log_lik=_log_lik,
     draw=_draw,
-    mean=lambda eta, values: _probability(eta) * values["trials"],
+    mean=lambda eta, values: values["trials"] * average_inv_logit(eta, values["sd_eta"]),
     has_trials=True,
     totals=Totals(
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
+from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, average_inv_logit
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -28,10 +28,8 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _mean(eta: FloatArray, values: Values) -> FloatArray:
-    """Return the expected number of a rating, where `scores` has the number of each."""
-    scores = values["scores"]
-    above = 1 / (1 + np.exp(np.moveaxis(values["threshold"], 2, 0) - eta))
-    return np.asarray(scores[0] + np.tensordot(np.diff(scores), above, axes=1))
+    above = average_inv_logit(eta - np.moveaxis(values["threshold"], 2, 0), values["sd_eta"])
+    return np.asarray(values["scores"][0] + np.tensordot(np.diff(values["scores"]), above, axes=1))
 
 
 FAMILY = Family(

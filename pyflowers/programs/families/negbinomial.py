@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SHAPE, Family, FloatArray, Values, rate
+from pyflowers.programs.families import SHAPE, Family, FloatArray, Values, draw_counts, rate
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -23,8 +23,7 @@ def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     """Draw a rate for each count, then the count."""
     shape = np.broadcast_to(values["shape"], eta.shape)
-    rates = rng.gamma(shape, rate(eta) / shape)
-    return rng.poisson(np.minimum(rates, 2**31 - 1)).astype(np.float64)
+    return draw_counts(rng.gamma(shape, rate(eta) / shape), rng)
 
 
 FAMILY = Family(

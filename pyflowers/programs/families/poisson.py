@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Family, FloatArray, Totals, Values, rate
+from pyflowers.programs.families import Family, FloatArray, Totals, Values, draw_counts, rate
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -17,7 +17,7 @@ def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     """Draw from Poisson(exp(eta))."""
-    return rng.poisson(rate(eta)).astype(np.float64)
+    return draw_counts(rate(eta), rng)
 
 
 FAMILY = Family(

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.posterior.distributions import FloatArray, IntArray
+from pyflowers.programs import families
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
@@ -22,12 +23,6 @@ from pyflowers.programs.capabilities import (
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
-
-LARGEST_RATE = 1e18
-"""Above this limit, the rate is used as the count, because a count may be too large for an integer.
-
-At this limit, the relative difference between the rate and a count is about 1e-9.
-"""
 
 _LARGEST_TABLED = 50.0
 _NUM_VALUES = 170
@@ -152,13 +147,13 @@ def draw_counts(rate: FloatArray, groups: IntArray, rng: Generator) -> FloatArra
     """
     num_rows, rest = divmod(groups.size, rate.shape[-1])
     if rest or num_rows < _FEWEST_ROWS or not _in_blocks(groups, rate.shape[-1], num_rows):
-        return _one_by_one(rate[..., groups], rng)
+        return families.draw_counts(rate[..., groups], rng)
     flat = rate.reshape(-1)
     counts = np.empty((flat.size, num_rows))
     tabled = flat <= _LARGEST_TABLED
     counts[tabled] = _by_value(flat[tabled], num_rows, rng)
     others = np.broadcast_to(flat[~tabled, None], (int((~tabled).sum()), num_rows))
-    counts[~tabled] = _one_by_one(others, rng)
+    counts[~tabled] = families.draw_counts(others, rng)
     return counts.reshape(*rate.shape[:-1], groups.size)
 
 
@@ -179,13 +174,6 @@ def _by_value(rate: FloatArray, num_rows: int, rng: Generator) -> NDArray[np.int
     every = np.tile(values.astype(np.int16), rate.size)
     sorted_counts = np.repeat(every, times.ravel()).reshape(rate.size, num_rows)
     return rng.permuted(sorted_counts, axis=1)
-
-
-def _one_by_one(rate: FloatArray, rng: Generator) -> FloatArray:
-    if rate.max(initial=0) <= LARGEST_RATE:
-        return rng.poisson(rate).astype(np.float64)
-    counts = rng.poisson(np.minimum(rate, LARGEST_RATE)).astype(np.float64)
-    return np.where(rate > LARGEST_RATE, rate, counts)
 
 
 CAPABILITIES = Capabilities(

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import pyflowers
 from pyflowers import Program
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import families
-from pyflowers.programs.families import family_names, find_family
+from pyflowers.programs.families import average_inv_logit, family_names, find_family
 
 VALUES = {
     "sigma": 0.7,
@@ -32,7 +32,8 @@ def values_of(family):
     found = {name: np.full((1, 1, 1), value) for name, value in VALUES.items() if name != "trials"}
     if family.is_ordinal:
         found["threshold"] = THRESHOLDS[None, None, :, None]
-    return {**found, "trials": VALUES["trials"]}
+    scores = np.arange(1.0, len(THRESHOLDS) + 2)
+    return {**found, "trials": VALUES["trials"], "scores": scores, "sd_eta": 0.0}
 
 
 def scipy_logpdf(name, y):
@@ -183,3 +184,31 @@ def test_stan_draws_from_the_same_distribution():
             ours, theirs = statistic(by_numpy), statistic(by_stan)
             per_draw = np.array([statistic(row) for row in by_stan.reshape(-1, len(table))])
             assert abs(ours - theirs) < 6 * per_draw.std() / np.sqrt(len(per_draw)), name
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.5, 1.0, 1.999, 2.0, 3.0, 10.0, 30.0, 60.0, 1e4])
+def test_the_average_of_a_probability_is_exact_for_any_spread(sd):
+    """Against the trapezoidal rule on a grid of 0.02 sd or 0.02, whichever is finer."""
+    eta = np.array([-40.0, -3.0, -0.2, 0.0, 1.0, 25.0])
+    z = np.arange(-9, 9, 0.02 / max(sd, 1)) if sd < 100 else np.linspace(-9, 9, 2_000_001)
+    weights = stats.norm.pdf(z)
+    weights = weights / weights.sum()
+    expected = [float(special.expit(each + sd * z) @ weights) for each in eta]
+    found = average_inv_logit(eta, np.full(eta.shape, sd))
+    np.testing.assert_allclose(found, expected, atol=2e-8)
+    # Each draw has its own spread.
+    both = average_inv_logit(np.stack([eta, eta]), np.array([[0.3], [sd]]))
+    np.testing.assert_allclose(both[1], found, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["poisson", "negbinomial", "zero_inflated_poisson"])
+def test_counts_of_any_size_have_their_mean(name):
+    """Neither 4.85e8, which is exp(20), nor the integers of Stan or NumPy limit a count."""
+    family, rng = find_family(name), np.random.default_rng(1)
+    for log_rate in (5.0, 20.9, 30.0, 60.0):
+        values = {"shape": np.full((1, 1, 1), 1e6), "zi": np.zeros((1, 1, 1)), "sd_eta": 0.0}
+        draws = family.draw(np.full((1, 500, 2), log_rate), values, rng)
+        ratio = draws / np.exp(log_rate)
+        error = np.sqrt(np.exp(-log_rate) + 1e-6 * (name == "negbinomial"))
+        assert abs(ratio.mean() - 1) <= 5 * error / np.sqrt(1000) + 1e-9
+    assert np.isfinite(np.square(family.draw(np.full((1, 1, 1), 1e4), values, rng))).all()
