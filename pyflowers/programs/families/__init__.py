@@ -232,7 +232,7 @@ def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
         narrow = sum(weight * expit(eta + node * within) for node, weight in pairs)
     if not is_wide.any():
         return np.asarray(narrow)
-    nodes = np.arange(-24.0, 25.0)
+    nodes = 0.75 * np.arange(-32, 33)
     weights = expit(nodes) * expit(-nodes)
     beyond = np.maximum(sd, 2.0)
     pairs = zip(nodes, weights / weights.sum(), strict=True)
