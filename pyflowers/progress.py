@@ -1,12 +1,42 @@
-"""Progress of long-running work: a line in the log, and a bar on a terminal."""
+"""Progress of long-running work: a bar on a terminal, elsewhere a line in the log each minute."""
 
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 logger = logging.getLogger("pyflowers")
+
+
+SECONDS = 60.0
+"""The time between lines in the log, if there is no terminal."""
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, such as ``4 minutes``."""
+    if seconds < 90:
+        num, unit = max(1, round(seconds)), "second"
+    elif seconds < 90 * 60:
+        num, unit = round(seconds / 60), "minute"
+    else:
+        num, unit = round(seconds / 3600), "hour"
+    return f"{num} {unit}{'s' * (num != 1)}"
+
+
+class Minutes:
+    """Lines in the log on work that is in progress, at most one a minute."""
+
+    def __init__(self) -> None:
+        self.started = self.last = time.monotonic()
+
+    def report(self, what: str) -> None:
+        """Write a line on what is done, unless the last one is less than a minute ago."""
+        now = time.monotonic()
+        if now - self.last >= SECONDS:
+            self.last = now
+            logger.info("%s, after %s", what, duration(now - self.started))
 
 
 @contextmanager
@@ -29,10 +59,13 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
     # disable=None draws the bar on a terminal only.
     off = None if logger.isEnabledFor(logging.WARNING) else True
     with tqdm(total=total, desc=title, disable=off, leave=False, file=sys.stderr) as bar:
-        own = os.getpid()
+        own, minutes, num = os.getpid(), Minutes(), 0
 
         def advance(steps: int) -> None:
+            nonlocal num
             if os.getpid() == own:
                 bar.update(steps)
+                num += steps
+                minutes.report(f"{title}: {num}{f' of {total}' if total else ''} done")
 
         yield advance

@@ -15,6 +15,10 @@ The squares of these changes sum to the variance of an importance-sampling estim
 squared, and their effective sample size replaces the number of draws. The errors of refits are
 added as if they were independent, although the refits share the draws of the full fit.
 
+Densities and probabilities have no common scale: a density may exceed 1. If models of integers are
+compared with models of real numbers, the latter predict the rounded response: their elpd is that of
+P(y[n] − 1/2 < y < y[n] + 1/2 | y without y[n]), the density integrated by Gauss-Legendre nodes.
+
 Leave-one-group-out tests the population of a multilevel model: how well it predicts a new plant,
 not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where y_g is
 all observations of group g; the parameters of the new group are integrated over the population.
@@ -42,7 +46,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import compress
 from typing import Any
@@ -53,12 +57,14 @@ from numpy.typing import NDArray
 
 from pyflowers.analysis.refits import predict_held_out
 from pyflowers.convergence import ess_mean, good_k
+from pyflowers.cores import usable_cores
 from pyflowers.data import Labels
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, PyflowersError
-from pyflowers.fits.fit import LARGEST_GROUP, Fit, checked_fits, held_out_weights
+from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability
+from pyflowers.progress import duration, stage
 
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
@@ -67,7 +73,8 @@ AGAIN = (
     "larger adapt_delta"
 )
 _MOST_STEPS = 10_000
-_MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are weighted at a time
+_MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are held at a time
+_NODES_OF_HALF = 24  # Gauss-Legendre nodes in each half of the interval y ± 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +194,8 @@ class ModelLoo(ModelElpd):
         Stacking weight of the model; 1 for a single model.
     passed : bool
         Whether the fit passed its diagnostics.
+    seconds : float
+        Expected time of a refit.
 
     See Also
     --------
@@ -214,6 +223,12 @@ class ModelLoo(ModelElpd):
     no_refit: str
     weight: float
     passed: bool
+    seconds: float = 0.0
+
+    @property
+    def refit_time(self) -> str:
+        """The expected time of the refits for observations whose k-hat is too large, in words."""
+        return duration(self.num_bad * self.seconds)
 
     @property
     def worst_k(self) -> float:
@@ -244,6 +259,8 @@ class LooComparison(ElpdComparison):
         Number of observations that are compared.
     num_fitted : mapping of str to int
         Number of observations that each model was fitted to, by the name of the model.
+    rounded : tuple of str
+        Models of real numbers that are compared by the probability of the rounded response.
 
     See Also
     --------
@@ -265,6 +282,7 @@ class LooComparison(ElpdComparison):
     models: tuple[ModelLoo, ...]
     num_obs: int
     num_fitted: Mapping[str, int]
+    rounded: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> str:
@@ -280,6 +298,12 @@ class LooComparison(ElpdComparison):
         few = self.num_obs < FEW_OBSERVATIONS and len(others) > 0
         fitted = ", ".join(f"{name} to {num}" for name, num in self.num_fitted.items())
         of_all = (
+            (
+                bool(self.rounded),
+                f"The elpd of {' and '.join(self.rounded)} is that of the rounded response, of "
+                "probabilities of y ± 0.5, because a density cannot be compared with the "
+                "probability of an integer.",
+            ),
             (
                 max(self.num_fitted.values()) > self.num_obs,
                 f"The models are compared on the {self.num_obs} rows that all of them were fitted "
@@ -315,7 +339,10 @@ class LooComparison(ElpdComparison):
                 "pyflowers check, and refit the model."
             )
         if model.num_bad:
-            remedy = model.no_refit or "pyflowers loo refits the model without each of them"
+            remedy = model.no_refit or (
+                f"pyflowers loo --refit refits the model without each of them ({model.num_bad} "
+                f"{'refit' if model.num_bad == 1 else 'refits'}, about {model.refit_time})"
+            )
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
                 f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}."
@@ -347,6 +374,9 @@ class LooComparison(ElpdComparison):
 def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     """Compare models of the same data by PSIS-LOO.
 
+    If some models are of integers and some of real numbers, the latter are compared by the
+    probability of the rounded response, y ± 0.5.
+
     Parameters
     ----------
     fits : Fit or sequence of Fit
@@ -354,7 +384,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
         table, such as rows with missing values, are compared on the rows that all of them have.
     refit : bool
         Whether to refit a model without each observation whose k-hat is too large. If that is not
-        possible, the estimates stay as they are and ``cautions`` gives the reason.
+        possible, the estimates stay as they are and ``cautions`` gives the reason. The number of
+        refits and their expected time are written to the log.
 
     Returns
     -------
@@ -365,7 +396,7 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     ------
     ConfigError
         If there is no fit, a program has no ``log_lik``, the data differ, two models have the same
-        name, or the pointwise likelihood has too many values to keep.
+        name, or a density cannot be integrated over the rounded response.
 
     See Also
     --------
@@ -398,7 +429,11 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
             "all of them"
         )
     rows = [its[kept] for its in rows]
-    found = [_psis(fit, refit, its) for fit, its in zip(fits, rows, strict=True)]
+    rounded = _rounded(fits)
+    found = [
+        _psis(fit, refit, its, is_rounded=fit.name in rounded)
+        for fit, its in zip(fits, rows, strict=True)
+    ]
     terms = [elpd for elpd, _ in found]
     best = max(terms, key=np.sum)
     weights = stacking_weights(np.stack(terms))
@@ -408,7 +443,39 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     )
     ordered = tuple(sorted(models, key=lambda model: -model.elpd))
     num_fitted = {fit.name: fit.data.num_obs for fit in fits}
-    return LooComparison(ordered, best.size, num_fitted)
+    return LooComparison(ordered, best.size, num_fitted, rounded)
+
+
+def _rounded(fits: Sequence[Fit]) -> tuple[str, ...]:
+    """Return the names of models of real numbers that are compared with models of integers."""
+    found = [fit for fit in fits if not fit.program.counts]
+    if len(found) == len(fits):
+        return ()
+    for fit in found:
+        if fit.program.python.pointwise is None:
+            raise ConfigError(
+                f"loo: {fit.name} has densities, other models have probabilities of integers, and "
+                f"the density of {fit.name}, which is computed in Stan, cannot be integrated over "
+                "the rounded response; compare models of one kind"
+            )
+    return tuple(fit.name for fit in found)
+
+
+def _log_probability(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return log P(y[n] ± 0.5 | draw), shape (chain, draw, row).
+
+    Both halves of the interval are integrated, because a density may have a narrow peak at y[n].
+    """
+    data, pointwise = fit.data.at(rows), fit.program.python.pointwise
+    assert pointwise is not None
+    name, total = data.observed, np.asarray(-np.inf)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES_OF_HALF)
+    for sign in (-1, 1):
+        for node, weight in zip(0.25 * (nodes + 1), 0.25 * weights, strict=True):
+            shifted = np.asarray(data[name], dtype=np.float64) + sign * node
+            moved = replace(data, values={**data.values, name: shifted})
+            total = np.logaddexp(total, np.log(weight) + pointwise.log_lik(fit.draws, moved))
+    return total
 
 
 def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
@@ -451,27 +518,19 @@ def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _psis(
-    fit: Fit, refit: bool, rows: NDArray[np.int64]
+    fit: Fit, refit: bool, rows: NDArray[np.int64], *, is_rounded: bool
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return log p(y[n] | the others) for rows of a fit, and fields of :class:`ModelLoo`."""
-    of_all = rows.size == fit.data.num_obs
-    log_lik = fit.program.log_lik(fit.draws, fit.data, None if of_all else rows)
-    odd = np.argwhere(~np.isfinite(log_lik))
-    if odd.size:
-        num = len(np.unique(odd[:, :2], axis=0))
-        raise ConfigError(
-            f"loo: log_lik of {fit.name} is not finite in {num} of "
-            f"{fit.num_chains * fit.num_draws} draws, first for "
-            f"{fit.data.where(int(rows[odd[0, 2]]))}; correct the code that computes it"
-        )
-    num_obs, num_draws = log_lik.shape[-1], fit.num_chains * fit.num_draws
+    num_obs, num_draws = rows.size, fit.num_chains * fit.num_draws
     elpd, k_hat, within = np.empty((3, num_obs))
     limit, changes = good_k(num_draws), np.zeros(num_draws)
     step = max(1, _MOST_VALUES // num_draws)
     for first in range(0, num_obs, step):
         part = slice(first, first + step)
-        log_weights, k_hat[part] = held_out_weights(fit, log_lik[..., part])
-        by_row = np.moveaxis(log_lik[..., part], -1, 0).reshape(log_weights.shape)
+        log_lik = _log_lik(fit, rows[part])
+        log_weights, k_hat[part] = held_out_weights(fit, log_lik)
+        predicted = _log_probability(fit, rows[part]) if is_rounded else log_lik
+        by_row = np.moveaxis(predicted, -1, 0).reshape(log_weights.shape)
         elpd[part] = np.logaddexp.reduce(log_weights + by_row, axis=1)
         within[part] = np.logaddexp.reduce(by_row, axis=1) - np.log(num_draws)
         good = ~(k_hat[part] > limit)
@@ -479,16 +538,23 @@ def _psis(
         changes += relative[good].sum(axis=0)
     found, no_refit = [], ""
     bad = np.flatnonzero(k_hat > limit)
-    if bad.size and refit:
+    # A refit uses one core at a time.
+    seconds = sum(chain["total"] for chain in fit.record.times.chains) / usable_cores()
+    if is_rounded:
+        no_refit = "refits give densities, not probabilities of the rounded response"
+    elif bad.size and refit:
+        words = f"{bad.size} refit{'s' * (bad.size != 1)} of {fit.name}"
         try:
-            found = predict_held_out(fit, [rows[bad[[i]]] for i in range(bad.size)])
+            with stage(f"{words}, about {duration(bad.size * seconds)}", bad.size) as advance:
+                sets = [rows[bad[[i]]] for i in range(bad.size)]
+                found = predict_held_out(fit, sets, advance=lambda: advance(1))
         except PyflowersError as error:
             no_refit = str(error)
     refitted = bad if found else bad[:0]
     elpd[refitted] = [each.elpd for each in found]
     of_draws = 0.0
     if np.ptp(changes):
-        ess = ess_mean(changes.reshape(*log_lik.shape[:2], 1))[0]
+        ess = ess_mean(changes.reshape(fit.num_chains, fit.num_draws, 1))[0]
         of_draws = num_draws * changes.std() / np.sqrt(ess)
     is_bad = np.array([not each.passed for each in found], dtype=bool)
     errors = [of_draws, *(each.mcse for each in found)]
@@ -509,7 +575,23 @@ def _psis(
         ),
         "no_refit": no_refit,
         "passed": not fit.diagnostics.failed,
+        "seconds": seconds,
     }
+
+
+def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the log likelihood of rows, shape (chain, draw, row); refuse what is not finite."""
+    of_all = rows.size == fit.data.num_obs
+    log_lik = fit.program.log_lik(fit.draws, fit.data, None if of_all else rows)
+    odd = np.argwhere(~np.isfinite(log_lik))
+    if odd.size:
+        num = len(np.unique(odd[:, :2], axis=0))
+        raise ConfigError(
+            f"loo: log_lik of {fit.name} is not finite in {num} of "
+            f"{fit.num_chains * fit.num_draws} draws, first for "
+            f"{fit.data.where(int(rows[odd[0, 2]]))}; correct the code that computes it"
+        )
+    return log_lik
 
 
 def first_ten(names: Iterable[object]) -> str:
@@ -529,19 +611,13 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     Raises
     ------
     ConfigError
-        If there is no fit, a program has no ``log_lik``, two fits have the same name, or the
-        pointwise likelihood has too many values to keep.
+        If there is no fit, a program has no ``log_lik``, or two fits have the same name.
     """
     fits = checked_fits(fits, "loo")
     if not fits:
         raise ConfigError("loo: there is no fit to compare; give at least one")
     for fit in fits:
         fit.program.require(Capability.LOG_LIK)
-        if fit.num_predictions > LARGEST_GROUP:
-            raise ConfigError(
-                f"loo: {fit.name} has {fit.num_predictions} pointwise likelihoods, more than "
-                f"{LARGEST_GROUP}; refit it with fewer draws (--draws)"
-            )
     names = [fit.name for fit in fits]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -731,12 +807,12 @@ def leave_one_group_out(
     Examples
     --------
     >>> import pyflowers
-    >>> counts = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> iid = pyflowers.fit("iid_normal", seed=1, engine="exact")
     >>> normal = pyflowers.fit(
     ...     "multilevel_normal", seed=1, engine="exact",
     ...     priors={"sigma2_plant_nu": 1, "sigma2_plant_scale": 0.8},
     ... )
-    >>> found = pyflowers.leave_one_group_out([counts, normal])
+    >>> found = pyflowers.leave_one_group_out([iid, normal])
     >>> found.table()[["elpd", "difference"]].round(1)
                         elpd  difference
     model
@@ -751,6 +827,14 @@ def leave_one_group_out(
                 "of them are used by all models, so a left-out group would differ between models; "
                 "fit all models to the same rows of one file"
             )
+    of_counts = [fit.name for fit in fits if fit.program.counts]
+    of_reals = [fit.name for fit in fits if not fit.program.counts]
+    if of_counts and of_reals:
+        raise ConfigError(
+            f"loo: {of_counts[0]} gives probabilities and {of_reals[0]} gives densities, which "
+            "have no common scale for whole groups; compare models of one kind, or leave out "
+            "single observations"
+        )
     labels = group_labels(fits[0], column)
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]
     found = {fit.name: predict_held_out(fit, sets, advance=advance) for fit in fits}

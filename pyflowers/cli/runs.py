@@ -339,8 +339,8 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 @runs_argument
 @click.option(
     "--refit/--no-refit",
-    default=True,
-    help="For each observation whose k-hat is too large, refit without it. [default: refit]",
+    default=None,
+    help="For each observation whose k-hat is too large, refit without it. [default: no refit]",
 )
 @click.option(
     "--by-group",
@@ -355,12 +355,18 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 )
 @out_option("loo")
 def loo_command(
-    folders: tuple[Path, ...], refit: bool, by_group: bool, column: str | None, out: Path | None
+    folders: tuple[Path, ...],
+    refit: bool | None,
+    by_group: bool,
+    column: str | None,
+    out: Path | None,
 ) -> int:
     """Compare models of the same data by how well they predict held-out observations or groups.
 
-    Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time, and needs
-    no refit for an observation with a small k-hat. Use --by-group to see how well a multilevel
+    Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time without a
+    refit; where a k-hat is too large, a note says how long the refits of --refit will take, which
+    replace its estimate. Models of integers and of real numbers are compared by the probability of
+    the rounded response. Use --by-group to see how well a multilevel
     model predicts a whole group that it has not seen. --json includes the elpd of each observation
     or group.
 
@@ -377,13 +383,13 @@ def loo_command(
         raise click.UsageError(
             "--column is used only with --by-group; add --by-group, or leave out --column"
         )
-    if by_group and not refit:
+    if by_group and refit is False:
         raise click.UsageError(
             "--by-group always refits, leaving out one group at a time; "
             "leave out --no-refit or --by-group"
         )
     fits = [Fit.load(folder) for folder in folders]
-    found, record = _by_group(fits, column) if by_group else _by_observation(fits, refit)
+    found, record = _by_group(fits, column) if by_group else _by_observation(fits, bool(refit))
     table = found.table()
     for name, row in table.to_dict(orient="index").items():
         record["models"][name] = {**row, **record["models"][name]}

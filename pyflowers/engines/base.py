@@ -192,7 +192,8 @@ class Sample:
     draws : mapping
         Draws of each variable that was kept, shaped (chain, draw, …).
     stats : mapping
-        Each sampler statistic by Stan's name, shaped (chain, draw); empty for independent draws.
+        Each sampler statistic by Stan's name, shaped (chain, iteration); empty for independent
+        draws. Thinning leaves out draws, but no statistics.
     messages : mapping or None
         Stan's messages for rejected proposals, each with its count; None if the engine does not
         report them.

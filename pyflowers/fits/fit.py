@@ -71,7 +71,7 @@ class Fit(Shown):
         The data that it was fitted to.
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of every quantity that was kept, including predictions, in the quantity's unit.
-    stats : mapping of str to array, shape (chain, draw)
+    stats : mapping of str to array, shape (chain, iteration)
         Sampler statistics under Stan's names; empty for independent draws.
     record : RunRecord
         Program, data, engine, options, priors, versions, times and messages, as in ``run.json``.
@@ -194,7 +194,16 @@ class Fit(Shown):
     @property
     def num_draws(self) -> int:
         """Number of kept draws per chain."""
-        return int(next(iter((self.stats or self.draws).values())).shape[1])
+        return int(next(iter((self.draws or self.stats).values())).shape[1])
+
+    @property
+    def kept_stats(self) -> dict[str, NDArray[np.float64]]:
+        """The sampler statistics of the draws that thinning kept, shape (chain, draw)."""
+        return {name: its[:, :: self._step_of(its)] for name, its in self.stats.items()}
+
+    def _step_of(self, values: NDArray[np.float64]) -> int:
+        """Return the thinning between the draws and the values; 1 if they are as many."""
+        return self.options.thin if values.shape[1] > self.num_draws else 1
 
     @property
     def num_predictions(self) -> int:
@@ -226,7 +235,7 @@ class Fit(Shown):
             The datasets by group, such as ``posterior`` and ``log_likelihood``.
         """
         found = inference_data.to_groups(
-            self.program, self.data, self.draws, self.stats, self._keep
+            self.program, self.data, self.draws, self.stats, self._keep, self.kept_stats
         )
         if self.num_predictions <= LARGEST_GROUP:
             for capability, group, values in (

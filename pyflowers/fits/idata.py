@@ -71,17 +71,23 @@ _NOT_A_COORDINATE = "_nc4_non_coord_"
 _Groups = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
+_ALL = "_all"
+"""Ending of the statistics of all iterations, if thinning kept only some of the draws."""
+
+
 def to_groups(
     program: Program,
     data: Data,
     draws: Mapping[str, Any],
     stats: Mapping[str, Any],
     keep: Keep | None = None,
+    kept_stats: Mapping[str, Any] | None = None,
 ) -> dict[str, xr.Dataset]:
     """Return the groups of a fit.
 
     For the arguments, see :class:`~pyflowers.fits.fit.Fit`; for `keep`, see
-    :func:`~pyflowers.fits.posterior.dataset`.
+    :func:`~pyflowers.fits.posterior.dataset`. `kept_stats` are the statistics of the draws, by
+    default `stats`; if they are fewer, statistics of all iterations are added.
     """
     places = _places(program, draws, data.observed or "y")
     called = {name: variable for name, (_, variable) in places.items()}
@@ -90,10 +96,14 @@ def to_groups(
         members.setdefault(group, {})[name] = draws[name]
     found = {group: dataset(its, data, keep, called) for group, its in members.items()}
     if stats:
-        named = {STAT_NAMES.get(name, name.rstrip("_")): its for name, its in stats.items()}
         arrays: Arrays = {}
-        for name, its in named.items():
-            arrays[name] = (OF_DRAWS, its.astype(_STAT_TYPES.get(name, np.float64), copy=False))
+        for stan_name, its in stats.items():
+            name = STAT_NAMES.get(stan_name, stan_name.rstrip("_"))
+            of_all = its.astype(_STAT_TYPES.get(name, np.float64), copy=False)
+            of_draws = its if kept_stats is None else kept_stats[stan_name]
+            arrays[name] = (OF_DRAWS, of_draws.astype(of_all.dtype, copy=False))
+            if of_draws.shape != its.shape:
+                arrays[f"{name}{_ALL}"] = (("chain", "iteration"), of_all)
         found["sample_stats"] = as_dataset(arrays, {})
     if data.observed in data.values:
         found["observed_data"] = as_dataset(*_constants(data, [data.observed]))
@@ -400,14 +410,19 @@ def draws_of(
             own = (None,) * (values.ndim - 2)
         kinds = "if" if variable.is_int else "f"
         _check_array(values, kinds, (*shape, *own), f"{path}: the draws of {name}")
+    saved = groups.get("sample_stats", {})
     stats = {
-        _STAN_NAMES.get(name, f"{name}__"): values
-        for name, values in groups.get("sample_stats", {}).items()
-        if name not in OF_DRAWS
+        name: saved.get(f"{name}{_ALL}", values)
+        for name, values in saved.items()
+        if name not in (*OF_DRAWS, "iteration") and not name.endswith(_ALL)
     }
     for name, values in stats.items():
-        _check_array(values, "bif", shape, f"{path}: the values of {name}")
-    return draws, {name: np.asarray(its, dtype=np.float64) for name, its in stats.items()}
+        of_stats = (options.chains, options.draws) if f"{name}{_ALL}" in saved else shape
+        _check_array(values, "bif", of_stats, f"{path}: the values of {name}")
+    return draws, {
+        _STAN_NAMES.get(name, f"{name}__"): np.asarray(its, dtype=np.float64)
+        for name, its in stats.items()
+    }
 
 
 def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path) -> None:

@@ -427,7 +427,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     """
     shown, note = choose(fit, MOST_PAIRED, parameters)
     num, none = len(shown), np.zeros(shown[0].draws.shape)
-    diverging = np.asarray(fit.stats.get("divergent__", none), dtype=bool)
+    diverging = np.asarray(fit.kept_stats.get("divergent__", none), dtype=bool)
     fine = np.flatnonzero(~diverging)
     step = max(1, fine.size // MOST_POINTS)
     fine = fine[::step]

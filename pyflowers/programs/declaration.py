@@ -527,6 +527,25 @@ class Declaration(Record):
                 raise ValueError(f"coords.{dim} has the same label twice; give different labels")
         return self
 
+    def of_edited(self) -> Declaration:
+        """Return the declaration of a formula's program that was edited.
+
+        Equation, story and title describe the formula, and not the program, unless they were
+        edited, too.
+        """
+        from pyflowers.programs.families import find_family
+
+        formula = self.formula
+        assert formula is not None
+        family, text = find_family(formula.family), f"{formula.text} ({formula.family})"
+        written = family.equation.format(y=formula.text.partition("~")[0].partition("|")[0].strip())
+        changes = {"equation": ""} if self.equation.startswith(f"{written}, eta = ") else {}
+        if f"is modelled by the {family.name} family" in self.story:
+            changes["story"] = f"The program was written for the formula {text}, and then edited."
+        if self.title == text:
+            changes["title"] = f"{text}, edited"
+        return self.model_copy(update=changes)
+
     def label_order(self, column: str) -> str | tuple[str, ...]:
         """Return the order of a column's labels, or a list of them in order."""
         orders = [getattr(s, "order", "") for s in self.data.values() if s.index_of == column]

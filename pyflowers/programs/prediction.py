@@ -575,7 +575,16 @@ class Predictor:
         if name == "scores":
             num = self.draws["threshold"].shape[2] + 1
             return np.arange(1.0, num + 1) if self.scores is None else self.scores
+        if name in self.rule.where:  # also for a quantity of this name: sigma = "sigma[sex]"
+            return self._value(_parsed(self.rule.where[name]))
         if name in self.draws and self.draws[name].ndim > 2:
+            own = next((each for each in self.family.auxiliary if each.name == name), None)
+            if own is not None and own.declared.startswith("real"):
+                raise ConfigError(
+                    f"[prediction] {name} has {self.draws[name][0, 0].size} elements, but a row "
+                    f'has one {name}; write which one, such as where = {{ {name} = "{name}[g]" }} '
+                    "with an index g of the data"
+                )
             return self.draws[name][..., None]
         return self._value(ast.Name(id=name))
 

@@ -151,6 +151,8 @@ class Program(Shown):
             rule = self.declaration.prediction
             if digest_of(self.source.text, rule) == formula.sha256:  # unedited
                 object.__setattr__(self, "python", capabilities_of(self.declaration))
+            else:
+                object.__setattr__(self, "declaration", self.declaration.of_edited())
 
     @classmethod
     def open(

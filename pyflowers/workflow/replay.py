@@ -149,9 +149,10 @@ def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Rep
         Known changes between the fits.
     """
     notes = notes or []
+    theirs = second.kept_stats
     same_stats = first.stats.keys() == second.stats.keys() and all(
-        np.array_equal(values, second.stats[name], equal_nan=True)
-        for name, values in first.stats.items()
+        np.array_equal(values, theirs[name], equal_nan=True)
+        for name, values in first.kept_stats.items()
     )
     if same_stats and first.posterior.equals(second.posterior):
         return Replay("bitwise equal", 0.0, "", tuple(notes))

@@ -3,6 +3,7 @@
 log p(y[n] | the others) = log p(y) − log p(the others), a difference of two exact log evidences.
 """
 
+import logging
 import re
 import warnings
 from dataclasses import replace
@@ -13,9 +14,17 @@ import pandas as pd
 import pytest
 from arviz_calls import COLUMNS, IS_1, elpd_of_each
 from example_fits import example_fit
+from scipy.stats import norm
 
 import pyflowers
-from pyflowers.analysis.elpd import LooComparison, ModelLoo, leave_one_group_out, loo
+from pyflowers.analysis import elpd
+from pyflowers.analysis.elpd import (
+    LooComparison,
+    ModelLoo,
+    _log_probability,
+    leave_one_group_out,
+    loo,
+)
 from pyflowers.analysis.prior_sensitivity import sensitivity
 from pyflowers.convergence import ess_mean
 from pyflowers.errors import ConfigError
@@ -44,6 +53,20 @@ def exact(name):
     """Return the exact log p(y[n] | the others) of a shipped program, for each n."""
     whole = evidence(name, FRAME)
     return np.array([whole - evidence(name, FRAME.drop(n)) for n in FRAME.index])
+
+
+@cache
+def exact_probability(name):
+    """Return the exact log P(y[n] ± 0.5 | the others), from the exact density at eight nodes."""
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    found = np.full(len(FRAME), -np.inf)
+    for node, weight in zip(nodes / 2, weights / 2, strict=True):
+        for n in FRAME.index:
+            moved = FRAME.astype({"flowers": float})
+            moved.loc[n, "flowers"] += node
+            term = evidence(name, moved) - evidence(name, FRAME.drop(n))
+            found[n] = np.logaddexp(found[n], np.log(weight) + term)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +133,9 @@ def test_the_difference_of_two_models_is_the_exact_one(fits):
     first, second = "multilevel_poisson", "iid_normal"
     comparison = loo([fits[second], fits[first]])
     assert [model.name for model in comparison.models] == [first, second]
-    apart = exact(second) - exact(first)
+    assert comparison.rounded == (second,)
+    assert comparison.cautions[0].startswith("The elpd of iid_normal is that of the rounded")
+    apart = exact_probability(second) - exact(first)
     error = monte_carlo_error(fits[first]) + monte_carlo_error(fits[second])
     worse = comparison.models[1]
     assert comparison.best.difference == 0
@@ -168,7 +193,10 @@ def test_a_program_of_ones_own_is_compared_with_those_that_ship(own_program, fit
     """The user program is iid_normal again, with its likelihood in Stan."""
     program = own_program("mine", OWN, '[data]\ny = { column = "flowers" }')
     mine = pyflowers.fit(program, FRAME, seed=4, draws=2000, cmdstan="embedded")
-    found = {model.name: model for model in loo([mine, *fits.values()]).models}
+    normal = [fit for fit in fits.values() if not fit.program.counts]
+    found = {model.name: model for model in loo([mine, *normal]).models}
+    with pytest.raises(ConfigError, match="mine, which is computed in Stan, cannot be integrated"):
+        loo([mine, *fits.values()])
     error = monte_carlo_error(mine)
     assert abs(found["mine"].elpd - exact("iid_normal").sum()) < 2 * error
 
@@ -190,6 +218,8 @@ def test_what_cannot_be_compared_is_refused(own_program, fits):
     fewer = pyflowers.fit("multilevel_poisson", FRAME.iloc[:-1], **how)
     with pytest.raises(ConfigError, match="28 rows, but only 27 of them are used by all models"):
         leave_one_group_out([fit, fewer])
+    with pytest.raises(ConfigError, match="multilevel_poisson gives probabilities and iid_normal"):
+        leave_one_group_out([fit, fits["multilevel_poisson"]])
     with pytest.raises(ConfigError, match="loo: two fits have the name "):
         loo([fit, fit])
     with pytest.raises(ConfigError, match="no fit to compare"):
@@ -234,6 +264,8 @@ def test_a_users_log_lik_is_compared(executables):
 
 
 def test_it_agrees_with_arviz(lecture_fits):
+    # ArviZ compares densities with probabilities.
+    lecture_fits = {name: its for name, its in lecture_fits.items() if not its.program.counts}
     comparison = loo(list(lecture_fits.values()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -309,7 +341,8 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             500,
             [
                 "b: k-hat of 1 of 500 observations is above 0.70, so the model's elpd is likely "
-                "too high; pyflowers loo refits the model without each of them.",
+                r"too high; pyflowers loo --refit refits the model without each of them \(1 refit, "
+                r"about 1 second\).",
                 FEW,
             ],
         ),
@@ -353,3 +386,58 @@ def test_a_log_lik_that_is_not_finite_is_refused():
     broken = replace(fit, draws={**fit.draws, "log_lik": log_lik})
     with pytest.raises(ConfigError, match=r"log_lik of pumps is not finite in 1 of .*, first for "):
         loo([broken])
+
+
+def test_densities_and_probabilities_are_compared_on_one_scale():
+    """Six ones in 200 rows: the normal density reaches e, and would win by 88."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=200), "y": 0})
+    frame.loc[np.argsort(frame.x + rng.logistic(size=200))[-6:], "y"] = 1
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 500, "draws": 300}
+    normal, binary = (
+        pyflowers.fit("y ~ x", frame, family=family, **how) for family in ("gaussian", "bernoulli")
+    )
+    found = loo([normal, binary])
+    assert [model.name for model in found.models] == [binary.name, normal.name]
+    assert found.rounded == (normal.name,)
+    assert (found.models[1].terms < 0).all()
+    assert found.table()["weight"].iloc[0] > 0.9
+    alone = loo([normal])
+    assert alone.best.elpd > 0
+    assert alone.rounded == ()
+    # The probabilities are those of the normal distribution, even if it is narrow.
+    eta = normal.draws["Intercept"][..., None] + normal.draws["b"] * frame.x.to_numpy()
+    for sigma in (normal.draws["sigma"], np.full_like(normal.draws["sigma"], 0.02)):
+        drawn = replace(normal, draws={**normal.draws, "sigma": sigma})
+        scale = sigma[..., None]
+        at = frame.y.to_numpy()
+        expected = norm.cdf(at + 0.5, eta, scale) - norm.cdf(at - 0.5, eta, scale)
+        found = np.exp(_log_probability(drawn, np.arange(200)))
+        np.testing.assert_allclose(found, expected, atol=0.002 if sigma[0, 0] < 0.1 else 1e-9)
+
+
+def test_loo_of_many_values_is_that_of_all_draws(monkeypatch):
+    """Rows are read in blocks, so that no number of rows is too large, and no draw is left out."""
+    frame = pd.DataFrame({"y": np.random.default_rng(1).normal(size=40)})
+    fit = pyflowers.fit("y ~ 1", frame, seed=1, engine="stanli", draws=100)
+    whole = loo(fit).best
+    monkeypatch.setattr(elpd, "_MOST_VALUES", 400 * 7)
+    parts = loo(fit).best
+    np.testing.assert_array_equal(parts.terms, whole.terms)
+    assert parts.mcse == pytest.approx(whole.mcse)
+
+
+def test_refits_are_announced_with_their_number_and_time(caplog):
+    frame = FRAME.copy()
+    frame.loc[0, "flowers"] = 24
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
+    fit = pyflowers.fit("flowers ~ 1 + (1 | plant)", frame, family="poisson", **how)
+    without = loo(fit)
+    num = without.models[0].num_bad
+    assert num > 0
+    (caution,) = [each for each in without.cautions if "k-hat" in each]
+    expected = rf"pyflowers loo --refit refits .* \({num} refits?, about \d+ seconds?\)"
+    assert re.search(expected, caution)
+    with caplog.at_level(logging.INFO, logger="pyflowers"):
+        assert loo(fit, refit=True).models[0].num_bad == 0
+    assert re.match(rf"{num} refits? of {fit.name}, about \d+ seconds?", caplog.messages[0])

@@ -11,7 +11,7 @@ import pytest
 from arviz_calls import names_of_groups
 from numpy.testing import assert_array_equal
 from own_programs import DECLARATION, TRIAL, visits
-from synthetic_fits import same
+from synthetic_fits import same, table
 
 import pyflowers
 from pyflowers.engines import LARGEST_SEED, EngineLacksError, SamplerOptions, new_seed
@@ -140,6 +140,33 @@ def test_thinning_keeps_each_nth_draw(executables):
     assert fit.num_draws == 8
     assert_array_equal(fit.draws["mu"], whole.draws["mu"][:, ::7])
     assert (fit.options.draws, fit.options.thin) == (50, 7)
+
+
+@pytest.mark.parametrize("how", [{"engine": "stanli"}, {"cmdstan": "embedded"}], ids=str)
+def test_divergences_of_dropped_iterations_count(executables, tmp_path, how):
+    """The chains are the same, so their diagnostics are the same, in the run folder too."""
+    few = table(["a", "b", "c"], 2)
+    options = {"seed": 3, "chains": 2, "warmup": 30, "draws": 300, "adapt_delta": 0.1, **how}
+    priors = {"sigma2_plant_nu": 1, "sigma2_plant_scale": 1}
+    whole, thinned = (
+        pyflowers.fit("multilevel_normal", few, priors=priors, thin=thin, **options)
+        for thin in (1, 50)
+    )
+    assert whole.stats["divergent__"].sum() > thinned.kept_stats["divergent__"].sum()
+    thinned.save(tmp_path / "run")
+    again = pyflowers.Fit.load(tmp_path / "run")
+    for fit in (thinned, again):
+        assert (fit.num_draws, fit.num_chains) == (6, 2)
+        assert fit.idata["sample_stats"]["diverging"].shape == (2, 6)
+        for name, values in whole.stats.items():
+            assert_array_equal(fit.stats[name], values)
+            assert_array_equal(fit.kept_stats[name], values[:, ::50])
+        for name in ("divergences", "treedepth hits", "E-BFMI"):
+            one, other = (
+                next(c for c in f.diagnostics.checks if c.name == name) for f in (fit, whole)
+            )
+            assert one.value == other.value
+    assert pyflowers.plots.pairs(again, ["mu", "sigma2"])
 
 
 def test_bad_input_is_refused_before_anything_is_compiled(monkeypatch):

@@ -239,11 +239,12 @@ class StanliProgram:
             seed=options.seed,
             chains=options.chains,
             max_depth=options.max_treedepth,
+            thin=options.thin,
             run={
                 "samples": options.draws,
                 "delta": options.adapt_delta,
                 "adapt_engaged": options.warmup > 0,
-                **options.model_dump(include={"warmup", "thin", "metric"}),
+                **options.model_dump(include={"warmup", "metric"}),
             },
             **_start(inits, options.chains, self.source),
         )

@@ -76,9 +76,10 @@ class Interpreter:
         inits: list[dict[str, Any]] | None,
         refresh: int,
         run: dict[str, Any],
+        thin: int,
         **options: Any,
     ) -> dict[str, Any]:
-        """Sample a program.
+        """Sample a program and return the statistics of all iterations and every `thin`-th draw.
 
         `run` has the options of ``stanli.Model.sample`` that pilots replace; `options` has those
         that pilots share with the chains.
@@ -104,12 +105,13 @@ class Interpreter:
             fit = model.sample(refresh=refresh or NEVER, **options | run | (held or {}))
         names = csv_names(fit.names)
         kept = [i for i, name in enumerate(names) if keep is None or variable_of(name) in keep]
+        draws = fit.draws()[:, ::thin]
         # The first column is a parameter, which is NaN only if the whole row failed.
-        first = fit.draws()[:, :, :1] if model.n_unconstrained else np.empty(0)
+        first = draws[:, :, :1] if model.n_unconstrained else np.empty(0)
         return {
             "names": [names[i] for i in kept],
             # take is about ten times as fast as indexing with a list.
-            "draws": np.take(fit.draws(), kept, axis=2),
+            "draws": np.take(draws, kept, axis=2),
             "stats": fit.sampler_stats,
             "stat_names": stanli.SAMPLER_COLUMNS,
             "times": stream.times(fit.n_chains),

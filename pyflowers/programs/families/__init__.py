@@ -232,10 +232,10 @@ def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
         narrow = sum(weight * expit(eta + node * within) for node, weight in pairs)
     if not is_wide.any():
         return np.asarray(narrow)
-    nodes = 0.75 * np.arange(-32, 33)
-    weights = expit(nodes) * expit(-nodes)
+    logistic = 0.75 * np.arange(-32, 33)
+    density = expit(logistic) * expit(-logistic)
     beyond = np.maximum(sd, 2.0)
-    pairs = zip(nodes, weights / weights.sum(), strict=True)
+    pairs = zip(logistic, density / density.sum(), strict=True)
     wide = sum(weight * ndtr((eta - node) / beyond) for node, weight in pairs)
     return np.asarray(np.where(is_wide, wide, narrow))
 
