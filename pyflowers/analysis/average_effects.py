@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -56,6 +56,19 @@ FloatArray = NDArray[np.float64]
 
 Scale = Literal["difference", "ratio", "odds ratio"]
 SCALES = ("difference", "ratio", "odds ratio")
+
+BOTH = "both"
+"""Effects in the population of groups and for the groups of the rows."""
+
+EITHER = "either"
+"""Label of an effect that is the same in the population and for the groups of the rows."""
+
+MOST_INTEGRATED = 1_000_000
+"""The largest number of different rows times draws for which the groups of a response with a logit
+link are integrated out unless the user asks for it."""
+
+FEWEST_DRAWS = 500
+"""The smallest number of draws, in all chains, to which this limit reduces them."""
 
 STEP = 0.01
 """Distance between a derivative's nodes, in sds of the column; the derivative then has a relative
@@ -120,10 +133,15 @@ class Effects(Shown):
         The groups for which some rows, before or after a change, have labels that are not in the
         fit. The effects of these labels are drawn from the population.
     groups : str
-        How the effects of groups enter: ``data``, ``none`` or ``population``.
+        How the effects of groups enter: ``data``, ``none``, ``population`` or, for the population
+        and the data, ``both``.
     moved : tuple of str
         The groups that are defined by a changed column and others, such as ``block:variety``, if
         each row moves to the group with the new label.
+    whose : mapping of str to str
+        The groups that ``population`` and ``data`` stand for, in words.
+    step : int
+        1 if all draws are used; 4 if every fourth draw is used, and so on.
 
     See Also
     --------
@@ -154,6 +172,8 @@ class Effects(Shown):
     drawn: tuple[str, ...] = ()
     groups: str = "data"
     moved: tuple[str, ...] = ()
+    whose: Mapping[str, str] = field(default_factory=dict)
+    step: int = 1
 
     @property
     def null(self) -> float:
@@ -184,6 +204,17 @@ class Effects(Shown):
         """The unit of numbers of successes, in words; empty for other responses."""
         return OF_TRIALS if find_family(rule_of(self.fit.program).family).has_trials else ""
 
+    @property
+    def _of_groups(self) -> str:
+        """For which groups the effects are, in words."""
+        if self.groups == BOTH:
+            return "".join(f"\n  {way}: {self.whose[way]}" for way in ("population", "data"))
+        return f", {self.whose[self.groups]}" if self.groups in self.whose else ""
+
+    @property
+    def _the_change(self) -> str:
+        return "the change of the effects labelled data" if self.groups == BOTH else "the change"
+
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
         judged, value = self.fit.verdict, self.fit.data.scored_name
@@ -197,9 +228,10 @@ class Effects(Shown):
         )
         shown = self.table()
         extra = [name for name in shown.columns if name.startswith(("mcse_", "ess"))]
+        others = "population or --groups data"
         return [
             heading(self.fit.name, self.fit.program.about),
-            what,
+            f"{what}{self._of_groups}",
             in_file(shown.drop(columns=extra), "effects.csv"),
             *(
                 f"note: some labels of {name} are not in the fit, so their effects are drawn from "
@@ -207,10 +239,17 @@ class Effects(Shown):
                 for name in self.drawn
             ),
             *(
-                f"note: the groups {name} depend on a changed column, so the change also moves "
-                "each row to another observed group; to average over all possible groups, use "
-                "--groups population"
+                f"note: the groups {name} depend on a changed column, so "
+                f"{self._the_change} also moves each row to another observed group"
                 for name in self.moved
+            ),
+            *(
+                [
+                    f"note: computed from 1 in {self.step} draws, because integrating over the "
+                    f"population of groups takes long; --groups {others} uses all draws"
+                ]
+                if self.step > 1
+                else []
             ),
             *([] if judged.passed else [judged.line]),
         ]
@@ -224,7 +263,7 @@ def effects(
     step: float | Literal["sd"] | None = None,
     between: Sequence[Any] | None = None,
     scale: Scale = "difference",
-    groups: Groups = "data",
+    groups: Groups | None = None,
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     rope: Sequence[float] | None = None,
@@ -255,9 +294,11 @@ def effects(
     scale : str
         ``difference`` of the averages, ``ratio`` of the averages, or ``odds ratio`` of the averages
         for responses with a logit link.
-    groups : str
+    groups : str, optional
         How the effects of groups enter: ``data``, ``none`` or ``population``; see
-        :func:`pyflowers.predict`.
+        :func:`pyflowers.predict`. Default: ``data``. However, if the effect of a column varies
+        between groups, as with ``(x | g)``, it is given both in the population of groups and for
+        the groups of the rows, unless `by` names a column of groups.
     by : str or sequence of str, optional
         Average separately over the rows that have the same labels in these columns. Default: one
         average over all rows.
@@ -329,24 +370,36 @@ def effects(
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     sets = row_sets(table, by, weights, is_of_fit=new is None)
-    joined = [name for name in groups_of(fit) if ":" in name] if groups == "data" else []
     changes = _changes(fit, table, columns, slopes, step, between)
-
+    of_groups, every = groups_of(fit), 1
+    joined = [name for name in of_groups if ":" in name]
     moved = [n for n in joined if not slopes and {c.column for c in changes} & {*n.split(":")}]
+    own_groups = {by} if isinstance(by, str) else {*(by or ())}
+    shown: str = groups or "data"
+    if groups is None and of_groups:
+        varies = bool(moved) or any(_varies(fit, table, change) for change in changes)
+        shown = BOTH if varies and not own_groups & of_groups else "data"
+    ways: tuple[Groups, ...] = ("population", "data") if shown == BOTH else (groups or "data",)
+    if shown == BOTH and family.scale == "fixed":  # the only mean that is integrated numerically
+        rows, _ = _distinct(predictor_of(fit, table, "population", seed), sets)
+        num, most = fit.num_chains * fit.num_draws, MOST_INTEGRATED // len(rows.rows)
+        every = max(1, num // max(FEWEST_DRAWS, most))
     drawn = dict[str, tuple[str, ...]]()
-    averages = dict[int, FloatArray]()  # so that a reference level is predicted only once
+    # Keyed by identity, so that a reference level is predicted only once.
+    averages = dict[tuple[int, Groups], FloatArray]()
 
-    def average(change: Change, values: NDArray[Any], weight: Any = 1.0) -> FloatArray:
+    def average(change: Change, values: NDArray[Any], way: Groups, weight: Any = 1.0) -> FloatArray:
         # For a derivative, a row stays in its group; a comparison may move it to another.
-        own = {name: table.column(name) for name in joined if slopes}
+        of_data = joined if way == "data" else []
+        own = {name: table.column(name) for name in of_data if slopes}
         changed = replace(table, cells={**table.cells, **own, change.column: values})
-        for name in joined:
+        for name in of_data:
             if change.column in name.split(":") and not slopes:
                 changed = _with_parts(changed, name, change.column)
         try:
-            predictor = predictor_of(fit, changed, groups, seed)
+            predictor = predictor_of(fit, changed, way, seed)
         except DataError as error:
-            predictor_of(fit, table, groups, seed)  # if this succeeds, only the change is to blame
+            predictor_of(fit, table, way, seed)  # if this succeeds, only the change is to blame
             if slopes:
                 raise
             raise ConfigError(
@@ -354,34 +407,114 @@ def effects(
                 f"step or between ({error})"
             ) from None
         drawn.update(predictor.new_labels)
-        blocks = in_blocks(predictor, Predictor.expected)
-        return np.asarray(replace(sets, shares=sets.shares * weight).average(blocks))
+        if every > 1:
+            few = {name: its[:, ::every] for name, its in predictor.draws.items()}
+            predictor = replace(predictor, draws=few)
+        distinct, of_distinct = _distinct(predictor, replace(sets, shares=sets.shares * weight))
+        return np.asarray(of_distinct.average(in_blocks(distinct, Predictor.expected)))
 
-    made, names, words = [], [], list[str]()
-    for change in changes:
+    def effect(change: Change, way: Groups) -> FloatArray:
         if slopes:
             weighted = zip(change.values, change.weights, strict=True)
-            found = sum(average(change, *each) for each in weighted)
-        else:
-            for values in change.values:
-                if id(values) not in averages:
-                    averages[id(values)] = average(change, values)
-            one, other = (averages[id(values)] for values in change.values)
-            if scale == "difference":
-                found = one - other
-            else:
-                found = _ratio(one, other, scale, _mean_trials(fit, table, sets))
-        made.append(np.asarray(found))
-        words += [change.words] * len(sets.index)
-        labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
-        names += [(change.column, change.label, *(each if by else ())) for each in labels]
-    titles = ("column", "change", *(sets.index.names if by else ()))
-    rows = f"{len(table)} rows of {table.source}"
-    index = pd.MultiIndex.from_tuples(names, names=titles)
-    draws = _labelled(np.concatenate(made, axis=2), index)
-    of = "slope" if slopes else scale
-    about = (rows, weights, region, tuple(drawn), groups, tuple(moved))
-    return Effects(fit, of, draws, index, tuple(words), *about)
+            return np.asarray(sum(average(change, values, way, each) for values, each in weighted))
+        for values in change.values:
+            if (id(values), way) not in averages:
+                averages[id(values), way] = average(change, values, way)
+        one, other = (averages[id(values), way] for values in change.values)
+        if scale == "difference":
+            return one - other
+        return _ratio(one, other, scale, _mean_trials(fit, table, sets))
+
+    made, names, words = [], [], list[str]()
+    labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
+    for change in changes:
+        found: dict[str, FloatArray] = {way: effect(change, way) for way in ways}
+        if shown == BOTH and _same(*found.values()):
+            found = {EITHER: found["population"]}
+        for way, draws in found.items():
+            made.append(draws)
+            words += [change.words] * len(sets.index)
+            of_way = (way,) if shown == BOTH else ()
+            names += [(change.column, change.label, *of_way, *(e if by else ())) for e in labels]
+    titles = ["column", "change"] + ["groups"] * (shown == BOTH)
+    index = pd.MultiIndex.from_tuples(names, names=[*titles, *(sets.index.names if by else ())])
+    return Effects(
+        fit,
+        "slope" if slopes else scale,
+        _labelled(np.concatenate(made, axis=2), index),
+        index,
+        tuple(words),
+        f"{len(table)} rows of {table.source}",
+        weights,
+        region,
+        tuple(drawn),
+        shown,
+        tuple(moved) if "data" in ways else (),
+        _whose(fit, of_new=new is not None),
+        every,
+    )
+
+
+def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
+    """Return predictions with equal rows of a set as one row, whose weight is their sum.
+
+    In a table of factors, or where the groups do not enter, many rows are equal.
+    """
+    rows = predictor.rows
+    of_rows = [its for its in rows.values.values() if np.ndim(its)]
+    several = np.column_stack([sets.codes, *rows.codes.values(), *of_rows])
+    _, first, place = np.unique(several, axis=0, return_index=True, return_inverse=True)
+    few = replace(
+        rows,
+        values={name: its[first] if np.ndim(its) else its for name, its in rows.values.items()},
+        codes={name: its[first] for name, its in rows.codes.items()},
+        num=len(first),
+        keys=[rows.keys[i] for i in first],
+    )
+    total = np.bincount(place.ravel(), np.broadcast_to(sets.shares, len(rows)), len(first))
+    shares = np.asarray(total, dtype=np.float64)
+    return replace(predictor, rows=few), replace(sets, codes=sets.codes[first], shares=shares)
+
+
+def _varies(fit: Fit, table: Table, change: Change) -> bool:
+    """Return whether the effect of a change on the linear predictor depends on the group.
+
+    It is False if groups have no normal population, over which the effect could be averaged.
+    """
+    ends = (change.values[0], change.values[-1])
+    tables = [replace(table, cells={**table.cells, change.column: its}) for its in ends]
+    try:
+        one, other = (predictor_of(fit, each, "none").factors() for each in tables)
+    except (ConfigError, DataError):
+        return False
+    return not np.allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def _same(one: FloatArray, other: FloatArray) -> bool:
+    """Return whether effects are equal but for rounding."""
+    return np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
+
+
+def _whose(fit: Fit, *, of_new: bool) -> dict[str, str]:
+    """Return the groups for which effects are computed, in words; empty if there are none."""
+    num = {
+        name: len(its)
+        for column, its in fit.data.labels.items()
+        if (name := fit.data.name_of(column)) in groups_of(fit)
+    }
+    if not num:
+        return {}
+    columns = ", ".join(num)
+    these = f"for the groups of these rows ({columns})"
+    if not of_new and len(num) == 1:
+        these = f"for these {num[columns]} groups ({columns})"
+    elif not of_new:
+        these = f"for these groups ({', '.join(f'{n} of {name}' for name, n in num.items())})"
+    return {
+        "population": f"in the population of groups ({columns})",
+        "data": these,
+        "none": f"with the effects of groups ({columns}) at their mean",
+    }
 
 
 def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:

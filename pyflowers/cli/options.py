@@ -71,15 +71,6 @@ rows_options = options(
     ),
     reading_options,
     click.option(
-        "--groups",
-        type=click.Choice(["data", "none", "population"]),
-        default="data",
-        show_default=True,
-        help="Group effects of each row. data: the effects of the row's group, which are drawn "
-        "from the population if the run does not contain the group; none: effects fixed at the "
-        "mean of the population; population: effects integrated over the population.",
-    ),
-    click.option(
         "--by",
         metavar="COLUMN",
         multiple=True,
@@ -92,6 +83,25 @@ rows_options = options(
     ),
 )
 """Options of commands that predict rows of a table."""
+
+
+def groups_option(default: str) -> Decorator:
+    """Return the option that sets how the effects of groups enter predictions.
+
+    Parameters
+    ----------
+    default : str
+        What the command does without the option, in words.
+    """
+    return click.option(
+        "--groups",
+        type=click.Choice(["data", "none", "population"]),
+        help="Group effects of each row. data: the effects of the row's group, which are drawn "
+        "from the population if the run does not contain the group; none: effects fixed at the "
+        "mean of the population; population: effects integrated over the population. "
+        f"[default: {default}]",
+    )
+
 
 data_options = options(
     click.option(

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyflowers.cli.console import say, say_json, shows_progress
-from pyflowers.cli.options import PATH, cmdstan_option, interval_option, rows_options
+from pyflowers.cli.options import (
+    PATH,
+    cmdstan_option,
+    groups_option,
+    interval_option,
+    rows_options,
+)
 from pyflowers.cli.results import Lines, about, finish, out_option, rows_of
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
@@ -128,6 +134,7 @@ def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
 @click.command("predict")
 @run_argument
 @rows_options
+@groups_option("data")
 @click.option(
     "--kind",
     type=click.Choice(["expected", "linear", "observation"]),
@@ -166,7 +173,7 @@ def predict_command(
     found = predict(fit, seed=seed, **_given(options))
     table, record = found.table(), about(fit, run)
     if isinstance(found, RowPredictions):
-        record |= {"seed": found.predictor.seed, "of": found.kind, "groups": options["groups"]}
+        record |= {"seed": found.predictor.seed, "of": found.kind, "groups": found.predictor.groups}
         record |= {"predictions": rows_of(table)}
     else:
         record |= {"seed": found.seed, "predictions": rows_of(table), "notes": list(found.notes)}
@@ -209,6 +216,9 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option("--rope", type=float, nargs=2, help="Ends of the region of practical equivalence.")
 @rows_options
+@groups_option(
+    "data; for an effect that varies between groups, as with (x | g), population and data"
+)
 @seed_of_draws
 @interval_option
 @out_option("effects")
@@ -221,7 +231,8 @@ def effects_command(
     in its declaration. For a factor, the other levels are compared with the reference level; for
     most numeric columns, x + 1 is compared with x (see --step). To show only some columns, name
     them as COLUMN. In each draw, every row is predicted with both values of the column, while its
-    other values stay as they are.
+    other values stay as they are. If an effect varies between groups, as with (x | g), it is shown
+    in the population of groups and for the groups of the rows; --groups shows one of the two.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -231,7 +242,9 @@ def effects_command(
     fit = _open(run, interval)
     found = effects(fit, *columns, **_given(options))
     table = found.table()
-    record = about(fit, run, scale=found.scale, rows=found.source, effects=rows_of(table))
+    record = about(fit, run, scale=found.scale, rows=found.source, groups=found.groups)
+    record |= {"draws used": f"1 in {found.step}"} if found.step > 1 else {}
+    record |= {"effects": rows_of(table)}
 
     def files() -> dict[str, Any]:
         from pyflowers import plots

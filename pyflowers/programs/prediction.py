@@ -591,24 +591,51 @@ class Predictor:
     def _variance(self) -> FloatArray:
         """Return the variance of the linear predictor over groups, shape (chain, draw, 1 or N)."""
         total: Any = 0.0
-        at_mean = self.linear()
-        predictor = _parsed(self.rule.linear_predictor)
-        named = {each.id for each in ast.walk(predictor) if isinstance(each, ast.Name)}
-        for name in sorted(named & self.rule.effects.keys()):
+        for name in self._linear_effects:
             _, scale = self._population(name)
-            enters = []
-            for m in range(scale.shape[-1]):
-                once, twice = (replace(self, unit=(name, m, by)).linear() for by in (1.0, 2.0))
-                enters.append(once - at_mean)
-                if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
-                    raise ConfigError(
-                        f"groups 'population': the linear predictor is not linear in {name}, so "
-                        "it is not normal over the population; use groups 'data' or 'none'"
-                    )
+            factors = self._factors_of(name)
             for j in range(scale.shape[-1]):
-                column = sum(scale[..., i, j, None] * each for i, each in enumerate(enters))
+                column = sum(scale[..., i, j, None] * each for i, each in enumerate(factors))
                 total = total + np.square(column)
         return np.asarray(total)
+
+    def _factors_of(self, name: str) -> list[FloatArray]:
+        """Return what one unit of each of a label's effects adds to the linear predictor."""
+        at_mean, found = self.linear(), []
+        for m in range(self._size(name) or 1):
+            once, twice = (replace(self, unit=(name, m, by)).linear() for by in (1.0, 2.0))
+            found.append(once - at_mean)
+            if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
+                raise ConfigError(
+                    f"groups 'population': the linear predictor is not linear in {name}, so "
+                    "it is not normal over the population; use groups 'data' or 'none'"
+                )
+        return found
+
+    @property
+    def _linear_effects(self) -> list[str]:
+        """The group effects in the linear predictor."""
+        predictor = _parsed(self.rule.linear_predictor)
+        named = {each.id for each in ast.walk(predictor) if isinstance(each, ast.Name)}
+        return sorted(named & self.rule.effects.keys())
+
+    def factors(self) -> FloatArray:
+        """Return what one unit of each group effect adds to the linear predictor of each row.
+
+        Returns
+        -------
+        array, shape (effect, N)
+            The amounts in the first draw, such as 1 for an intercept and x for a slope of x.
+
+        Raises
+        ------
+        ConfigError
+            If the linear predictor is not normal over the population of groups.
+        """
+        first = {name: values[:1, :1] for name, values in self.draws.items()}
+        at_mean = replace(self, draws=first, groups="none")
+        found = [each for name in self._linear_effects for each in at_mean._factors_of(name)]
+        return np.array([each[0, 0] for each in found])
 
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
         """Return a mean and a Cholesky factor for a new label's effects, chain and draw first."""

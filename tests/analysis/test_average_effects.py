@@ -12,7 +12,9 @@ from scipy.special import expit
 
 import pyflowers
 from pyflowers import plots
+from pyflowers.analysis import average_effects
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.prediction import Predictor
 from pyflowers.programs.terms import around
 
 X = FRAME.x.to_numpy()
@@ -202,6 +204,131 @@ def test_groups_are_the_datas_or_none_or_the_population():
     np.testing.assert_allclose(
         draws(fit, groups="population")[..., 0], (at * raised).mean(axis=2), rtol=1e-6
     )
+
+
+def slopes_of(fit, group, labels):
+    """Return each row's intercept and slope of a group, and their population's sds and correlation.
+
+    The shapes are (chain, draw, N) and (chain, draw, 1).
+    """
+    order = list(dict.fromkeys(FRAME[group]))
+    of_row = fit.draws[f"r_{group}"][:, :, [order.index(each) for each in labels]]
+    sd, cor = fit.draws[f"sd_{group}"], fit.draws[f"cor_{group}"]
+    return of_row[..., 0], of_row[..., 1], sd[..., :1], sd[..., 1:], cor[..., :1]
+
+
+VARYING = {
+    "gaussian": ("y ~ x + dose + (x | site)", "gaussian", ("site",)),
+    "poisson": ("count ~ x + dose + (x | site)", "poisson", ("site",)),
+    "bernoulli": ("hit ~ x + dose + (x | site)", "bernoulli", ("site",)),
+    "two factors": ("count ~ x + dose + (x | site) + (x | sex)", "poisson", ("site", "sex")),
+}
+
+
+def expected_by_hand(fit, family, groups, x, dose, way):
+    """Return the expected responses of all rows, with x and dose replaced."""
+    eta, variance = fit.draws["Intercept"][..., None] + b(fit, "x") * x, 0.0
+    for level in ("low", "zero"):
+        eta = eta + b(fit, f"dose{level}") * (dose == level)
+    for group in groups:
+        one, slope, sd_one, sd_slope, cor = slopes_of(fit, group, FRAME[group])
+        if way == "data":
+            eta = eta + one + slope * x
+        else:
+            both = 2 * cor * sd_one * sd_slope * x
+            variance = variance + sd_one**2 + both + (sd_slope * x) ** 2
+    if family == "gaussian":
+        return eta
+    if family == "poisson":
+        return np.exp(eta + variance / 2)  # the mean of a lognormal distribution
+    # The trapezoidal rule over the normal distribution of the linear predictor.
+    z = np.linspace(-9, 9, 201)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    sd = np.sqrt(np.asarray(variance) + 0 * eta)
+    return sum(p * expit(eta + sd * at) for at, p in zip(z, density, strict=True))
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_an_effect_that_varies_is_given_in_the_population_and_for_these_groups(name):
+    formula, family, groups = VARYING[name]
+    fit = fit_of(formula, family)
+    found = pyflowers.effects(fit)
+    dose = FRAME.dose.to_numpy()
+    rows = found.table().reset_index()
+    assert rows.groups[:2].tolist() == ["population", "data"]
+    its = np.asarray(found.draws())
+    # The quadrature under a logit link is exact only where the sd over groups is small.
+    well = np.ones(its.shape[:2], dtype=bool)
+    if family == "bernoulli":
+        _, _, sd_one, sd_slope, _ = slopes_of(fit, "site", FRAME.site)
+        well = (sd_one + sd_slope * np.abs(X + 1).max()).max(axis=2) < 2.5
+        assert well.sum() >= 20
+    for way, place in (("population", 0), ("data", 1)):
+        at = [expected_by_hand(fit, family, groups, x, dose, way) for x in (X + 1, X)]
+        mean = (at[0] - at[1]).mean(axis=2)
+        np.testing.assert_allclose(its[well, place], mean[well], rtol=2e-6, atol=1e-8)
+        close(draws(fit, "x", groups=way)[..., 0], its[..., place])
+    # The effect of dose is not that of groups: where the link is the identity, it is one number.
+    expected = ["either"] if family == "gaussian" else ["population", "data"]
+    assert rows[rows.change == "low - high"].groups.tolist() == expected
+    for i in rows.index[rows.change == "low - high"]:
+        way = "data" if rows.groups[i] == "either" else rows.groups[i]
+        at = [expected_by_hand(fit, family, groups, X, level, way) for level in ("low", "high")]
+        mean = (at[0] - at[1]).mean(axis=2)
+        np.testing.assert_allclose(its[well, i], mean[well], rtol=2e-6, atol=1e-8)
+    text = str(found)
+    assert f"population: in the population of groups ({', '.join(groups)})" in text
+    these = "these 6 groups (site)" if len(groups) == 1 else "these groups (6 of site, 2 of sex)"
+    assert f"data: for {these}" in text
+
+
+def test_the_effects_of_the_groups_that_a_user_asks_for_are_those_of_these_groups():
+    fit = fit_of(*VARYING["gaussian"][:2])
+    found = pyflowers.effects(fit, "x", by="site")
+    assert found.groups == "data"
+    assert found.table().index.names == ["column", "change", "site"]
+    assert pyflowers.effects(fit, "x", by="dose").groups == "both"
+    none = pyflowers.effects(fit, "x", groups="none")
+    assert "with the effects of groups (site) at their mean" in str(none)
+    # Varying intercepts shift the response, but no effect on the linear predictor.
+    same = pyflowers.effects(fit_of("count ~ x + (1 | site)", "poisson"), "x")
+    assert same.groups == "data"
+    assert "60 rows of the data frame, for these 6 groups (site)" in str(same)
+
+
+def test_the_default_uses_fewer_draws_where_integrals_take_long(monkeypatch):
+    fit = fit_of(*VARYING["bernoulli"][:2])
+    whole = draws(fit, "x")
+    monkeypatch.setattr(average_effects, "MOST_INTEGRATED", 40 * NUM)
+    monkeypatch.setattr(average_effects, "FEWEST_DRAWS", 20)
+    found = pyflowers.effects(fit, "x")
+    close(np.asarray(found.draws()), whole[:, ::5])
+    assert "note: computed from 1 in 5 draws" in str(found)
+    close(draws(fit, "x", groups="population")[..., 0], whole[..., 0])
+    assert pyflowers.effects(fit_of(*VARYING["poisson"][:2]), "x").step == 1  # a closed form
+
+
+def test_equal_rows_are_predicted_once(monkeypatch):
+    fit = fit_of("hit ~ sex + dose + (sex | site)", "bernoulli")
+    frame = pd.concat([FRAME, FRAME.iloc[:20]])
+    sizes, real = [], Predictor.expected
+
+    def expected(self):
+        sizes.append(len(self.rows))
+        return real(self)
+
+    monkeypatch.setattr(Predictor, "expected", expected)
+    weights = np.arange(1.0, 81)
+    found = pyflowers.effects(
+        fit, "sex", new=frame.assign(n=weights), weights="n", groups="population"
+    )
+    assert sizes == [3, 3]  # one row for each dose
+    monkeypatch.undo()
+    at = [
+        np.asarray(pyflowers.predict(fit, frame.assign(sex=sex), groups="population").draws())
+        for sex in "mf"
+    ]
+    close(np.asarray(found.draws())[..., 0], np.average(at[0] - at[1], axis=2, weights=weights))
 
 
 def test_probabilities_are_shares_of_draws():
@@ -465,7 +592,8 @@ def test_a_report_says_why_it_has_no_effects(tmp_path):
 def test_a_change_of_a_column_moves_each_row_to_the_group_with_the_new_label(parts):
     frame = FRAME.assign(half=np.arange(NUM) % 2)
     fit = fit_of(f"y ~ dose + x + (1 | {parts})", frame=frame)
-    one, other = pyflowers.effects(fit, "dose"), pyflowers.effects(fit, "dose", new=frame)
+    one = pyflowers.effects(fit, "dose", groups="data")
+    other = pyflowers.effects(fit, "dose", new=frame, groups="data")
     np.testing.assert_allclose(one.draws(), other.draws())
     level, base = str(one.index[0][1]).split(" - ")
     predicted = [
@@ -486,10 +614,13 @@ def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
     plots_of = (frame.block + frame.variety).astype("category").cat.codes
     frame["y"] = 50 + rng.normal(0, 10, 10)[plots_of] + rng.normal(0, 2, 60)
     fit = pyflowers.fit("y ~ variety + (1 | block:variety)", frame, **FAST)
-    note = "to average over all possible groups, use --groups population"
-    assert note in str(pyflowers.effects(fit, "variety"))
+    note = "also moves each row to another observed group"
+    default = pyflowers.effects(fit, "variety")
+    assert f"the change of the effects labelled data {note}" in str(default)
     whole = pyflowers.effects(fit, "variety", groups="population")
     np.testing.assert_allclose(whole.draws()[..., 0], b(fit, "varietyold")[..., 0], rtol=1e-6)
+    close(default.draws()[..., 0], whole.draws()[..., 0])
+    assert default.table().index[0] == ("variety", "old - new", "population")
     assert whole.table()["5%"].item() < 0 < whole.table()["95%"].item()
     assert note not in str(whole)
     page = pyflowers.report([fit], tmp_path / "report.html").read_text(encoding="utf-8")
@@ -502,7 +633,7 @@ def test_a_group_whose_labels_hold_colons_needs_the_table_to_be_changed():
     fit = fit_of("y ~ dose + (1 | dose:half)", frame=frame)
     with pytest.raises(DataError, match=r"contain colons, so dose cannot be changed"):
         pyflowers.effects(fit, "dose")
-    assert len(pyflowers.effects(fit, "dose", new=frame).table()) == 2
+    assert len(pyflowers.effects(fit, "dose", new=frame, groups="data").table()) == 2
 
 
 def test_slopes_outside_the_range_of_a_spline_are_refused():
@@ -573,12 +704,13 @@ def test_curves_of_labels_are_those_of_any_program(own_program):
     assert "expected y over x" in plots.alt_text(drawn).lower()
 
 
-@pytest.mark.parametrize("by", ["median", "change", "column", ["row", "row"]])
+@pytest.mark.parametrize("by", ["median", "change", "column", "groups", ["row", "row"]])
 def test_rows_may_be_divided_by_columns_with_names_of_the_tables(by):
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame(rng.integers(0, 2, (30, 4)), columns=["median", "change", "column", "row"])
+    names = ["median", "change", "column", "row", "groups"]
+    frame = pd.DataFrame(rng.integers(0, 2, (30, 5)), columns=names)
     frame["x"], frame["y"] = rng.normal(size=(2, 30))
-    fit = pyflowers.fit("y ~ x + median + change + column + row", frame, **FAST)
+    fit = pyflowers.fit("y ~ x + median + change + column + row + groups", frame, **FAST)
     for found in (pyflowers.effects(fit, "x", by=by), pyflowers.predict(fit, by=by)):
         table = found.table().reset_index()
         assert table[f"{by}_" if isinstance(by, str) else "row_"].tolist() == ["0", "1"]
@@ -658,7 +790,7 @@ def test_a_level_called_none_is_a_level_in_every_table(tmp_path):
 def test_effects_of_groups_that_are_not_in_the_fit_are_noted():
     frame = FRAME.assign(half=np.where(FRAME.dose == "low", 0, np.arange(NUM) % 2))
     fit = fit_of("y ~ dose + (1 | dose:half)", frame=frame)
-    found = pyflowers.effects(fit, "dose")
+    found = pyflowers.effects(fit, "dose", groups="data")
     assert found.drawn == ("dose_half",)
     assert "note: some labels of dose_half are not in the fit" in str(found)
     whole = fit_of("y ~ dose + (1 | site)")
