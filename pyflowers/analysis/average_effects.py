@@ -228,7 +228,6 @@ class Effects(Shown):
         )
         shown = self.table()
         extra = [name for name in shown.columns if name.startswith(("mcse_", "ess"))]
-        others = "population or --groups data"
         return [
             heading(self.fit.name, self.fit.program.about),
             f"{what}{self._of_groups}",
@@ -246,7 +245,7 @@ class Effects(Shown):
             *(
                 [
                     f"note: computed from 1 in {self.step} draws, because integrating over the "
-                    f"population of groups takes long; --groups {others} uses all draws"
+                    "population of groups takes long; with --groups, all draws are used"
                 ]
                 if self.step > 1
                 else []

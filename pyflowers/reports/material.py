@@ -125,7 +125,7 @@ class Material:
             try:
                 # The effects of observed groups must not be mistaken for the effects of a column.
                 parts = {part for n in groups_of(self.best) if ":" in n for part in n.split(":")}
-                groups: Groups = "population" if parts & {*self.covariates} else "data"
+                groups: Groups | None = "population" if parts & {*self.covariates} else None
                 self.effects = effects(self.best, *self.covariates, groups=groups)
             except (ConfigError, DataError) as error:
                 self.no_effects = str(error)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
-from pyflowers.analysis.average_effects import interacting
+from pyflowers.analysis.average_effects import BOTH, Effects, interacting
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.elpd import SMALL_DIFFERENCE
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
@@ -187,29 +187,37 @@ def separated(material: Material, column: str) -> str | None:
 
 
 def average_effects(material: Material) -> list[dict[str, Any]]:
-    """Return average effects in the best model; for a factor with many levels, the extreme ones."""
+    """Return average effects in the best model; for a factor with many levels, the extreme ones.
+
+    An effect that varies between groups is that in the population; ``data`` holds the effect for
+    the groups of the data.
+    """
     found = material.effects
     if found is None:
         return []
     table = found.table()
-    low, high = list(interval_quantiles(found.fit.interval))[1:]
-    columns, medians = table.index.get_level_values("column"), table["median"].to_numpy()
-    named: set[int] = set()
+    columns, changes = (table.index.get_level_values(name) for name in ("column", "change"))
+    pairs, medians = list(zip(columns, changes, strict=True)), table["median"].to_numpy()
+    of_data = np.zeros(len(table), dtype=bool)
+    if found.groups == BOTH:
+        of_data = np.asarray(table.index.get_level_values("groups") == "data")
+    for_data = {pairs[i]: _quantiles(found, i) for i in np.flatnonzero(of_data).tolist()}
+    effects = []
     for column in dict.fromkeys(columns):
-        rows = np.flatnonzero(columns == column)
-        ends = rows[np.argsort(medians[rows])][[0, -1]]
-        named |= set((rows if len(rows) <= MOST_NAMED else ends).tolist())
-    return [
-        {
-            "words": words,
-            "value": number(float(row["median"])),
-            "low": number(float(row[low])),
-            "high": number(float(row[high])),
-            "sign": _sign(float(row["P(> 0)"])),
-        }
-        for i, (words, (_, row)) in enumerate(zip(found.words, table.iterrows(), strict=True))
-        if i in named
-    ]
+        rows = np.flatnonzero((columns == column) & ~of_data)
+        ends = sorted(rows[np.argsort(medians[rows])][[0, -1]].tolist())
+        for i in rows.tolist() if len(rows) <= MOST_NAMED else ends:
+            sign = _sign(float(table["P(> 0)"].iloc[i]))
+            its = {"words": found.words[i], **_quantiles(found, i), "sign": sign}
+            effects.append({**its, "data": for_data.get(pairs[i])})
+    return effects
+
+
+def _quantiles(found: Effects, row: int) -> dict[str, Markup]:
+    """Return the median and the interval of an effect, given its row in the table."""
+    low, high = list(interval_quantiles(found.fit.interval))[1:]
+    names = {"value": "median", "low": low, "high": high}
+    return {key: number(float(found.table()[name].iloc[row])) for key, name in names.items()}
 
 
 def _sign(probability: float) -> Markup:

@@ -282,6 +282,25 @@ def test_an_effect_that_varies_is_given_in_the_population_and_for_these_groups(n
     assert f"data: for {these}" in text
 
 
+@pytest.mark.parametrize(
+    "name", ["gaussian", *(pytest.param(n, marks=pytest.mark.slow) for n in list(VARYING)[1:])]
+)
+def test_a_report_begins_with_the_effect_in_the_population(name, tmp_path):
+    fit = fit_of(*VARYING[name][:2])
+    page = pyflowers.report(fit, tmp_path / "report.html").read_text(encoding="utf-8")
+    answer = page[page.index('<section id="answer"') : page.index('<ul class="effects">')]
+    assert f"in the population of groups ({', '.join(VARYING[name][2])})" in answer
+    first = page[page.index('<ul class="effects">') :].partition("</li>")[0]
+    shown = [float(value) for value in re.findall(r'<data value="([^"]+)">', first)]
+    population, data = (
+        np.quantile(draws(fit, "x", groups=way), [0.5, 0.05, 0.95])
+        for way in ("population", "data")
+    )
+    np.testing.assert_allclose(shown[:3], population, rtol=1e-6)
+    np.testing.assert_allclose(shown[-3:], data, rtol=1e-6)
+    assert re.search(r"For these .*\((6 of )?site.*\).* alone, it is", first)
+
+
 def test_the_effects_of_the_groups_that_a_user_asks_for_are_those_of_these_groups():
     fit = fit_of(*VARYING["gaussian"][:2])
     found = pyflowers.effects(fit, "x", by="site")
@@ -624,7 +643,9 @@ def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
     assert whole.table()["5%"].item() < 0 < whole.table()["95%"].item()
     assert note not in str(whole)
     page = pyflowers.report([fit], tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "and over the population of their groups, the expected" in page
+    text = re.sub(r"<[^>]+>|[\u2066-\u2069]", "", page)
+    assert "in the population of groups (block:variety), the expected y differs by" in text
+    assert "alone, it is" not in text
     assert "each with the effects of its group" not in page
 
 
