@@ -306,8 +306,8 @@ class Sensitivity(Shown):
         verb = "depend" if len(self.sensitive) > 1 else "depends"
         return (
             f"In {self.name}, {named}{more} {verb} on the prior (sensitivity "
-            f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): justify that "
-            "prior, or choose another."
+            f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons for "
+            "that prior wherever a conclusion rests on what depends on it."
         )
 
 
@@ -539,6 +539,44 @@ def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]
             yield elements[start : start + step], np.take_along_axis(block, order, 0), order
 
 
+def sensitivities_of(scaled: Scaled, draws: FloatArray, step: int = 1) -> FloatArray:
+    """Return the sensitivity of quantities that are computed from a fit's draws to a component.
+
+    Parameters
+    ----------
+    scaled : Scaled
+        The component of the fit.
+    draws : array, shape (chain, draw, E)
+        Draws of E quantities.
+    step : int
+        1 if there is a value for each draw of the fit; 4 for every fourth draw, and so on.
+
+    Returns
+    -------
+    array, shape (E,)
+        The sensitivities; NaN where importance weights cannot be trusted.
+    """
+    each = draws.reshape(-1, draws.shape[2])
+    order = np.argsort(each, axis=0)
+    few = {}
+    for alpha, weights in scaled.weights.items():
+        kept = np.ravel(weights.reshape(len(draws), -1)[:, ::step])
+        few[alpha] = kept / kept.sum()
+    return _distances(few, np.take_along_axis(each, order, 0), order)
+
+
+def _distances(
+    weights: Mapping[float, FloatArray], ascending: FloatArray, order: NDArray[np.intp]
+) -> FloatArray:
+    """Return the mean distance per doubling over both powers of the derivative."""
+    away = dict.fromkeys(LOCAL, np.full(ascending.shape[1], np.nan))
+    for alpha in away.keys() & weights.keys():
+        moved = cumulative_jensen_shannon(ascending, weights[alpha][order])
+        away[alpha] = moved / abs(np.log2(alpha))
+    finite = np.isfinite(ascending).all(axis=0)
+    return np.where(finite, np.mean(list(away.values()), axis=0), np.nan)
+
+
 def _scaled_block(
     scaled: Scaled,
     names: pd.Index,
@@ -554,14 +592,9 @@ def _scaled_block(
     equal = np.full(ascending.shape, 1 / len(ascending))
     posterior = conclusions(ascending, equal, interval)
     at = dict.fromkeys((*LOCAL, *SHOWN), np.full_like(posterior, np.nan))
-    away = dict.fromkeys(LOCAL, np.full(len(names), np.nan))
     for alpha, weights in scaled.weights.items():
         at[alpha] = conclusions(ascending, weights[order], interval)
-        if alpha in LOCAL:
-            moved = cumulative_jensen_shannon(ascending, weights[order])
-            away[alpha] = moved / abs(np.log2(alpha))
-    finite = np.isfinite(ascending).all(axis=0)
-    distances = np.where(finite, np.mean(list(away.values()), axis=0), np.nan)
+    distances = _distances(scaled.weights, ascending, order)
     low, high = SHOWN if scaled.weights.keys() >= set(SHOWN) else LOCAL
     slope = (at[high] - at[low]) / (np.log2(high) - np.log2(low))
     _, lower, upper = conclusions(ascending, equal, 0.9)[:, :3].T

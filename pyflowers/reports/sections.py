@@ -19,7 +19,7 @@ from pyflowers.analysis.average_effects import BOTH, Effects, interacting
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.elpd import SMALL_DIFFERENCE
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
-from pyflowers.analysis.prior_sensitivity import Sensitivity
+from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity, sensitivities_of
 from pyflowers.display import format_elpd, format_number, interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
@@ -51,6 +51,9 @@ only the elements with the lowest and the highest median."""
 
 MOST_QUANTITIES = 12
 """The largest number of quantities that the answer names."""
+
+MOST_SENSITIVE = 3
+"""The largest number of quantities that the banner names because they depend on their prior."""
 
 MOST_CELLS = 400
 """The largest number of cells, groups by times, in a table of the observations."""
@@ -242,8 +245,10 @@ def banner(material: Material) -> dict[str, Any]:
     judged = {f.name: (material.verdicts[f.name], material.is_calibrated(f)) for f in material.fits}
     trusted = [found.trusted and good for found, good in judged.values()]
     unexamined = [part.name for part in verdict.parts if not part.checks]
+    depends = prior_dependence(material)
     found = {
         "flaw": next(compress(flaws, flaws.values()), ""),
+        "by_prior": depends is not None and bool(depends["of_answer"]),
         "doubts": [part.name for part in (verdict.prior, verdict.data) if part.failed],
         "missing": [] if verdict.trusted else unexamined,
         "others": [name for name, (own, good) in judged.items() if not (own.passed and good)],
@@ -253,6 +258,38 @@ def banner(material: Material) -> dict[str, Any]:
     unclear = [o.name for o in others if -o.difference < max(SMALL_DIFFERENCE, o.difference_se)]
     kind = "fail" if found["flaw"] else "warn" if is_warning else "pass"
     return {"kind": kind, "all": all(trusted), "any": any(trusted), "unclear": unclear, **found}
+
+
+def prior_dependence(material: Material) -> dict[str, Any] | None:
+    """Return what depends on the prior of the best model, and whether the answer does.
+
+    The answer is the effects or the means of groups in the first section; without these, it is all
+    quantities, and ``answer`` is NaN. None if the sensitivity is not known.
+    """
+    fit, found = material.best, material.sensitivities[material.best.name]
+    if isinstance(found, str) or not found.is_known or found.components[0].is_constant:
+        return None
+    of_answer = np.array([np.nan])
+    if material.effects is not None:
+        effects = material.effects
+        of_data = np.zeros(len(effects.index), dtype=bool)
+        if effects.groups == BOTH:
+            of_data = np.asarray(effects.index.get_level_values("groups") == "data")
+        draws = effects.draws().values[..., ~of_data]
+        of_answer = sensitivities_of(found.components[0], draws, effects.step)
+    elif fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
+        rows = element_names(fit.posterior[fit.program.declaration.roles.group_mean])
+        of_answer = found.distances["prior"][rows].to_numpy()
+    largest = float(np.max(of_answer))
+    return {
+        "names": found.sensitive,
+        "most": number(
+            float(found.distances["prior"].max()), f"{found.distances['prior'].max():.2g}"
+        ),
+        "answer": number(largest, f"{largest:.2g}"),
+        "is_known": not np.isnan(largest),
+        "of_answer": largest >= THRESHOLD,
+    }
 
 
 def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:

@@ -19,6 +19,7 @@ from pyflowers.analysis.prior_sensitivity import (
     cumulative_jensen_shannon,
     names_of,
     power_scale,
+    sensitivities_of,
     sensitivity,
 )
 from pyflowers.programs import Capability, shipped_names
@@ -117,10 +118,27 @@ def test_the_sensitivity_of_a_fit_is_the_analytic_one(own_program, mu_sd):
         # A stronger prior with mean 0 pulls mu, which is positive, towards 0.
         assert found.moves().loc[("mu", "mean"), "moves"] == "falls"
         assert found.table().loc["mu", "diagnosis"] == "possible prior-data conflict"
-        assert "justify that prior" in found.sentence
+        assert "give reasons for that prior" in found.sentence
     else:
         assert found.moves().empty
         assert "The posterior of known hardly depends on its prior" in found.sentence
+
+
+def test_the_sensitivity_of_what_is_computed_from_draws():
+    """That of a parameter is its own; that of some draws is by the weights of these draws."""
+    fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    found = sensitivity(fit)
+    prior, draws = found.components[0], fit.draws["sigma2"][..., None]
+    whole = found.distances.loc["sigma2", "prior"]
+    assert sensitivities_of(prior, draws).item() == pytest.approx(whole, rel=1e-12)
+    few, expected = draws[:, ::4], []
+    order = np.argsort(few.ravel())
+    for alpha in LOCAL:
+        weights = prior.weights[alpha].reshape(fit.num_chains, -1)[:, ::4].ravel()
+        of_few = (weights / weights.sum())[order][:, None]
+        away = cumulative_jensen_shannon(few.ravel()[order][:, None], of_few).item()
+        expected.append(away / abs(np.log2(alpha)))
+    assert sensitivities_of(prior, few, 4).item() == pytest.approx(np.mean(expected), rel=1e-12)
 
 
 def of_each_chain(values, weigh=None):

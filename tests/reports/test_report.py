@@ -255,6 +255,48 @@ def test_the_banner_is_that_of_the_model_of_the_answer(
     assert words.count("FAILED") >= 2 or shift not in defects.values()
 
 
+README_PRIORS = {"mu_mean": 1.5, "mu_sd": 1, "sigma2_nu": 5, "sigma2_scale": 0.7}
+
+
+def test_the_banner_names_what_was_examined_and_what_depends_on_its_prior():
+    fit = pyflowers.fit("multilevel_poisson", priors=README_PRIORS, seed=1, engine="exact")
+    found = pyflowers.sensitivity(fit)
+    assert found.sensitive == ["sigma2"]
+    prior = found.distances["prior"]
+    of_means = max(prior[name] for name in prior.index if name.startswith("mu_plant"))
+    assert of_means < 0.05
+    page = checked_report(fit)
+    banner = page.output("banner")
+    assert page.by_id("banner").get("class") == "banner pass"
+    assert banner.startswith("This fit can be trusted.")
+    shown = f"sigma2 depends on its prior (sensitivity {prior['sigma2']:.2g})"
+    assert f"{shown}; the answer does not ({of_means:.2g})." in banner
+    assert "Computation passed, prior passed, data passed." in banner
+    assert "choose another" not in page.output("sensitivity")
+
+
+def test_the_banner_says_that_the_answer_depends_on_the_prior():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.normal(size=30)})
+    frame["Y"] = 0.5 * frame.x + rng.normal(size=30)
+    how = {"seed": 1, "engine": "stanli", "chains": 4, "warmup": 300, "draws": 400}
+    tight = pyflowers.fit("Y ~ x", frame, priors={"b_scale[x]": 0.15}, **how)
+    found = pyflowers.sensitivity(tight)
+    effects = pyflowers.effects(tight, "x")
+    np.testing.assert_allclose(effects.draws()[..., 0], tight.draws["b"][..., 0])
+    of_answer = found.distances.loc["b[x]", "prior"]
+    assert of_answer > 0.05
+    page = checked_report(tight)
+    assert page.by_id("banner").get("class") == "banner warn"
+    assert page.output("banner").startswith(
+        "Read the answer with care: it depends on the prior. All 6 diagnostics pass."
+    )
+    assert f"; so does the answer ({of_answer:.2g})" in page.output("banner")
+    wide = checked_report(pyflowers.fit("Y ~ x", frame, **how))
+    assert wide.by_id("banner").get("class") == "banner pass"
+    assert "so does the answer" not in wide.output("banner")
+
+
 def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
     table_node = page.nodes("table", under="verdict")[0]
     rows = [[text_of(c) for c in list(row)] for row in page.nodes("tr", under=table_node)[1:]]
