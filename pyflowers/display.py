@@ -36,9 +36,18 @@ _CONTROLS = re.compile(
 
 
 class Styled(str):
-    """Text with a style that pyflowers sets: control characters are escaped, but not the style."""
+    """Text with a style that pyflowers sets: control characters are escaped, but not the style.
+
+    Attributes
+    ----------
+    style : dict
+        Arguments of :func:`click.style`.
+    html : str
+        What a notebook shows instead of the text; empty if it shows the text.
+    """
 
     style: dict[str, Any]
+    html: str = ""
 
 
 Line: TypeAlias = "str | tuple[str, ...] | pd.DataFrame"
@@ -71,7 +80,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return "\n".join(
-            f"<p>{''.join(map(_html, part))}</p>"
+            _html_line(part)
             if isinstance(part, tuple)
             else _html_table(part) + _html(left_out(part))
             for part in self.lines()
@@ -288,8 +297,18 @@ def _cell(column: str, value: object) -> str:
     return str(value) if isinstance(value, Integral) else format_cell(column, float(str(value)))
 
 
+def _html_line(pieces: tuple[str, ...]) -> str:
+    made = "".join(piece.html for piece in pieces if isinstance(piece, Styled))
+    return made or f"<p>{''.join(map(_html, pieces))}</p>"
+
+
+def as_html(text: str) -> str:
+    """Return text for HTML, with control characters written out."""
+    return escape(shown(text)).replace("\n", "<br>")
+
+
 def _html(piece: str) -> str:
-    text = escape(shown(piece)).replace("\n", "<br>")
+    text = as_html(piece)
     style: Mapping[str, Any] = piece.style if isinstance(piece, Styled) else {}
     return f"<b>{text}</b>" if style.get("bold") else text
 

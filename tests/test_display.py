@@ -1,5 +1,6 @@
 """Results appear as tables in a notebook and with ``print``, with the requested interval."""
 
+import re
 import subprocess
 import sysconfig
 import venv
@@ -18,6 +19,7 @@ from pyflowers.cli.main import cli
 from pyflowers.display import interval_quantiles, text_table
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.plots.style import StyledFigure
 from pyflowers.workflow.config import Experiment
 from pyflowers.workflow.experiment import run_experiment
@@ -71,6 +73,32 @@ def test_a_fit_prints_as_its_command_does(fit, tmp_path):
     assert text.startswith("multilevel_poisson  y ~ Poisson(mu_plant)")
     assert "mcse" in text
     assert "verdict: the sampling converged" in text
+
+
+def cells_of(html):
+    """Return the texts of the cells of each row of the last table."""
+    table = html[html.rindex("<table>") :]
+    return [
+        [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)
+    ]
+
+
+def test_a_verdict_is_a_table_in_a_notebook(fit):
+    for found in (fit, fit.verdict):
+        html = found._repr_html_()
+        assert f"<b>verdict: {fit.verdict.sentence}</b>" in html
+        rows = cells_of(html)
+        assert [row[0] for row in rows] == ["computation", "prior", "data"]
+        assert [row[1] for row in rows] == [part.status for part in fit.verdict.parts]
+        assert [row[2] for row in rows] == [part.brief for part in fit.verdict.parts]
+    bad = Check("R-hat", 1.5, 1.01, "≤", False, "mu[<b>]", "", "run longer: --warmup 2000 & more")
+    failed = Verdict(Part("computation", (bad,)), fit.verdict.prior, fit.verdict.data)
+    row = cells_of(failed.line.html)[0]
+    assert row[1] == "failed"
+    assert row[2].endswith(
+        "R-hat 1.500 (mu[&lt;b&gt;]), must be ≤ 1.01→ run longer: --warmup 2000 &amp; more"
+    )
 
 
 def test_a_figure_is_an_image_in_a_notebook(fit):

@@ -306,8 +306,8 @@ class Sensitivity(Shown):
         verb = "depend" if len(self.sensitive) > 1 else "depends"
         return (
             f"In {self.name}, {named}{more} {verb} on the prior (sensitivity "
-            f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons for "
-            "that prior wherever a conclusion rests on what depends on it."
+            f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons "
+            "for that prior wherever a conclusion rests on what depends on it."
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from pyflowers.display import Styled, format_cell, styled
+from pyflowers.display import Styled, as_html, format_cell, styled
 
 PartName = Literal["computation", "prior", "data"]
 
@@ -290,7 +290,29 @@ class Verdict:
     def line(self) -> Styled:
         """The verdict as commands print it, in green only if the fit can be trusted."""
         colour = "green" if self.trusted else None if self.passed else "red"
-        return styled(f"verdict: {self}", fg=colour)
+        made = styled(f"verdict: {self}", fg=colour)
+        made.html = self._repr_html_()
+        return made
+
+    def _repr_html_(self) -> str:
+        cell = '<td style="text-align: left">{}</td>'
+        rows = []
+        for part in self.parts:
+            colour = {"passed": "#1a7f37", "failed": "#cf222e"}.get(part.status, "inherit")
+            texts = [as_html(part.brief)]
+            for advice in dict.fromkeys(check.advice for check in part.failed):
+                texts += [as_html(c.result) for c in part.failed if c.advice == advice]
+                texts += [f"→ {as_html(advice)}"] if advice else []
+            rows.append(
+                f'<tr><th style="text-align: left">{part.name}</th>'
+                f'<td style="text-align: left; color: {colour}"><b>{part.status}</b></td>'
+                f"{cell.format('<br>'.join(texts))}</tr>"
+            )
+        return (
+            f"<p><b>verdict: {as_html(self.sentence)}</b></p>\n<table>\n<tbody>\n"
+            + "\n".join(rows)
+            + "\n</tbody>\n</table>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain values, for JSON.

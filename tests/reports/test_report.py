@@ -284,7 +284,7 @@ def test_the_banner_says_that_the_answer_depends_on_the_prior():
     found = pyflowers.sensitivity(tight)
     effects = pyflowers.effects(tight, "x")
     np.testing.assert_allclose(effects.draws()[..., 0], tight.draws["b"][..., 0])
-    of_answer = found.distances.loc["b[x]", "prior"]
+    of_answer = float(found.distances["prior"]["b[x]"])
     assert of_answer > 0.05
     page = checked_report(tight)
     assert page.by_id("banner").get("class") == "banner warn"
