@@ -295,8 +295,7 @@ class Verdict:
         return made
 
     def _repr_html_(self) -> str:
-        cell = '<td style="text-align: left">{}</td>'
-        rows = []
+        style, rows = "text-align: left; vertical-align: top", []
         for part in self.parts:
             colour = {"passed": "#1a7f37", "failed": "#cf222e"}.get(part.status, "inherit")
             texts = [as_html(part.brief)]
@@ -304,9 +303,9 @@ class Verdict:
                 texts += [as_html(c.result) for c in part.failed if c.advice == advice]
                 texts += [f"→ {as_html(advice)}"] if advice else []
             rows.append(
-                f'<tr><th style="text-align: left">{part.name}</th>'
-                f'<td style="text-align: left; color: {colour}"><b>{part.status}</b></td>'
-                f"{cell.format('<br>'.join(texts))}</tr>"
+                f'<tr><th style="{style}">{part.name}</th>'
+                f'<td style="{style}; color: {colour}"><b>{part.status}</b></td>'
+                f'<td style="{style}">{"<br>".join(texts)}</td></tr>'
             )
         return (
             f"<p><b>verdict: {as_html(self.sentence)}</b></p>\n<table>\n<tbody>\n"

@@ -56,8 +56,8 @@ def conditional_effects(
     """Draw the expected response over a column's values, with the observations.
 
     Other numeric columns are fixed at their means; factors, and columns with two distinct numbers,
-    are fixed at their most frequent values. Effects of groups are left out, and the number of
-    trials is 1.
+    are fixed at their most frequent values, and only observations with these values are drawn.
+    Effects of groups are left out, and the number of trials is 1.
 
     Parameters
     ----------
@@ -163,11 +163,53 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
         if name == trials:
             found[name] = np.ones(num)
         elif name in levels or own.is_factor(name) or len(set(own.column(name).tolist())) == 2:
-            common = Counter(own.column(name).tolist()).most_common(1)[0][0]
+            common = _most_frequent(own, name, levels.get(name, []))
             found[name] = np.full(num, common, dtype=own.column(name).dtype)
         else:
             found[name] = np.full(num, own.numbers(name).mean())
     return replace(own, cells={**found, **cells}, rows=np.arange(1, num + 1), notes=[])
+
+
+def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:
+    """Return the most frequent value of a column; of several, the first level or lowest number."""
+    places = {level: i for i, level in enumerate(levels)}
+    counts = Counter(table.column(name).tolist())
+    texts = dict(zip(table.column(name).tolist(), _texts(table, name), strict=True))
+    return min(counts, key=lambda its: (-counts[its], places.get(texts[its], 0), texts[its]))
+
+
+def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.intp], str]:
+    """Return the rows whose observations are drawn, and a note if these are not all rows.
+
+    They have the values at which factors, and columns with two distinct numbers, are fixed. If a
+    line for each label of a group is drawn, columns that are constant within the labels are not
+    fixed.
+    """
+    from pyflowers.analysis.average_effects import covariates, factor_levels
+
+    own, fixed = fit.data.table, _reference(fit, 1)
+    assert own is not None
+    names = [name for name in covariates(fit, offsets=True) if name not in but]
+    few = {**_few_numbers(fit, names, 2), **factor_levels(fit)}
+    kept, held = np.ones(len(own), dtype=bool), []
+    for name in names:
+        texts = _texts(own, name)
+        if name not in few or (group is not None and _is_constant(own, name, group)):
+            continue
+        value = _texts(fixed, name)[0]
+        kept &= texts == value
+        held.append(f"{name} = {value}")
+    rows = np.flatnonzero(kept)
+    if len(rows) == len(own):
+        return rows, ""
+    which = label(", ".join(held), 90)
+    return rows, f"Observations with {which} are drawn: {len(rows)} of {len(own)}."
+
+
+def _is_constant(table: Table, name: str, group: str) -> bool:
+    """Return whether each label of a group has only one value in a column."""
+    pairs = set(zip(table.texts(group).tolist(), _texts(table, name).tolist(), strict=True))
+    return len(pairs) == len(set(table.texts(group).tolist()))
 
 
 def _observed(fit: Fit) -> NDArray[np.float64]:
@@ -212,7 +254,8 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     rng, y = np.random.default_rng(1), _observed(fit)
     texts = list(map(", ".join, zip(*(_texts(own, name) for name in every), strict=True)))
     place = {levels[i]: row for row, i in enumerate(shown)}
-    at = [i for i, text in enumerate(texts) if text in place]
+    kept, drawn = _drawn(fit, *every)
+    at = [i for i in kept.tolist() if texts[i] in place]
     at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
     rows = np.array([place[texts[i]] for i in at]) + rng.uniform(-0.22, 0.22, len(at))
     ax.plot(y[at], rows, ".", ms=3, color=theme.data, alpha=0.35, zorder=1)
@@ -225,7 +268,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
         f"{upper_first(_value_name(fit))} at each of {len(levels)} {each} of {column}: medians "
         f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
     )
-    return finish(figure, alt, _held(fit, *every), note)
+    return finish(figure, alt, _held(fit, *every), drawn, note)
 
 
 def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme: Theme) -> Figure:
@@ -245,7 +288,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         handles.append(style.key(f"{which} {label(spread)}, median", color=theme.muted, lw=0.8))
     few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
     levels = {**few, **factor_levels(fit)}[by] if by else [None]
-    medians, seen = [], np.arange(0, len(y), -(-len(y) // MOST_OBSERVATIONS))
+    kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
+    medians, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
     texts = _texts(own, by)[seen] if by else np.array([])
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}
@@ -265,7 +309,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         medians.append(median)
         name = f"{'median' if level is None else label(level, 18)}, 50% and {percent(fit.interval)}"
         handles.append(style.key(name, color=color, lw=1.8))
-    _show_all(ax, y, np.array(medians))
+    _show_all(ax, y[kept], np.array(medians))
     style.legend(figure, handles, ncols=min(len(handles), 3))
     ax.set_xlabel(fitted(column, 4.4))
     ax.set_ylabel(fitted(_value_name(fit), 3.0))
@@ -280,11 +324,13 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             f" If a column is constant within one {label(spread)}, the line of that "
             f"{label(spread)} uses that value."
         )
-    return finish(figure, alt, held)
+    return finish(figure, alt, held, drawn)
 
 
 def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) -> None:
     """Limit the axis if distant observations or ends of bands would squeeze everything else."""
+    if not len(y):
+        return
     low, high = np.quantile(y, [0.005, 0.995])
     low, high = min(low, medians.min()), max(high, medians.max())
     if np.ptp(ax.get_ylim()) > 2 * (high - low) > 0:

@@ -44,6 +44,10 @@ MOST_VALUES = 4_000_000
 NUM_DENSITIES = 50
 """Number of replicated data sets in a density overlay."""
 
+HIGHEST_PEAK = 3.0
+"""The highest peak that a density overlay shows whole: a multiple of the observed or, if it is
+higher, of the median replicated peak."""
+
 MOST_COUNTS = 45
 """The most bars of a rootogram."""
 
@@ -245,9 +249,12 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     replicated, *_ = [ax.plot(grid, density, **thin)[0] for density in densities]
     replicated.set_label(f"{len(densities)} replicated data sets")
     seen = ax.plot(grid, observed, color=theme.data, lw=1.8, label="observed")
+    tops = np.array([density.max() for density in densities])
     # The peak of a nearly constant replicated data set would flatten all others.
-    tops = [density.max() for density in densities]
-    ax.set_ylim(0, 1.1 * max(float(observed.max()), float(np.quantile(tops, 0.8))))
+    most = HIGHEST_PEAK * max(float(observed.max()), float(np.median(tops)))
+    cut = int(np.count_nonzero(tops > most))
+    ax.set_ylim(0, 1.05 * max(float(observed.max()), float(tops[tops <= most].max(initial=0))))
+    note = f"The peaks of {cut} of {len(tops)} curves are above the figure." if cut else ""
     ax.set(xlim=(grid[0], grid[-1]))
     style.without_y_axis(ax)
     ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
@@ -256,7 +263,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         f"Density of the observed values over the densities of {len(densities)} data sets "
         f"replicated by {fit.name}; the observed median is {np.median(y):.3g}."
     )
-    return finish(figure, alt)
+    return finish(figure, alt, note)
 
 
 @styled

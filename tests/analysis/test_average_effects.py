@@ -489,6 +489,36 @@ def test_a_column_whose_name_begins_a_factors_name_stays_numbers():
     assert around("z", "x:bs(z, df=4) + I(z**2 / 3)").keys() == {"bs", "I", "**", "/"}
 
 
+def dots_of(figure):
+    return [line for line in figure.axes[0].lines if line.get_marker() == "."]
+
+
+def test_observations_have_the_levels_at_which_factors_are_fixed():
+    fit = fit_of("y ~ x + dose + sex + (1 | site)")
+    sex = FRAME.sex.mode()[0]
+    there = ((FRAME.dose == "zero") & (FRAME.sex == sex)).to_numpy()
+    figure = plots.conditional_effects(fit, "x")
+    (dots,) = dots_of(figure)
+    assert sorted(dots.get_xdata()) == sorted(X[there])
+    note = f"Observations with dose = zero, sex = {sex} are drawn: {there.sum()} of {NUM}."
+    assert note in plots.alt_text(figure)
+    rows = plots.conditional_effects(fit, "dose")
+    assert sorted(dots_of(rows)[0].get_xdata()) == sorted(FRAME.y[FRAME.sex == sex])
+    by = dots_of(plots.conditional_effects(fit, "x", by="dose"))
+    assert sum(len(line.get_xdata()) for line in by) == (FRAME.sex == sex).sum()
+    # Numbers are fixed at their mean, which no observation need have: all are drawn.
+    alone = plots.conditional_effects(fit_of("y ~ x + hours"), "x")
+    assert len(dots_of(alone)[0].get_xdata()) == NUM
+    assert "are drawn" not in plots.alt_text(alone)
+
+
+def test_of_levels_that_are_equally_frequent_the_first_is_fixed():
+    frame = pd.DataFrame({"dose": ["b", "c", "a"] * 8, "z": [2.0, 1.0] * 12})
+    frame["x"], frame["y"] = np.random.default_rng(1).normal(size=(2, 24))
+    fit = pyflowers.fit("y ~ x + dose + z", frame, **FAST)
+    assert "Fixed: dose = a, z = 1." in plots.alt_text(plots.conditional_effects(fit, "x"))
+
+
 @pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
 def test_figures_of_conditional_effects(theme):
     fit = fit_of("count ~ dose * x + offset(log(hours)) + (x | site)", "poisson")
@@ -831,6 +861,8 @@ def test_the_line_of_a_label_has_its_own_sex():
     drawn = [line.get_ydata()[0] for line in lines]
     np.testing.assert_allclose(drawn, expected, atol=0.05)
     assert "Fixed: sex = m; effects of groups at their mean. If a column" in plots.alt_text(figure)
+    # The lines of both sexes are drawn, and so are their observations.
+    assert len(dots_of(figure)[0].get_xdata()) == 60
 
 
 def test_the_curve_of_two_factors_has_a_row_for_each_combination():

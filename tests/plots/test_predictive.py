@@ -1,6 +1,7 @@
 """Figures of checks, predictions and forests: their contents, and that no texts overlap."""
 
 import re
+import sys
 from functools import partial
 
 import numpy as np
@@ -58,6 +59,26 @@ def test_measurements_have_a_density_overlay(name):
     grid, density = lines[-1].get_data()
     assert np.trapezoid(density, grid) == pytest.approx(1, abs=0.03)
     assert collisions(figure) == []
+
+
+def test_a_density_overlay_cuts_no_curve_without_saying_so(monkeypatch):
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 6))
+    figure = plots.density_overlay(fit)
+    top = figure.axes[0].get_ylim()[1]
+    assert max(line.get_ydata().max() for line in figure.axes[0].lines) < top
+    assert "above the figure" not in plots.alt_text(figure)
+    module = sys.modules["pyflowers.plots.predictive"]  # the package has a function of this name
+    real = module.kernel_density
+    sharp = iter([True, True])
+
+    def kernel_density(values, grid):
+        return real(values, grid) * (100 if next(sharp, False) else 1)
+
+    monkeypatch.setattr(module, "kernel_density", kernel_density)
+    figure = plots.density_overlay(fit)
+    heights = sorted(line.get_ydata().max() for line in figure.axes[0].lines)
+    assert heights[-3] < figure.axes[0].get_ylim()[1] < heights[-2]
+    assert "The peaks of 2 of 50 curves are above the figure." in plots.alt_text(figure)
 
 
 def test_counts_have_none_and_are_told_what_to_draw(three):
