@@ -26,7 +26,7 @@ import numpy as np
 
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 from pyflowers.programs.data import Data
-from pyflowers.programs.families import Family, FloatArray
+from pyflowers.programs.families import Family, FloatArray, find_family
 
 MOST_STEPS = 12
 MOST_EFFECTS = 2_000
@@ -39,20 +39,20 @@ LARGEST_STEP = 4.0
 """The largest change of a linear predictor in a step, in units in which its curvature is near 1."""
 
 
-def likelihood_alone(family: Family, draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
-    """Return estimates of the intercept and the coefficients from the likelihood alone.
+def likelihood_alone(name: str, draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
+    """Return estimates of the top-level parameters from the likelihood alone.
 
     Parameters
     ----------
-    family : Family
+    name : str
         The family of the response.
     draws : mapping of str to array, shape (chain, draw, …)
         The posterior.
     data : Data
         The whole data block.
     """
-    values = data.values
-    means = {name: np.mean(its, axis=(0, 1)) for name, its in draws.items()}
+    family, values = find_family(name), data.values
+    means = {quantity: np.mean(its, axis=(0, 1)) for quantity, its in draws.items()}
     columns, start, names = _columns(family, values, means)
     if not names:
         return {}

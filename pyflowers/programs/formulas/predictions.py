@@ -51,7 +51,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
         rescaling=_rescaling,
-        likelihood_alone=partial(likelihood_alone, find_family(family)),
+        likelihood_alone=partial(likelihood_alone, family),
     )
 
 
