@@ -173,6 +173,20 @@ def hint_of(name: str, columns: Collection[str]) -> str:
     return listed(columns)
 
 
+EDIT_PROGRAM = (
+    "write the program of a simpler formula with pyflowers new, and edit it (see the guide to "
+    "editing a program)"
+)
+"""The remedy for what a formula cannot express."""
+
+_OF_BRMS = {
+    **dict.fromkeys(("gp", "ar", "ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
+    **dict.fromkeys(("me", "mi", "mm", "cs", "t2"), EDIT_PROGRAM),
+    "mo": "write C(...) for a step of its own at each level, or the column as a number",
+    "cut": "make a column of intervals, such as with pandas.cut",
+}
+"""Terms of brms and functions of R, each with the remedy."""
+
 _WORD = re.compile(r"[\w.]+")
 
 _WELL_FORMED = "join columns by + - : * and close each bracket and quote"
@@ -407,6 +421,8 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if name == "offset":
         raise ConfigError(f"{where}{factor} is not an offset of a column; write offset(log(x))")
     if name not in FUNCTIONS:
+        if name in _OF_BRMS:
+            raise ConfigError(f"{where}{name}() is not supported; {_OF_BRMS[name]}")
         near = difflib.get_close_matches(name.lower(), (*FUNCTIONS, "offset"), n=1)
         hint = f"did you mean {near[0]}?" if near else "make its values a column of the table"
         hint = "write C(...)" if name in ("factor", "ordered") else hint

@@ -424,7 +424,7 @@ def test_loo_of_many_values_is_that_of_all_draws(monkeypatch):
     monkeypatch.setattr(elpd, "_MOST_VALUES", 400 * 7)
     parts = loo(fit).best
     np.testing.assert_array_equal(parts.terms, whole.terms)
-    assert parts.mcse == pytest.approx(whole.mcse)
+    assert parts.mcse == pytest.approx(whole.mcse, nan_ok=True)
 
 
 def test_refits_are_announced_with_their_number_and_time(caplog):
@@ -435,7 +435,7 @@ def test_refits_are_announced_with_their_number_and_time(caplog):
     without = loo(fit)
     num = without.models[0].num_bad
     assert num > 0
-    (caution,) = [each for each in without.cautions if "k-hat" in each]
+    caution = next(each for each in without.cautions if "--refit" in each)
     expected = rf"pyflowers loo --refit refits .* \({num} refits?, about \d+ seconds?\)"
     assert re.search(expected, caution)
     with caplog.at_level(logging.INFO, logger="pyflowers"):

@@ -13,13 +13,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.terms import LONGEST, SEVERAL, read_terms
+from pyflowers.programs.terms import EDIT_PROGRAM, LONGEST, SEVERAL, read_terms
 
 _NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
 _RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|\s*trials\(\s*({_NAME}|\d+)\s*\)\s*)?")
 _GROUP = re.compile(rf"\s*{_NAME}\s*(?:[:/]\s*{_NAME}\s*)*")
 _QUOTES = r"`[^`]*`|\"[^\"]*\"|'[^']*'"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
+
+
+_AFTER_BAR = {
+    "cens": EDIT_PROGRAM,
+    "trunc": EDIT_PROGRAM,
+    "weights": f"repeat rows that stand for several, or {EDIT_PROGRAM}",
+    "se": EDIT_PROGRAM,
+    "mi": f"leave out the rows with --drop-missing, or {EDIT_PROGRAM}",
+    "rate": "add offset(log(n)) to the terms, where n is the column in rate(n)",
+    "subset": "leave the rows out of the table",
+}
+"""What may follow the response in brms, each with its remedy."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,11 @@ def parse(text: str) -> Formula:
             "character; change it in the table"
         )
     signs = _outside_quotes(text).count("~")
+    if of_parameter := re.search(r"[,;]\s*([^\W\d]\w*)\s*~", _outside_quotes(text)):
+        raise ConfigError(
+            f"formula {text!r}: a formula models the expected response, and {of_parameter[1]} has "
+            f"no terms of its own; {EDIT_PROGRAM}"
+        )
     if signs != 1:
         many, none = "more than one ~; keep only one", "no ~ between response and terms; add it"
         raise ConfigError(f"formula {text!r} has {many if signs else none}")
@@ -108,6 +125,11 @@ def parse(text: str) -> Formula:
             f"formula {text!r}: there is no response before the ~; name its column there"
         )
     match = _RESPONSE.fullmatch(left)
+    asked = re.search(r"\|.*?\b([^\W\d]\w*)\(", left)
+    if match is None and asked and asked[1] in _AFTER_BAR:
+        raise ConfigError(
+            f"formula {text!r}: {asked[1]}() is not supported; {_AFTER_BAR[asked[1]]}"
+        )
     if match is None and re.fullmatch(rf"\s*{_NAME}\s*\|.*", left):
         raise ConfigError(
             f"formula {text!r}: only trials(n) may follow the response and |, where n is a "

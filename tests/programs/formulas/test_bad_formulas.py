@@ -12,6 +12,7 @@ import pytest
 import pyflowers
 from pyflowers import Fit, Program
 from pyflowers.errors import ConfigError, DataError, PyflowersError
+from pyflowers.programs.terms import EDIT_PROGRAM
 
 NUM = 24
 FRAME = pd.DataFrame(
@@ -52,6 +53,15 @@ BAD = [
     ("y ~ +", "", "no term follows the ~"),
     ("~ x", "", "there is no response before the ~; name its column there"),
     ("y ~ x ~ z", "", "has more than one ~; keep only one"),
+    ("y ~ x, sigma ~ f", "", f"and sigma has no terms of its own; {EDIT_PROGRAM}"),
+    ("y | cens(x) ~ z", "", f"cens() is not supported; {EDIT_PROGRAM}"),
+    ("y | weights(n) ~ z", "", "weights() is not supported; repeat rows that stand for several"),
+    ("y | se(x) + trunc(lb = 0) ~ z", "", f"() is not supported; {EDIT_PROGRAM}"),
+    ("y | rate(n) ~ z", "poisson", "rate() is not supported; add offset(log(n)) to the terms"),
+    ("y ~ gp(x)", "", f"gp() is not supported; {EDIT_PROGRAM}"),
+    ("y ~ ar(x, gr=f)", "", f"ar() is not supported; {EDIT_PROGRAM}"),
+    ("y ~ mo(x)", "", "mo() is not supported; write C(...) for a step of its own at each level"),
+    ("y ~ cut(x, 3)", "", "cut() is not supported; make a column of intervals, such as with"),
     ("log(y) ~ x", "", f"the response 'log(y)' {NO_RESPONSE}"),
     ("y + z ~ x", "", NO_RESPONSE),
     ("y[0] ~ x", "", NO_RESPONSE),
@@ -266,7 +276,6 @@ BAD = [
     ("count | trials(3000000000) ~ x", "binomial", "the number of trials is 3000000000"),
     ("count | trials(f) ~ x", "binomial", "row 1: f is 'a', not a finite number; give a column of"),
     ("count | trials(-3) ~ x", "binomial", ONLY_TRIALS),
-    ("count | weights(n) ~ x", "", ONLY_TRIALS),
     ("same ~ x", "", "same is 5 in every row, so nothing keeps its sd away from 0;"),
     ("count ~ 0 + x", "cumulative", "has thresholds instead of an intercept; leave out 0 or -1"),
     ("count | trials(n) ~ n", "binomial", "copy the column under another name for the term"),
