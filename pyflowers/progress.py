@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,29 @@ def duration(seconds: float) -> str:
     else:
         num, unit = round(seconds / 3600), "hour"
     return f"{num} {unit}{'s' * (num != 1)}"
+
+
+@contextmanager
+def heartbeat(title: str) -> Iterator[None]:
+    """Write a line in the log each minute while work of unknown length is in progress."""
+    # A bar on a terminal shows more, and work in other threads is part of a stage.
+    is_main = threading.current_thread() is threading.main_thread()
+    if not logger.isEnabledFor(logging.INFO) or not is_main:
+        yield
+        return
+    done, started = threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not done.wait(SECONDS):
+            logger.info("%s, after %s", title, duration(time.monotonic() - started))
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 class Minutes:

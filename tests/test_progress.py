@@ -1,10 +1,12 @@
 """Progress off a terminal: a line in the log each minute."""
 
 import logging
+import time
 
 import pytest
 
-from pyflowers.progress import duration, stage
+from pyflowers import progress
+from pyflowers.progress import duration, heartbeat, stage
 
 
 def test_a_stage_is_logged_each_minute(caplog, monkeypatch):
@@ -27,3 +29,15 @@ def test_a_stage_is_logged_each_minute(caplog, monkeypatch):
 )
 def test_a_time_in_words(seconds, words):
     assert duration(seconds) == words
+
+
+def test_work_without_steps_is_logged_each_minute(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS", 0.05)
+    with heartbeat("Sampling quietly"):
+        time.sleep(0.2)
+    with caplog.at_level(logging.INFO, logger="pyflowers"), heartbeat("Sampling"):
+        time.sleep(0.4)
+    assert set(caplog.messages) == {"Sampling, after 1 second"}
+    num = len(caplog.messages)
+    time.sleep(0.15)
+    assert len(caplog.messages) == num  # it ends with the work

@@ -655,12 +655,21 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     # A program may omit constants, so only differences between draws are compared.
     apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))
     wrong = apart > 1e-6 * (1 + np.abs(ours))
+    if rule.censored:
+        marks = fit.data.values.get(rule.censored)
+        if marks is None or np.shape(marks) != (fit.data.num_obs,):
+            raise ConfigError(
+                f"[prediction] censored = {rule.censored!r} is not a data variable with a value "
+                "for each row; correct it"
+            )
+        wrong &= np.asarray(marks) == 0
     if wrong.any():
         row = int(np.argwhere(wrong)[0][2])
         raise ConfigError(
             f"[prediction] in {fit.program.declared_in} gives a density that differs from the "
             f"program's {name}, for example for {fit.data.where(row)}; correct the keys "
-            "family, linear_predictor or where"
+            "family, linear_predictor or where, or name with the key censored a variable that "
+            "marks censored rows (see the guide to editing a program)"
         )
 
 

@@ -38,6 +38,7 @@ from pyflowers.fits.folder import (
 from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize, without_draws
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Program
+from pyflowers.progress import logger
 from pyflowers.records import as_path
 from pyflowers.resources import in_arviz
 from pyflowers.storage import new_folder
@@ -222,8 +223,17 @@ class Fit(Shown):
 
         If the program computes ``log_likelihood`` and ``posterior_predictive`` in Python, these
         groups are included only if each has at most :data:`LARGEST_GROUP` values. If they are
-        larger, call the methods with these names.
+        larger, they are left out with a line in the log; call the methods with these names.
         """
+        if self.omitted_groups and not self.is_partial:
+            logger.warning(
+                "%s: idata has no %s, as each would have %s values, more than %s; call the methods "
+                "of the fit with these names, or fit with fewer draws",
+                self.name,
+                " and no ".join(self.omitted_groups),
+                f"{self.num_predictions:,}",
+                f"{LARGEST_GROUP:,}",
+            )
         return in_arviz(self.groups())
 
     def groups(self) -> dict[str, xr.Dataset]:

@@ -33,6 +33,7 @@ from pyflowers.fits.folder import (
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import READING
+from pyflowers.progress import heartbeat
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
@@ -263,15 +264,16 @@ def fit_data(
         packages=package_versions(),
     )
     before_sampling(inputs)
-    sample = loaded.sample(
-        program.stan_values(whole),
-        options,
-        cores=cores,
-        inits=inits,
-        keep=keep,
-        interval=interval,
-        show_progress=show_progress,
-    )
+    with heartbeat(f"Sampling {program.name}"):
+        sample = loaded.sample(
+            program.stan_values(whole),
+            options,
+            cores=cores,
+            inits=inits,
+            keep=keep,
+            interval=interval,
+            show_progress=show_progress,
+        )
     if sample.failures:
         most = max(sample.failures, key=sample.failures.__getitem__)
         num = sum(sample.failures.values())

@@ -443,14 +443,18 @@ class PredictionRule(Record):
         ``r = "normal(0, tau)"``, ``"multi_normal(sd, cor)"`` for the correlated columns of a
         matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
     where : mapping of str to str
-        Definitions of names in the expressions, or of parameters of the family, that are not
-        quantities of the program: ``sigma = "sqrt(sigma2)"``.
+        Definitions of names in the expressions that are not quantities of the program,
+        ``sigma = "sqrt(sigma2)"``, or of parameters of the family, ``sigma = "sigma[sex]"``.
+    censored : str
+        A data variable that is not 0 in rows whose ``log_lik`` is not a density, such as censored
+        ones; the rule is not compared with ``log_lik`` there.
     """
 
     family: str
     linear_predictor: str
     effects: dict[str, str] = Field(default_factory=dict)
     where: dict[str, str] = Field(default_factory=dict)
+    censored: str = ""
 
 
 class FormulaText(Record):

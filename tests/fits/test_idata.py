@@ -177,3 +177,16 @@ def test_a_dimension_of_another_size_is_numbered():
     assert (found.dims[2:], element_names(found)) == (("v_dim_0",), ["v[1]", "v[2]", "v[3]"])
     deeper = dataset({"v": np.zeros((1, 1, 2, 2))}, data)["v"]
     assert deeper.dims[2:] == ("v_dim_0", "v_dim_1")
+
+
+def test_groups_that_are_too_large_for_idata_are_named_in_the_log(monkeypatch, caplog):
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b"], 3))
+    with caplog.at_level("WARNING", logger="pyflowers"):
+        assert fit.idata is not None
+        assert not caplog.messages
+    monkeypatch.setattr("pyflowers.fits.fit.LARGEST_GROUP", 10)
+    again = synthetic_fit("multilevel_poisson", table(["a", "b"], 3))
+    with caplog.at_level("WARNING", logger="pyflowers"):
+        assert again.idata is not None
+    (message,) = caplog.messages
+    assert "idata has no log_likelihood and no posterior_predictive, as each would" in message

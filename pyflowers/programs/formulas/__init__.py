@@ -100,7 +100,9 @@ _SIGNS = {"||": "apart", "**": "power", "*": "times", ":": "by", "/": "over", "-
 
 def digest_of(program: str, rule: PredictionRule | None) -> str:
     """Return the digest that shows whether a program and its ``[prediction]`` are unedited."""
-    how = rule.model_dump_json() if rule is not None else ""
+    # A key that formulas never write must not change the digests of their programs.
+    unused = {"censored"} if rule is not None and not rule.censored else set()
+    how = rule.model_dump_json(exclude=unused) if rule is not None else ""
     return hashlib.sha256(f"{program}\0{how}".encode()).hexdigest()
 
 
