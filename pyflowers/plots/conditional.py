@@ -172,10 +172,11 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
 
 def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:
     """Return the most frequent value of a column; of several, the first level or lowest number."""
-    places = {level: i for i, level in enumerate(levels)}
     counts = Counter(table.column(name).tolist())
+    if not levels:
+        return min(counts, key=lambda value: (-counts[value], value))
     texts = dict(zip(table.column(name).tolist(), _texts(table, name), strict=True))
-    return min(counts, key=lambda its: (-counts[its], places.get(texts[its], 0), texts[its]))
+    return min(counts, key=lambda value: (-counts[value], levels.index(texts[value])))
 
 
 def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.intp], str]:
