@@ -8,28 +8,16 @@ where y_rep are data of the same design drawn from the model [1]_. Ties count ha
 tails are treated alike for statistics of counts. A p near 0 or 1 shows that the model does not
 reproduce this aspect of the data. Most such p-values are further from 0 and 1 than uniform values
 would be [2]_; for statistics that hardly depend on the parameters, such as the dispersion within
-groups, they are uniform. Therefore, the p-value is below 0.005 or above 0.995 for at most about 1%
-of the data sets drawn from the model.
+groups, they are uniform. Therefore, the p-value is below 0.0025 or above 0.9975 for at most about
+0.5% of the data sets drawn from the model.
 
 If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
-If the program declares a prediction, three statistics along each numeric covariate are checked:
-`curvature` shows whether the model bends as the data do, `spread` whether the values vary more in
-one quarter of the rows than in another, and `autocorrelation` whether neighbours along the
-covariate resemble each other. The last two are computed from the residuals of a least-squares
-regression of the data, or of replicated data, on the columns of the design. Like tests of the
-residuals of a regression [5]_, they hardly depend on the parameters.
 
-Successes are compared with their expectation in each cell of the covariates and groups (`cells`),
-because the spread of successes follows from their mean. The statistic is
-
-    χ²(y, θ) = Σ_c (y[c] − E[c])² / V[c]
-
-where y[c] is the sum of cell c, and E[c] and V[c] are its mean and variance given the draw θ. This
-statistic also depends on θ, so χ²(y_rep, θ) is compared with χ²(y, θ) in each draw [1]_. The part
-of the residuals that the columns of the design can fit is removed first, because in the data this
-part is always small.
+If the program declares a prediction, :mod:`.patterns` looks for patterns in the residuals: of the
+mean and of the spread, along covariates, in levels of factors and in groups, and in the order of
+the rows. Their p-values are adjusted for their number, and small ones count.
 
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
 the population. A group that does not belong to the population is therefore found even if the model
@@ -59,17 +47,14 @@ References
    Journal of Forecasting 4(3), for the randomised PIT.
 .. [4] Gabry, Simpson, Vehtari, Betancourt and Gelman (2019), Visualization in Bayesian workflow,
    JRSS A 182(2), section 5; Vehtari, Simpson, Gelman, Yao and Gabry (2024), JMLR 25(72).
-.. [5] Durbin and Watson (1950), Testing for serial correlation in least squares regression I,
-   Biometrika 37(3/4); Cook and Weisberg (1983), Diagnostics for heteroscedasticity in regression,
-   Biometrika 70(1).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +63,16 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.analysis import ecdf
-from pyflowers.analysis.findings import is_binary, of_pits, of_statistic, usual_statistics
+from pyflowers.analysis.findings import (
+    first_remedy,
+    is_binary,
+    of_pattern,
+    of_pits,
+    of_statistic,
+    usual_statistics,
+)
+from pyflowers.analysis.patterns import LIMIT as PATTERN_LIMIT
+from pyflowers.analysis.patterns import Judged, Patterns, find_patterns
 from pyflowers.analysis.statistics import (
     OF_RATINGS,
     FloatArray,
@@ -89,17 +83,18 @@ from pyflowers.analysis.statistics import (
     find_statistics,
 )
 from pyflowers.convergence import good_k
+from pyflowers.data import Table, read_table
 from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
-from pyflowers.programs.families import find_family
-from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
+from pyflowers.programs.prediction import Predictor, group_columns, rows_of
 
-LIMIT = 0.005
-"""A check fails if its p-value is below this limit, or above 1 minus it."""
+LIMIT = 0.0025
+"""A check fails if its p-value is below this limit, or above 1 minus it: one of fifty
+fits of a right model has a check that fails."""
 
 BAND_PROB = 0.99
 """Probability of the simultaneous band in which PITs must stay."""
@@ -115,15 +110,12 @@ MOST_GROUPED = 1_000_000_000
 """The largest total number of values in the data sets with new groups, which limits the number of
 these data sets."""
 
-FEWEST_REPLICATES = round(1 / LIMIT)
+FEWEST_REPLICATES = round(0.5 / LIMIT)
 """The smallest number of replicated data sets; with fewer, a p-value of 0 would be beyond the limit
 by chance."""
 
-FEWEST_PAIRS = 5
-"""With fewer pairs of neighbours, autocorrelation along a covariate is not checked."""
-
-FEWEST_TRIALS = 5
-"""With fewer trials in a cell of the covariates and groups, its successes are not checked."""
+_OF_ROWS = ("sd", "minimum", "maximum", "sd_within", "dispersion_within", "loo_pit")
+"""Checks that may fail only because the mean is wrong or the spread unequal."""
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
@@ -154,9 +146,11 @@ class PredictiveCheck:
         What to do if the check failed; empty if it passed, or for a statistic that the user
         added.
     limit : float
-        The check passes if p is between `limit` and 1 - `limit`; for ``loo_pit``, if p is at least
-        `limit`. The limit is 0.01 for ``loo_pit`` and 0.005 for other checks. For checks along
-        covariates, 0.005 is divided by the number of checks of the same kind.
+        The check passes if p is between `limit` and 1 - `limit`, or, if it is one-sided, if p is at
+        least `limit`. The limit is 0.0025, 0.005 for patterns and 0.01 for ``loo_pit``.
+    one_sided : bool
+        Whether only small p-values count. These are ``loo_pit`` and the patterns of residuals,
+        such as ``spread[x]``; the p-values of patterns are adjusted for their number.
 
     Examples
     --------
@@ -185,6 +179,7 @@ class PredictiveCheck:
     finding: str = ""
     advice: str = ""
     limit: float = LIMIT
+    one_sided: bool = False
 
     @property
     def passed(self) -> bool:
@@ -194,7 +189,7 @@ class PredictiveCheck:
         only because there are few replicated data sets.
         """
         p = min(max(self.p_value, self._least), 1 - self._least)
-        return self.limit <= p <= (1 if self.name == LOO_PIT else 1 - self.limit)
+        return self.limit <= p <= (1 if self.one_sided else 1 - self.limit)
 
     @property
     def can_fail(self) -> bool:
@@ -222,10 +217,9 @@ class PredictiveCheck:
     @property
     def judged(self) -> Check:
         """The check, as a part of the verdict."""
-        is_pit = self.name == LOO_PIT
-        is_low = is_pit or self.p_value < 0.5
+        is_low = self.one_sided or self.p_value < 0.5
         relation, threshold = ("≥", self.limit) if is_low else ("≤", 1 - self.limit)
-        source = "Gabry et al. (2019)" if is_pit else "Gelman, Meng and Stern (1996)"
+        source = "Gabry et al. (2019)" if self.name == LOO_PIT else "Gelman, Meng and Stern (1996)"
         return Check(
             *(self.name, self.p_value, threshold, relation, self.passed, ""),
             *(source, self.advice),
@@ -242,7 +236,7 @@ class PredictiveChecks(Shown):
     fit : Fit
         The fit.
     checks : tuple of PredictiveCheck
-        A check for each statistic, then for cells, groups and PITs.
+        A check for each statistic, then for patterns, groups and PITs.
     groups : GroupMeans or None
         Observed and replicated means of each group; None if the rows are not grouped.
     pit : LooPit or None
@@ -345,6 +339,7 @@ def check(
     seed: int | None = None,
     replicates: int | None = None,
     interval: float | None = None,
+    time: str | Sequence[float] | NDArray[Any] | None = None,
 ) -> PredictiveChecks:
     """Check whether the model would produce data like the observed data.
 
@@ -363,6 +358,10 @@ def check(
         each draw.
     interval : float, optional
         Probability of the interval of replicated values. Default: the fit's.
+    time : str or array of shape (N,), optional
+        The column that orders the rows in time, or its values, for programs that declare a
+        prediction. A column that the program does not use is read from the file of the fit.
+        Default: rows follow each other as in the table.
 
     Returns
     -------
@@ -372,8 +371,10 @@ def check(
     Raises
     ------
     ConfigError
-        If the program has no ``y_rep``, nothing is observed, a statistic cannot be computed, or
-        `seed`, `replicates` or `interval` is out of its range.
+        If the program has no ``y_rep``, nothing is observed, a statistic cannot be computed,
+        `seed`, `replicates` or `interval` is out of its range, or `time` cannot be used.
+    DataError
+        If the table has no column `time`, or its file has changed.
 
     See Also
     --------
@@ -403,6 +404,7 @@ def check(
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:
         raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
+    order = None if time is None else _order(fit, time)
     whole = isinstance(replicates, int | np.integer) and not isinstance(replicates, bool)
     if replicates is not None and not (whole and replicates >= FEWEST_REPLICATES):
         raise ConfigError(
@@ -414,7 +416,6 @@ def check(
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
     wanted = find_statistics(statistics, usual := usual_statistics(fit))
-    names, along = _along(fit, by_group)
     if 1 < by_group.sizes.size < fit.data.num_obs:
         is_ratio = counts and usual != OF_RATINGS
         name = "dispersion_within" if is_ratio else "sd_within"
@@ -425,20 +426,22 @@ def check(
         if pairs.size:
             lagged = partial(by_group.autocorrelation, pairs=pairs)
             wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
-    functions: list[Function] = [by_group.means, along, *(each.function for each in wanted)]
-    means, of_along, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
+    functions: list[Function] = [by_group.means, *(each.function for each in wanted)]
+    means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
     is_all = positions.size == fit.num_chains * fit.num_draws
     shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
-    y, kinds = fit.data.y[None], Counter(kind for kind, _ in names)
+    y = fit.data.y[None]
     found = [
         _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
         for statistic, its in zip(wanted, values, strict=True)
     ]
-    found += [
-        _check(fit, f"{kind}[{x}]", f"{kind} along {x}", own, its, shape, limit=LIMIT / kinds[kind])
-        for (kind, x), own, its in zip(names, along(y).T, of_along.T, strict=True)
-    ]
-    notes: list[str] = []
+    # A generator of its own keeps the other checks the same with and without patterns.
+    for_patterns = np.random.default_rng([chosen.seed, 4])
+    patterns = find_patterns(
+        fit, lambda some: replicates_of(fit, positions[some], for_patterns), positions.size, order
+    )
+    found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
+    notes = list(patterns.notes)
     if is_binary(fit):
         but = ", except within groups" if any(its.name.endswith("_within") for its in found) else ""
         notes.append(
@@ -453,73 +456,17 @@ def check(
             f"with {positions.size} replicated data {sets}, some checks cannot fail; at least "
             f"{least} are needed"
         )
-    _check_cells(fit, positions, shape, rng, found)
     groups = None
     if labels is not None:
         groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
         _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
-    return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
-
-
-def _along(fit: Fit, groups: Groups) -> tuple[list[tuple[str, str]], Function]:
-    """Return the kinds and columns of the statistics along covariates, and a function for them.
-
-    The function returns all statistics of R data sets, shape (R, ·). A curvature is the projection
-    of the data onto the part of the covariate's square that is orthogonal to a constant and to the
-    covariate. It therefore hardly depends on the slope.
-    """
-    from pyflowers.analysis.average_effects import covariates, factor_levels
-
-    table, size = fit.data.table, fit.data.num_obs
-    if groups.sizes.size == size:  # each row is a group
-        groups = Groups.of(None, size, groups.counts)
-    curves, quarters, pairs = (dict[str, NDArray[Any]]() for _ in range(3))
-    if fit.program.declaration.prediction is not None and table is not None:
-        factors = factor_levels(fit)
-        for column in covariates(fit):
-            if column in factors or len(set(x := table.numbers(column))) < 3:
-                continue
-            z = (x - x.mean()) / x.std()
-            line = np.stack([np.ones_like(z), z], axis=1)
-            square = z**2 - line @ np.linalg.lstsq(line, z**2, rcond=None)[0]
-            if np.linalg.norm(square) > 1e-8 * size:
-                curves[column] = square / np.linalg.norm(square)
-            limits = np.unique(np.quantile(x, [0.25, 0.5, 0.75]))
-            quarter = np.unique(np.searchsorted(limits, x), return_inverse=True)[1]
-            if not is_binary(fit) and quarter.max() > 0:
-                quarters[column] = np.eye(quarter.max() + 1)[quarter] / np.bincount(quarter)
-            order = np.lexsort((x, groups.codes))
-            before, after = order[:-1], order[1:]
-            same = groups.codes[before] == groups.codes[after]
-            has_order = (x[before] != x[after])[same].all()
-            if has_order and same.sum() >= FEWEST_PAIRS:
-                pairs[column] = np.stack([before, after])[:, same]
-    kinds = {"curvature": curves, "spread": quarters, "autocorrelation": pairs}
-    names = [(kind, column) for kind, its in kinds.items() for column in its]
-    design = _basis(_design(fit)) if quarters or pairs else np.empty((size, 0))
-
-    def along(y: FloatArray) -> FloatArray:
-        rest = y - y @ design @ design.T
-        # Constant values leave only rounding errors, which must not be scaled up.
-        least = np.maximum(1e-24 * np.square(y).max(axis=1), 1e-300)
-        squares = rest**2 / np.maximum((rest**2).mean(axis=1), least)[:, None]
-        around = rest - groups.means(rest)[:, groups.codes] if pairs else rest
-        norm = np.maximum((around**2).sum(axis=1), size * least)
+    if first := first_remedy(fit, patterns):
         found = [
-            *(y @ each for each in curves.values()),
-            *(np.square(squares @ each - 1).mean(axis=1) for each in quarters.values()),
-            *((around[:, a] * around[:, b]).sum(axis=1) / norm for a, b in pairs.values()),
+            replace(each, advice=first) if not each.passed and each.name in _OF_ROWS else each
+            for each in found
         ]
-        return np.stack(found, axis=1)
-
-    return names, along if names else lambda y: np.empty((len(y), 0))
-
-
-def _basis(matrix: FloatArray) -> FloatArray:
-    """Return an orthonormal basis of the columns of a matrix."""
-    left, size, _ = np.linalg.svd(matrix, full_matrices=False)
-    return np.asarray(left[:, size > 1e-8 * size.max(initial=0)])
+    return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
 
 def _of_replicates(
@@ -554,61 +501,71 @@ def _check(
     return replace(found, finding=finding, advice=advice)
 
 
-def _check_cells(
-    fit: Fit,
-    positions: NDArray[np.int64],
-    shape: tuple[int, int],
-    rng: np.random.Generator,
-    found: list[PredictiveCheck],
-) -> None:
-    """Add the check of successes in cells of covariates and groups, if a cell has enough trials."""
-    from scipy import sparse
-
-    from pyflowers.analysis.average_effects import covariates
-
-    rule, table = fit.program.declaration.prediction, fit.data.table
-    if rule is None or table is None or not find_family(rule.family).counts_successes:
-        return
-    groups = map(fit.data.name_of, group_columns(rule, fit.data.declaration))
-    columns = list(dict.fromkeys([*covariates(fit, offsets=True), *groups]))
-    texts = pd.DataFrame({name: table.texts(name) for name in columns}, index=range(len(table)))
-    codes = texts.groupby(columns).ngroup().to_numpy() if columns else np.zeros(len(table), int)
-    trials = np.broadcast_to(fit.data.values.get("trials", 1), len(table)).astype(float)
-    enough = np.bincount(codes, trials) >= FEWEST_TRIALS
-    in_cells = sparse.csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)))[:, enough]
-    means = (in_cells.T @ _design(fit)) / in_cells.sum(axis=0)[:, None]
-    fitted = _basis(means)
-    if fitted.shape[1] >= enough.sum():  # the model can fit every cell
-        return
-
-    def both(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
-        """Return the statistics of the data and of replicated data in each draw."""
-        predictor = Predictor(rule, draws, data.values, rows_of(data))
-        (mean,) = predictor.expected()
-        (y_rep,) = predictor.family.draw(predictor.linear(), predictor.parameters, rng)
-        variance = (mean * (1 - mean / np.maximum(trials, 1))) @ in_cells
-        sd = np.maximum(np.sqrt(variance), 1e-9)  # it may be 0 where successes are certain
-        basis = np.linalg.qr(sd.mean(axis=0)[:, None] * fitted)[0]
-        away = [(y - mean) @ in_cells / sd for y in (data.y, y_rep)]
-        rest = [each - each @ basis @ basis.T for each in away]
-        return np.stack([np.square(each).sum(axis=1) for each in rest], axis=1)[None]
-
-    (values,) = _of_replicates([lambda y: y], replicates_of(fit, positions, rng, both))
-    own, its = values.T
-    found.append(_check(fit, "cells", "χ² of the cells", own, its, shape, ", ".join(columns)))
+def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, FloatArray]:
+    """Return the name and values of the times of the rows."""
+    table = fit.data.table
+    if fit.program.declaration.prediction is None or table is None:
+        raise ConfigError(
+            f"time: {fit.name} declares no prediction of rows, so their order cannot be checked; "
+            "leave time out"
+        )
+    if not isinstance(time, str):
+        values = np.asarray(time, dtype=float)
+        if values.shape != (len(table),):
+            raise ConfigError(
+                f"time has the shape {values.shape}, but there are {len(table)} rows; give one "
+                "time for each row"
+            )
+        return "time", values
+    if time not in table.cells:
+        table = _whole_table(fit, time)
+    if table.is_factor(time):
+        return time, table.labels(time, order="value").codes.astype(float)
+    return time, table.numbers(time)
 
 
-def _design(fit: Fit) -> FloatArray:
-    """Return a column of ones, and the standardised data that enter the linear predictor."""
-    rows, rule = rows_of(fit.data), fit.program.declaration.prediction
-    assert rule is not None
-    names = sorted(names_of(rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
-    values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
-    columns = [each for each in values if each.shape[1] == len(rows)]
-    matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T
-    matrix = matrix - matrix.mean(axis=0)
-    size = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    return np.hstack([np.ones((len(rows), 1)), matrix / size])
+def _whole_table(fit: Fit, column: str) -> Table:
+    """Return the rows of a fit with all columns of their file, as a run keeps only those it used.
+
+    Raises
+    ------
+    DataError
+        If there is no such file or column, or the file has changed.
+    """
+    used, source = fit.data.table, fit.record.data.source
+    assert used is not None
+    if not source or not Path(source).is_file():
+        raise DataError(
+            f"{used.source}: the fit has no column {column!r}, and there is no file to read it "
+            "from; in Python, give the values as time=frame[...]"
+        )
+    reading = {name: fit.record.data.reading.get(name) for name in ("sep", "encoding")}
+    decimal = fit.record.data.reading.get("decimal", ".")
+    whole = read_table(source, decimal=decimal, **reading)
+    places = {int(row): i for i, row in enumerate(whole.rows)}
+    if set(used.rows.tolist()) <= places.keys():
+        found = whole.at(np.array([places[int(row)] for row in used.rows]))
+        value = fit.data.value_name
+        if value in found.cells and found.texts(value).tolist() == used.texts(value).tolist():
+            found.column(column)
+            return found
+    raise DataError(f"{source} has changed since the fit; refit, and check that fit")
+
+
+def _of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> PredictiveCheck:
+    """Return the check of a pattern of residuals."""
+    pattern, p = judged.pattern, judged.p_value
+    num = judged.replicated.size
+    mcse = float(np.sqrt(p * (1 - p) / num)) if 0 < p < 1 else np.nan
+    found = PredictiveCheck(
+        *(pattern.name, pattern.meaning, p, mcse, judged.observed, judged.replicated),
+        limit=PATTERN_LIMIT,
+        one_sided=True,
+    )
+    if found.passed:
+        return found
+    finding, advice = of_pattern(fit, patterns, judged)
+    return replace(found, finding=finding, advice=advice)
 
 
 def _check_groups(
@@ -712,7 +669,7 @@ def _check_pit(
     pit = LooPit(values, rows, inside.size, num_draws, k_hat, good_k(num_draws))
     words = ("", "") if pit.p_value >= PIT_LIMIT else of_pits(fit, pit)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
-    found.append(PredictiveCheck(*about, *words, PIT_LIMIT))
+    found.append(PredictiveCheck(*about, *words, PIT_LIMIT, one_sided=True))
     if pit.values.size < inside.size:
         some = f"{pit.values.size} of {pit.num_obs} observations, evenly spaced"
         notes.append(f"{LOO_PIT}: computed for {some}")

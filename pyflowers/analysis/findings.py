@@ -7,13 +7,15 @@ formula, another distribution for a program in Stan.
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pyflowers.analysis import ecdf
+from pyflowers.analysis.patterns import ROWS, STRUCTURAL, Judged, Patterns
 from pyflowers.analysis.statistics import (
     OF_BINARY,
     OF_COUNTS,
@@ -24,6 +26,7 @@ from pyflowers.analysis.statistics import (
 from pyflowers.display import format_number, interval_quantiles
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.families import find_family
+from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.prediction import group_columns
 from pyflowers.programs.terms import quote
 
@@ -37,8 +40,14 @@ SHAPE_Z = 3.0
 """The number of standard errors by which the mean or spread of PITs must deviate to be reported as
 the cause."""
 
-FEWEST_FOR_SPLINE = 7
-"""The smallest number of different values of a covariate for which a spline is suggested."""
+MOST_RATINGS = 10
+"""The largest number of different values for which a response is suggested to be ratings."""
+
+LARGEST_SCORE = 200
+"""The largest maximum of a response that is suggested to be a number of points."""
+
+GROWS = 0.5
+"""The correlation of the spread with the mean, over bins, beyond which one grows with the other."""
 
 _OTHER = "the {name} of {values} is {side} than"
 _FINDINGS = {
@@ -56,22 +65,6 @@ _FINDINGS = {
         "group",
         "clusters",
     ),
-    "cells": (
-        "{values} are {away} their expectation in the cells of {who} than",
-        "cells",
-        "chosen",
-    ),
-    "spread[]": (
-        "the spread of {values} changes {degree} along {covariate} than",
-        "unequal",
-        "equal",
-    ),
-    "autocorrelation[]": (
-        "{values} resemble their neighbours along {covariate}{within} {degree} than",
-        "neighbours",
-        "alternating",
-    ),
-    "curvature[]": ("the curvature of {values} along {covariate} is {side} than", "curve", "curve"),
     "autocorrelation": (
         "{values} resemble those of the previous {time}{within} {degree} than",
         "time",
@@ -80,6 +73,17 @@ _FINDINGS = {
 }
 """For each check: its finding if it fails, then the need if the data's statistic is larger than the
 model predicts, and the need if it is smaller."""
+
+_OF_PATTERNS = {
+    "mean": "{values} depart farther from their expectation along {x} than",
+    "curvature": "the curvature of {values} along {x} is {side} than",
+    "interaction": "the effect of {x} on {values} depends more on {other} than",
+    "slopes": "the effect of {x} on {values} differs more between the labels of {other} than",
+    "spread": "the spread of {values} differs more along {x}{extremes} than",
+    "autocorrelation": "{values} resemble their neighbours along {x}{within} more than",
+    ROWS: "{values} resemble those of the previous row{within} more than",
+}
+"""The finding for each kind of failed pattern."""
 
 _EXTREME = (
     "look at the most extreme rows; if they are correct, try another family, and compare the "
@@ -103,16 +107,25 @@ _MISSING_COVARIATE = (
     "add a covariate that explains the differences between the rows; if rows were selected by the "
     "value of the response, as in a matched case-control study, the model does not apply"
 )
+_COPY = "pyflowers new NAME.stan, with this formula, writes a program that you can change"
 _UNEQUAL = {
     "poisson": "refit with --family negbinomial, or write a program in which the spread depends "
-    "on {covariate}",
-    "formula": "write a program in which the spread depends on {covariate}: pyflowers new "
-    "NAME.stan, with this formula, writes a program that you can change",
-    "": "let the spread depend on {covariate}",
+    f"on {{x}}: {_COPY}",
+    "formula": f"write a program in which the spread depends on {{x}}: {_COPY}",
+    "": "let the spread depend on {x}",
 }
 _GROWING = (
     "refit with --family lognormal or --family gamma, whose spread grows with the mean, or write a "
-    "program in which the spread depends on {covariate}"
+    f"program in which the spread depends on {{x}}: {_COPY}"
+)
+_ONE_SD_EACH = (
+    f"give each {{x}} its own sd: {_COPY}; in it, declare vector<lower=0>[{{size}}] {{sd}}, with "
+    "the prior of sigma, and write {sd}[{index}[n]] for sigma; in NAME.toml, add "
+    '{declared}where = {{ sigma = "{sd}[{index}]" }} under [prediction]'
+)
+_EDGES = (
+    "; only predictions near this limit are affected: average effects and coefficients describe "
+    "the mean, which other checks examine"
 )
 _REMEDIES: dict[str, dict[str, str]] = {
     "location": {
@@ -148,8 +161,17 @@ _REMEDIES: dict[str, dict[str, str]] = {
     },
     "limit": {
         "": "see whether values are cut off at a limit, and if so, model truncation or censoring; "
-        "if not, the model lets values vary too much"
+        f"if not, the model lets values vary too much{_EDGES}"
     },
+    "ratings": {
+        "": "the response has only {num} different values: refit with --family cumulative, which "
+        f"treats them as ratings{_EDGES}"
+    },
+    "scores": {
+        "": "the response is bounded: if it counts the points out of {most}, refit with the "
+        'formula "{trials}" --family binomial' + _EDGES
+    },
+    "shares": {"": f"the response lies between 0 and 1: refit with --family beta{_EDGES}"},
     "binary": {
         "formula": "all values are 0 or 1: refit with --family bernoulli",
         "": "all values are 0 or 1: use a Bernoulli likelihood",
@@ -163,22 +185,21 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "": "see whether the groups form clusters, and if so, add a covariate that separates them"
     },
     "chosen": {"": _MISSING_COVARIATE},
-    "cells": {
-        "formula": "let these columns interact (a * b in the formula), or add a missing covariate",
-        "": "let the effects of these columns depend on each other, or add a missing covariate",
+    "formula": {"": "refit with {formula}"},
+    "mean": {
+        "": "let the mean follow {x} more closely, as in {term}, or choose another link or "
+        "distribution"
     },
-    "one column": {
-        "formula": "treat {who} as a factor, C({who}), let the mean follow a curve along {who}, "
-        "or add a missing covariate",
-        "": "let the mean follow {who} more closely, or add a missing covariate",
-    },
-    "curve": {
-        "formula": "let the mean follow a curve along {covariate}, for example with {square} or "
-        "{spline} in the formula, or choose another family",
-        "": "let the mean follow a curve along {covariate}, or choose another link or distribution",
-    },
+    "interaction": {"": "let the effect of {x} depend on {other}, or add a missing covariate"},
+    "slopes": {"": "let the effect of {x} vary by {other}"},
     "unequal": _UNEQUAL,
     "unequal above 0": {**_UNEQUAL, "gaussian": _GROWING, "student": _GROWING},
+    "unequal levels": {
+        **_UNEQUAL,
+        "gaussian": _ONE_SD_EACH,
+        "student": _ONE_SD_EACH,
+        "lognormal": _ONE_SD_EACH,
+    },
     "equal": {
         "lognormal": "refit with --family gaussian or --family student, whose spread does not "
         "grow with the mean",
@@ -188,14 +209,15 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "models with pyflowers loo",
         "": "use a likelihood whose spread depends less on the mean",
     },
-    "neighbours": {
-        "formula": "let the mean follow {covariate} more closely, for example with {spline} in the "
-        "formula; if {covariate} is a time, the errors may depend on each other, which requires a "
-        "program of your own",
-        "": "let the mean follow {covariate} more closely; if {covariate} is a time, let the "
-        "errors depend on each other",
+    "rows": {
+        "": "if the rows follow each other in time, let each error depend on the previous one, "
+        "which requires a program of your own, or add an effect of time; if a column sets the "
+        "time, name it with --time; if the rows are ordered by something else, add its effect"
     },
-    "alternating": {"": "look for something that alternates along {covariate}, and add its effect"},
+    "neighbours": {
+        "": "if {x} is a time, let each error depend on the previous one, which requires a program "
+        "of your own; if not, look for a covariate that follows {x}"
+    },
     "time": {
         "": "add an effect of time, such as a trend or a season, or an autoregressive term; {order}"
     },
@@ -239,7 +261,7 @@ def of_statistic(
     replicated : array, shape (S,)
         Its values in replicated data.
     who : str
-        The group that is farthest from the rest, or the columns of the cells.
+        The group that is farthest from the rest.
     """
     median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
     is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
@@ -253,8 +275,7 @@ def of_statistic(
     much = f"{degree}{where} than"
     if median > 0 and observed / median >= RATIO_IN_WORDS:
         much = f"{observed / median:.2g} times as much{where} as"
-    found, if_larger, if_smaller = _FINDINGS.get(re.sub(r"\[.*", "[]", name), (_OTHER, "", ""))
-    covariate = name.partition("[")[2].removesuffix("]") if if_larger else ""
+    found, if_larger, if_smaller = _FINDINGS.get(name, (_OTHER, "", ""))
     words = {
         "name": name,
         "values": _values(fit),
@@ -267,9 +288,6 @@ def of_statistic(
         "group": group,
         "time": time,
         "within": within,
-        "covariate": covariate,
-        "spline": _spline(fit, covariate),
-        "square": _square(fit, covariate),
         "order": f"if {time} does not order the rows in time, do not declare it as the time",
     }
     need = if_larger if is_larger else if_smaller
@@ -279,13 +297,187 @@ def of_statistic(
         need = "binary"
     elif name == "minimum" and observed > 0 > median and fit.program.declaration.formula:
         need = "positive"
-    elif need == "unequal" and float(fit.data.y.min()) > 0:
-        need = "unequal above 0"
-    elif need == "cells" and ", " not in who:
-        need = "one column" if who else "chosen"
+    elif need == "limit":
+        need = _of_bounded(fit, words)
     numbers = [format_number(float(value)) for value in (observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
     return f"{found.format_map(words)} the model predicts ({shown})", _advice(fit, need, words)
+
+
+def _of_bounded(fit: Fit, words: dict[str, str]) -> str:
+    """Return the need of a response that ends at a limit, which may be of another family."""
+    y, formula = fit.data.y, fit.program.declaration.formula
+    if formula is None or formula.family not in ("gaussian", "student"):
+        return "limit"
+    num, most = len(np.unique(y)), float(y.max())
+    words["num"] = str(num)
+    if num <= MOST_RATINGS:
+        return "ratings"
+    if y.min() > 0 and most < 1:
+        return "shares"
+    if (y == np.floor(y)).all() and y.min() >= 0 and most <= LARGEST_SCORE:
+        words["most"] = f"{most:g}"
+        right = formula.text.partition("~")[2].strip()
+        words["trials"] = f"{quote(fit.data.value_name)} | trials({most:g}) ~ {right}"
+        return "scores"
+    return "limit"
+
+
+def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
+    """Return the finding of a failed pattern of residuals, and the advice.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    patterns : Patterns
+        All its patterns, with the terms that explain those of the mean.
+    judged : Judged
+        The pattern that failed.
+    """
+    pattern, replicated = judged.pattern, judged.replicated
+    x, other = pattern.columns[0], pattern.columns[-1]
+    median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
+    is_larger = judged.observed > median
+    labels = fit.data.by_group
+    are_groups = labels is not None and len(labels) < fit.data.num_obs
+    words = {
+        "values": _values(fit),
+        "x": x,
+        "other": other,
+        "side": "larger" if is_larger else "smaller",
+        "within": f" within each {labels.column}" if are_groups and labels is not None else "",
+        "extremes": _extremes(fit, judged),
+    }
+    found = _OF_PATTERNS[ROWS if x == ROWS else pattern.kind].format_map(words)
+    numbers = [format_number(float(value)) for value in (judged.observed, low, high)]
+    shown = "{} {}; replicated {} to {}".format(pattern.meaning, *numbers)
+    is_explained = pattern.name not in patterns.remaining
+    spread = patterns.spread
+    if patterns.steps and (is_explained or pattern.kind in STRUCTURAL):
+        advice = of_mean(fit, patterns)
+    elif spread is not None and is_explained and judged is not spread:
+        advice = of_pattern(fit, patterns, spread)[1]
+    elif pattern.kind == "spread":
+        advice = _advice(fit, _of_spread(fit, judged, words), words)
+    elif pattern.kind == "autocorrelation":
+        advice = _advice(fit, "rows" if x == ROWS else "neighbours", words)
+    else:
+        words["term"] = f"C({quote(x)})"
+        advice = _advice(fit, "mean" if pattern.kind == "curvature" else pattern.kind, words)
+    return f"{found} the model predicts ({shown})", advice
+
+
+def first_remedy(fit: Fit, patterns: Patterns) -> str:
+    """Return the advice on the patterns that may be the cause of other failures; empty if none."""
+    if patterns.steps:
+        return of_mean(fit, patterns)
+    return of_pattern(fit, patterns, patterns.spread)[1] if patterns.spread is not None else ""
+
+
+def of_mean(fit: Fit, patterns: Patterns) -> str:
+    """Return the advice on patterns of the mean: one formula with all the terms that they need."""
+    formula = fit.program.declaration.formula
+    if formula is not None:
+        text = f'the formula "{with_terms(formula.text, [s.term for s in patterns.steps])}"'
+        if formula.family != "gaussian":
+            text += f" --family {formula.family}"
+        return _advice(fit, "formula", {"formula": text})
+    found = []
+    for step in patterns.steps:
+        pattern = step.found.pattern
+        words = {"x": pattern.columns[0], "other": pattern.columns[-1], "term": step.term}
+        need = "mean" if pattern.kind == "curvature" else pattern.kind
+        found.append(_REMEDIES[need][""].format_map(words))
+    return "; ".join(found)
+
+
+def _extremes(fit: Fit, judged: Judged) -> str:
+    """Return where the spread is largest and smallest, in words."""
+    pattern, ratio = judged.pattern, judged.by_bin
+    if not ratio.size:
+        return ""
+    low, high = int(np.argmin(ratio)), int(np.argmax(ratio))
+    times = ratio[high] / max(float(ratio[low]), 1e-9)
+    names = [pattern.bins[i] for i in (high, low)]
+    return f" ({times:.2g} times as large at {names[0]} as at {names[1]})"
+
+
+def _of_spread(fit: Fit, judged: Judged, words: dict[str, str]) -> str:
+    """Return the need of unequal spread: of levels, or along a covariate."""
+    pattern, x, table = judged.pattern, judged.pattern.columns[0], fit.data.table
+    assert table is not None
+    assert pattern.where is not None
+    groups = {fit.data.name_of(c) for c in fit.data.labels}
+    inside = pattern.where >= 0
+    y = fit.data.y
+    means = np.bincount(pattern.where[inside], y[inside]) / np.bincount(pattern.where[inside])
+    varies = means.size > 2 and means.std() > 0 and judged.by_bin.std() > 0
+    grows = float(np.corrcoef(means, judged.by_bin)[0, 1]) if varies else 0.0
+    formula = fit.program.declaration.formula
+    multiplies = formula is not None and formula.family in ("lognormal", "gamma")
+    if multiplies and grows < -GROWS:
+        return "equal"
+    if x in groups or table.is_factor(x):
+        name = re.sub(r"\W", "_", x)
+        words |= {"sd": f"sigma_{name}", "index": name, "size": f"N_{name}", "declared": ""}
+        if x not in groups:
+            words["declared"] = f'{name} = {{ column = "{x}", index = true }} under [data], and '
+        return "unequal levels"
+    return "unequal above 0" if y.min() > 0 and grows > GROWS else "unequal"
+
+
+def with_terms(text: str, terms: Sequence[str]) -> str:
+    """Return a formula with more terms: curves, products or effects that vary by group.
+
+    Examples
+    --------
+    >>> from pyflowers.analysis.findings import with_terms
+    >>> with_terms("y ~ x + sex + (1 | g)", ["(x | g)", "x * sex"])
+    'y ~ x * sex + (x | g)'
+    """
+    formula = parse(text)
+    groups = list(formula.groups)
+    population = [each.strip() for each in _summands(formula.population)]
+    for term in terms:
+        of_group = re.fullmatch(r"\((.*) \| (.*)\)", term)
+        if of_group is not None:
+            x, name = of_group.groups()
+            for i, group in enumerate(groups):
+                if group.group == name:
+                    own = "" if group.effects.strip() == "1" else f"{group.effects} + "
+                    groups[i] = replace(group, effects=f"{own}{x}")
+            continue
+        parts = term.split(" * ")
+        calls = re.fullmatch(r"(?:bs|C)\((`[^`]*`|[\w.]+).*\)", term)
+        if len(parts) == 2 and all(part in population for part in parts):
+            population[population.index(parts[0])] = term
+            population.remove(parts[1])
+        elif len(parts) == 2:
+            population.append(":".join(parts))
+        elif calls is not None and calls[1] in population:
+            population[population.index(calls[1])] = term
+        else:
+            old = calls and f"bs({calls[1]},"
+            kept = [each for each in population if not (old and each.startswith(old))]
+            population = [*kept, term]
+    left = text.partition("~")[0].strip()
+    terms_ = [each for each in population if each != "1" or len(population) == 1]
+    if terms_ == ["1"] and groups:
+        terms_ = []
+    return f"{left} ~ {' + '.join([*terms_, *map(str, groups)])}"
+
+
+def _summands(population: str) -> list[str]:
+    """Return the terms between the plus signs outside brackets and quotes."""
+    found, depth, start, quoted = list[str](), 0, 0, False
+    for i, mark in enumerate(population):
+        quoted ^= mark == "`"
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark == "+" and not depth and not quoted:
+            found.append(population[start:i])
+            start = i + 1
+    return [*found, population[start:]]
 
 
 def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
@@ -366,32 +558,3 @@ def _has_effects_of_rows(fit: Fit) -> bool:
         return False
     groups = map(fit.data.name_of, group_columns(rule, fit.data.declaration))
     return any(len(table.labels(group)) == len(table) for group in groups)
-
-
-def _spline(fit: Fit, covariate: str) -> str:
-    """Return a spline term for a covariate, or a factor term if it has few different values.
-
-    If the formula already has a spline along the covariate, return one with more columns.
-    """
-    formula = fit.program.declaration.formula
-    if not covariate or fit.data.table is None:
-        return ""
-    name, num = quote(covariate), len(set(fit.data.table.numbers(covariate)))
-    if num < FEWEST_FOR_SPLINE:
-        return f"C({name})"
-    present = re.search(
-        rf"bs\({re.escape(name)},\s*df\s*=\s*(\d+)", formula.text if formula else ""
-    )
-    return f"bs({name}, df={2 * int(present[1]) if present else 4})"
-
-
-def _square(fit: Fit, covariate: str) -> str:
-    """Return a squared term for a covariate, centred at its mean if the mean is far from 0."""
-    name, table = quote(covariate), fit.data.table
-    if not covariate or table is None:
-        return ""
-    x = table.numbers(covariate)
-    mean = round(float(x.mean()), 1 - math.floor(math.log10(x.std())))
-    sign = "-" if mean > 0 else "+"
-    is_near = abs(mean) < x.std()
-    return f"I({name}**2)" if is_near else f"I(({name} {sign} {abs(mean):.15g})**2)"

@@ -106,8 +106,8 @@ OF_RATINGS = ("mean", "sd")
 rating."""
 
 
-OF_DATA = ("dispersion_within", "sd_within", "autocorrelation", "cells", "group_outlier", "loo_pit")
-"""The names of the checks of groups, times, cells and PITs."""
+OF_DATA = ("dispersion_within", "sd_within", "autocorrelation", "group_outlier", "loo_pit")
+"""The names of the checks of groups, times and PITs."""
 
 
 def find_statistics(

@@ -63,6 +63,12 @@ def _open(run: Path, interval: float | None) -> Fit:
     help="Number of replicated data sets, at least 200, from evenly spaced draws. "
     "[default: one per draw]",
 )
+@click.option(
+    "--time",
+    metavar="COLUMN",
+    help="Column that orders the rows in time; values are then compared with those before them. "
+    "[default: the order of the rows]",
+)
 @seed_of_draws
 @interval_option
 @out_option("checks")

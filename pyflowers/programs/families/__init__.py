@@ -105,6 +105,9 @@ class Family:
         proportional to exp(eta), and with an identity link and another scale it is linear in eta;
         with a logit link, it uses :func:`average_inv_logit` with ``values["sd_eta"]``, the sd of
         eta between groups.
+    moments : callable
+        Function of (eta, values) that returns the mean and the variance of the response, or of its
+        log if `compares_logs`. Predictive checks standardise residuals with them.
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
@@ -115,6 +118,8 @@ class Family:
         Whether a response must be above 0, which its type in Stan cannot express.
     is_ordinal : bool
         Whether thresholds replace the intercept.
+    compares_logs : bool
+        Whether `moments` are those of the log of the response, because its spread is a factor.
     functions : str
         Functions in Stan that it needs. A density among them takes one observation, so the
         likelihood is a loop.
@@ -131,11 +136,13 @@ class Family:
     log_lik: Callable[[FloatArray, FloatArray, Values], FloatArray]
     draw: Callable[[FloatArray, Values, Generator], FloatArray]
     mean: Callable[[FloatArray, Values], FloatArray]
+    moments: Callable[[FloatArray, Values], tuple[FloatArray, FloatArray]]
     auxiliary: tuple[Auxiliary, ...] = ()
     scale: Literal["y", "log", "fixed"] = "fixed"
     has_trials: bool = False
     is_positive: bool = False
     is_ordinal: bool = False
+    compares_logs: bool = False
     functions: str = ""
     totals: Totals | None = field(default=None, repr=False)
 

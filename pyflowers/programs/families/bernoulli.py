@@ -8,6 +8,11 @@ from numpy.random import Generator
 from pyflowers.programs.families import Family, FloatArray, Totals, Values, average_inv_logit
 
 
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    mean = average_inv_logit(eta, 0)
+    return mean, mean * average_inv_logit(-eta, 0)
+
+
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return (rng.random(eta.shape) < average_inv_logit(eta, 0)).astype(np.float64)
 
@@ -22,6 +27,7 @@ FAMILY = Family(
     log_lik=lambda y, eta, values: np.asarray(-np.logaddexp(0, (1 - 2 * y) * eta)),
     draw=_draw,
     mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
+    moments=_moments,
     totals=Totals(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell

@@ -28,6 +28,11 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return np.asarray(np.clip(drawn, _SMALLEST, 1 - np.finfo(np.float64).epsneg))
 
 
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    mean = average_inv_logit(eta, 0)
+    return mean, mean * average_inv_logit(-eta, 0) / (1 + values["phi"])
+
+
 _SMALLEST = np.finfo(np.float64).tiny
 """The smallest draw; smaller values are raised to it, and 1 becomes the next smaller number."""
 
@@ -49,6 +54,7 @@ FAMILY = Family(
     log_lik=_log_lik,
     draw=_draw,
     mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
+    moments=_moments,
     auxiliary=(PHI,),
     is_positive=True,
 )

@@ -22,6 +22,11 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return rng.binomial(trials, average_inv_logit(eta, 0)).astype(np.float64)
 
 
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    mean = average_inv_logit(eta, 0) * values["trials"]
+    return mean, mean * average_inv_logit(-eta, 0)
+
+
 FAMILY = Family(
     name="binomial",
     equation="{y} ~ binomial(trials, m), logit m = eta",
@@ -32,6 +37,7 @@ FAMILY = Family(
     log_lik=_log_lik,
     draw=_draw,
     mean=lambda eta, values: values["trials"] * average_inv_logit(eta, values["sd_eta"]),
+    moments=_moments,
     has_trials=True,
     totals=Totals(
         """

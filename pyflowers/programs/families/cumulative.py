@@ -32,6 +32,16 @@ def _mean(eta: FloatArray, values: Values) -> FloatArray:
     return np.asarray(values["scores"][0] + np.tensordot(np.diff(values["scores"]), above, axes=1))
 
 
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    from scipy.special import expit
+
+    above = expit(eta - np.moveaxis(values["threshold"], 2, 0))
+    # A rating is 1 + Σ_j 1[above j], and being above j + 1 implies being above j.
+    weights = 2 * np.arange(1, len(above) + 1).reshape(-1, *[1] * (above.ndim - 1)) - 1
+    total = above.sum(axis=0)
+    return np.asarray(1.0 + total), np.asarray((weights * above).sum(axis=0) - total**2)
+
+
 FAMILY = Family(
     name="cumulative",
     equation="logit P({y} <= j) = threshold[j] - eta",
@@ -42,6 +52,7 @@ FAMILY = Family(
     log_lik=_log_lik,
     draw=_draw,
     mean=_mean,
+    moments=_moments,
     auxiliary=(
         Auxiliary(
             "threshold",

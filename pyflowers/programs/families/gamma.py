@@ -22,6 +22,13 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return rng.gamma(shape, np.exp(eta) / shape)
 
 
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    from scipy.special import digamma, polygamma
+
+    shape = np.broadcast_to(values["shape"], eta.shape)
+    return eta + digamma(shape) - np.log(shape), polygamma(1, shape)
+
+
 FAMILY = Family(
     name="gamma",
     equation="{y} ~ gamma(shape, shape / exp(eta)), whose mean is exp(eta)",
@@ -32,7 +39,9 @@ FAMILY = Family(
     log_lik=_log_lik,
     draw=_draw,
     mean=lambda eta, values: np.exp(eta),
+    moments=_moments,
     auxiliary=(SHAPE,),
     scale="log",
     is_positive=True,
+    compares_logs=True,
 )

@@ -25,6 +25,11 @@ def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return rng.normal(eta, np.broadcast_to(values["sigma"], eta.shape))
 
 
+def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return eta and sigma²."""
+    return eta, np.broadcast_to(np.square(values["sigma"]), eta.shape)
+
+
 def totals(y: str) -> Totals:
     """Return the sums of a normal likelihood for `y`, an expression in Stan for row n."""
     return Totals(
@@ -55,6 +60,7 @@ FAMILY = Family(
     log_lik=log_lik,
     draw=draw,
     mean=lambda eta, values: eta,
+    moments=moments,
     auxiliary=(SIGMA,),
     scale="y",
     totals=totals("y[n]"),

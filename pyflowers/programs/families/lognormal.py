@@ -19,8 +19,10 @@ FAMILY = Family(
     log_lik=lambda y, eta, values: normal.log_lik(np.log(y), eta, values) - np.log(y),
     draw=lambda eta, values, rng: np.exp(normal.draw(eta, values, rng)),
     mean=lambda eta, values: np.exp(eta + 0.5 * np.square(values["sigma"])),
+    moments=normal.moments,
     auxiliary=(SIGMA,),
     scale="log",
     is_positive=True,
+    compares_logs=True,
     totals=_TOTALS,
 )

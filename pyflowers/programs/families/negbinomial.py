@@ -26,6 +26,12 @@ def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return draw_counts(rng.gamma(shape, rate(eta) / shape), rng)
 
 
+def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return m = exp(eta) and m + m² / shape."""
+    mean = np.exp(eta)
+    return mean, mean + mean**2 / values["shape"]
+
+
 FAMILY = Family(
     name="negbinomial",
     equation="{y} ~ negative binomial(exp(eta), shape), with variance exp(eta) + exp(eta)² / shape",
@@ -36,6 +42,7 @@ FAMILY = Family(
     log_lik=log_lik,
     draw=draw,
     mean=lambda eta, values: np.exp(eta),
+    moments=moments,
     auxiliary=(SHAPE,),
     scale="log",
 )

@@ -20,6 +20,11 @@ def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return draw_counts(rate(eta), rng)
 
 
+def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return exp(eta) twice."""
+    return np.exp(eta), np.exp(eta)
+
+
 FAMILY = Family(
     name="poisson",
     equation="{y} ~ Poisson(exp(eta))",
@@ -30,6 +35,7 @@ FAMILY = Family(
     log_lik=log_lik,
     draw=draw,
     mean=lambda eta, values: np.exp(eta),
+    moments=moments,
     scale="log",
     totals=Totals(
         """

@@ -21,6 +21,11 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return np.asarray(eta + values["sigma"] * rng.standard_t(nu))
 
 
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return eta and the squared scale, as the variance is infinite if nu is 2 or less."""
+    return eta, np.broadcast_to(np.square(values["sigma"]), eta.shape)
+
+
 NU = Auxiliary(
     "nu",
     "real<lower=1>",
@@ -39,6 +44,7 @@ FAMILY = Family(
     log_lik=_log_lik,
     draw=_draw,
     mean=lambda eta, values: eta,
+    moments=_moments,
     auxiliary=(SIGMA, NU),
     scale="y",
 )

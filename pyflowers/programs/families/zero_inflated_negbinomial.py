@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pyflowers.programs.families import SHAPE, ZI, Family, negbinomial
-from pyflowers.programs.families.zero_inflated_poisson import draw, functions, log_lik
+from pyflowers.programs.families.zero_inflated_poisson import draw, functions, log_lik, moments
 
 FAMILY = Family(
     name="zero_inflated_negbinomial",
@@ -17,6 +17,7 @@ FAMILY = Family(
     log_lik=lambda y, eta, values: log_lik(negbinomial.log_lik(y, eta, values), y, values["zi"]),
     draw=lambda eta, values, rng: draw(negbinomial.draw(eta, values, rng), values, rng),
     mean=lambda eta, values: (1 - values["zi"]) * np.exp(eta),
+    moments=lambda eta, values: moments(negbinomial.moments(eta, values), values),
     auxiliary=(SHAPE, ZI),
     scale="log",
     functions=functions(

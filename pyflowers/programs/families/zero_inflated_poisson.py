@@ -19,6 +19,12 @@ def draw(counts: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return np.where(rng.random(counts.shape) < values["zi"], 0.0, counts)
 
 
+def moments(counts: tuple[FloatArray, FloatArray], values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and variance, from those of the counts without zero inflation."""
+    (mean, variance), zi = counts, values["zi"]
+    return (1 - zi) * mean, (1 - zi) * (variance + zi * mean**2)
+
+
 def functions(name: str, count: str, types: str, arguments: str) -> str:
     """Return the Stan function for a zero-inflated distribution of counts."""
     return f"""
@@ -38,6 +44,7 @@ FAMILY = Family(
     log_lik=lambda y, eta, values: log_lik(poisson.log_lik(y, eta, values), y, values["zi"]),
     draw=lambda eta, values, rng: draw(poisson.draw(eta, values, rng), values, rng),
     mean=lambda eta, values: (1 - values["zi"]) * np.exp(eta),
+    moments=lambda eta, values: moments(poisson.moments(eta, values), values),
     auxiliary=(ZI,),
     scale="log",
     functions=functions("zero_inflated_poisson_log", "poisson_log", "", ""),

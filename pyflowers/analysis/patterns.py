@@ -1,0 +1,787 @@
+"""Patterns in the residuals of a fit: of the mean, of the spread and in the order of the rows.
+
+Data y have the standardised residuals
+
+    e[n] = (h(y[n]) − m[n]) / s[n],        e* = e − A (A'A)⁻¹ A' e
+
+where m and s are the posterior means of the expectation and of the standard deviation of h(y[n]), h
+is the identity or, for distributions of logs, the log, and A has the columns of the design and the
+effects of the groups, each multiplied by dm[n] / dη[n] / s[n]. The projection removes what the
+model can fit. Therefore e* hardly depends on the parameters, and has the same distribution for data
+from the model as for data replicated from the fit: these are score tests [1]_, whose distribution
+is simulated.
+
+Linear patterns are sums c = W'e*, where W has the columns of what the model may lack, without what
+A fits. A check is large if c' C⁻ c is, with C = W'W:
+
+    mean[x]           an effect of each bin of a covariate, or of each level
+    curvature[x]      the square of a covariate
+    interaction[x:z]  the products of two covariates, or of their levels
+    slopes[x | g]     an effect of x in each group; here the statistic is Σ c², because it tests a
+                      variance [2]_
+
+The other two kinds are
+
+    spread[x]           the means of |e*| in quarters of a covariate, in levels or in groups, each
+                        compared with its mean over the replicates (Levene's test [3]_)
+    autocorrelation[x]  the products of e* in neighbours along a covariate, or in consecutive rows
+
+All statistics are brought to one scale: a sum of squares by its cube root [4]_, then every
+statistic by its mean and standard deviation over the replicates. The p-value of a check is the
+share of the replicated data sets in which any check of this module exceeds it. It is adjusted for
+the number of checks and for their dependence [5]_, so that a model with many covariates does not
+fail by chance.
+
+If a linear pattern is found, the effects that explain it are added to A, and the checks are
+repeated: what then passes needs no remedy of its own. In the same way, the residuals of the data
+are divided by the strongest pattern of spread.
+
+References
+----------
+.. [1] Cox and Hinkley (1974), Theoretical Statistics, section 9.3; Pregibon (1982), Score tests in
+   GLIM with applications, in GLIM 82.
+.. [2] Lin (1997), Variance component testing in generalised linear models with random effects,
+   Biometrika 84(2).
+.. [3] Levene (1960), Robust tests for equality of variances, in Contributions to Probability and
+   Statistics.
+.. [4] Wilson and Hilferty (1931), The distribution of chi-square, PNAS 17(12).
+.. [5] Westfall and Young (1993), Resampling-Based Multiple Testing, section 2.3.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.analysis.average_effects import covariates, factor_levels, interacting
+from pyflowers.analysis.statistics import FloatArray
+from pyflowers.fits.fit import Fit
+from pyflowers.programs.design import design
+from pyflowers.programs.families import find_family
+from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
+from pyflowers.programs.terms import quote, read_terms
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+IntArray = NDArray[np.int64]
+
+LIMIT = 0.005
+"""A pattern fails if its adjusted p-value is below this limit."""
+
+MOST_REPLICATES = 1_000
+"""The largest number of replicated data sets; more would not change a p-value near the limit."""
+
+MOST_VALUES = 10_000_000
+"""The largest number of residuals of replicated data sets in memory."""
+
+FEWEST_VALUES = 5
+"""With fewer different values of a covariate, its bins replace curvature and autocorrelation."""
+
+FEWEST_PAIRS = 5
+"""With fewer pairs of neighbours, autocorrelation is not checked."""
+
+FEWEST_ROWS = 3
+"""A level or group with fewer rows has no spread that could be compared."""
+
+MOST_BINS = 10
+
+MOST_COLUMNS = 30
+"""The largest number of columns of an interaction."""
+
+MOST_PAIRS = 45
+"""The largest number of pairs of covariates whose interaction is checked."""
+
+FARTHEST = 4.0
+"""Residuals are limited to this many standard deviations, so that a single outlier, which other
+checks find, is no pattern."""
+
+FEWEST_REPLICATES = 200
+"""With fewer replicated data sets, no remedy is sought."""
+
+MOST_STEPS = 3
+"""The largest number of terms in a remedy."""
+
+SMALLEST = 0.1
+"""The smallest root mean square of residuals by which statistics are divided."""
+
+NUM_DRAWS = 100
+"""The number of draws from which expectations and standard deviations are computed."""
+
+_ROUNDING = 1e-4
+
+ROWS = "rows"
+"""The name that stands for the order of the rows in the table."""
+
+STRUCTURAL = ("mean", "curvature", "interaction", "slopes")
+"""Kinds of patterns that another predictor would explain, in contrast to those of the errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """One statistic of residuals.
+
+    Attributes
+    ----------
+    kind : str
+        ``mean``, ``curvature``, ``interaction``, ``slopes``, ``spread`` or ``autocorrelation``.
+    columns : tuple of str
+        The columns of the table, or :data:`ROWS`.
+    statistic : callable
+        Function of residuals, shape (R, N), that returns a number for each data set, or for each
+        data set and bin.
+    weights : matrix or None
+        For linear patterns, the columns that would explain the pattern, shape (N, k).
+    is_signed : bool
+        Whether both tails count. Neighbours that alternate are no pattern: this does no harm.
+    bins : tuple of str
+        The names of the bins, for a statistic with a value for each bin.
+    where : array of int or None
+        The bin of each row; -1 for none.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    statistic: Callable[[FloatArray], FloatArray]
+    weights: Any = None
+    is_signed: bool = False
+    bins: tuple[str, ...] = ()
+    where: IntArray | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the check."""
+        separator = " | " if self.kind == "slopes" else ":"
+        return f"{self.kind}[{separator.join(self.columns)}]"
+
+    @property
+    def meaning(self) -> str:
+        """The statistic in words."""
+        x = self.columns[0]
+        return {
+            "mean": f"χ² of the mean along {x}",
+            "curvature": f"curvature along {x}",
+            "interaction": f"χ² of the products of {' and '.join(self.columns)}",
+            "slopes": f"spread of the effects of {x} by {self.columns[-1]}",
+            "spread": f"χ² of the spread along {x}",
+            "autocorrelation": f"autocorrelation along {x}",
+        }[self.kind]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A pattern with its p-value.
+
+    Attributes
+    ----------
+    pattern : Pattern
+        The pattern.
+    observed : float
+        Its statistic for the data.
+    replicated : array, shape (R,)
+        Its statistic for the replicated data sets.
+    p_value : float
+        The share of the replicated data sets in which any pattern is as strong; see the module.
+    strength : float
+        Standard deviations by which the statistic exceeds its mean over the replicates.
+    by_bin : array, shape (bin,)
+        For spread, the ratio of each bin's spread to the spread that the model predicts.
+    """
+
+    pattern: Pattern
+    observed: float
+    replicated: FloatArray = field(repr=False)
+    p_value: float
+    strength: float
+    by_bin: FloatArray
+
+    @property
+    def passed(self) -> bool:
+        """Whether the pattern is one that the model would produce."""
+        return self.p_value >= LIMIT
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A pattern of the mean that was found, and the terms that explain it.
+
+    Attributes
+    ----------
+    found : Judged
+        The strongest pattern.
+    term : str
+        The terms, as in a formula: ``bs(x, df=6)``, ``x * sex``, ``(x | g)``.
+    """
+
+    found: Judged
+    term: str
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """The patterns of a fit.
+
+    Attributes
+    ----------
+    judged : tuple of Judged
+        Each pattern, the strongest first.
+    steps : tuple of Step
+        The remedies for the patterns of the mean, the strongest first.
+    spread : Judged or None
+        The strongest of the patterns of spread that these remedies do not explain.
+    remaining : frozenset of str
+        The names of the patterns that neither the remedies nor this spread explain.
+    notes : tuple of str
+        What was left out, and why.
+    """
+
+    judged: tuple[Judged, ...] = ()
+    steps: tuple[Step, ...] = ()
+    spread: Judged | None = None
+    remaining: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+class Residuals:
+    """Standardised residuals of data sets, and what the model can fit of them.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit of a program that declares its predictions.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        rule, rows = fit.program.declaration.prediction, rows_of(fit.data)
+        assert rule is not None
+        self.family = find_family(rule.family)
+        total = fit.num_chains * fit.num_draws
+        few = np.unique(np.linspace(0, total - 1, min(total, NUM_DRAWS)).astype(int))
+        draws = {
+            name: values.reshape(-1, *values.shape[2:])[few][None]
+            for name, values in fit.draws.items()
+        }
+        predictor = Predictor(rule, draws, fit.data.values, rows)
+        eta, parameters, step = predictor.linear(), predictor.parameters, 0.01
+        mean, variance = self.family.moments(eta, parameters)
+        above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
+        shape = eta.shape
+        self.mean = np.broadcast_to(mean, shape)[0].mean(axis=0)
+        sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
+        self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
+        self.weight = (np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)) / self.sd
+        self.groups = {
+            fit.data.name_of(column): rows.codes[index]
+            for column, index in group_columns(rule, fit.data.declaration).items()
+        }
+        self.columns = [_fixed(fit) * self.weight[:, None]]
+        for codes, z in _random(fit):
+            if 2 * (codes.max() + 1) <= len(codes):
+                self.columns.append(_by_group(codes, z * self.weight[:, None]))
+        self.num_fitted = sum(each.shape[1] for each in self.columns)
+
+    def of(self, y: FloatArray) -> FloatArray:
+        """Return standardised residuals, shape (R, N), which still contain what the model fits."""
+        if self.family.compares_logs:
+            y = np.log(np.maximum(y, np.finfo(float).tiny))
+        return np.asarray(np.clip((y - self.mean) / self.sd, -FARTHEST, FARTHEST))
+
+    def projection(self, extra: Sequence[Any] = ()) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that removes from rows of length N what the model and `extra` fit."""
+        from scipy import linalg, sparse
+
+        every = sparse.csr_array(sparse.hstack([*map(sparse.csr_array, (*self.columns, *extra))]))
+        size = np.sqrt(np.asarray(every.multiply(every).sum(axis=0)).ravel())
+        every = every[:, size > 1e-10] * (1 / size[size > 1e-10])
+        gram = (every.T @ every).toarray()
+        # Columns may be collinear, as an intercept and those of groups are. The small constant
+        # makes the matrix invertible, and leaves 1e-9 of what should be removed.
+        factor = linalg.cho_factor(gram + 1e-9 * np.eye(len(gram)))
+        transposed = sparse.csr_array(every.T)
+
+        def remove(e: FloatArray) -> FloatArray:
+            fitted: FloatArray = linalg.cho_solve(factor, (e @ every).T).T @ transposed
+            return np.asarray(e - fitted)
+
+        return remove
+
+
+def find_patterns(
+    fit: Fit,
+    replicates: Callable[[IntArray], Iterator[FloatArray]],
+    num: int,
+    order: tuple[str, FloatArray] | None = None,
+) -> Patterns:
+    """Look for patterns in the residuals of a fit.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    replicates : callable
+        Function of positions from 0 to `num` − 1 that yields a replicated data set for each.
+    num : int
+        Number of data sets that can be replicated.
+    order : (str, array of shape (N,)), optional
+        Name and values of the times by which the rows are ordered. Default: the order of the rows.
+    """
+    if fit.program.declaration.prediction is None or fit.data.table is None:
+        return Patterns()
+    residuals, notes = Residuals(fit), list[str]()
+    most = max(FEWEST_REPLICATES, min(MOST_REPLICATES, MOST_VALUES // fit.data.num_obs))
+    positions = np.linspace(0, num - 1, min(num, most)).astype(np.int64)
+    e = np.concatenate([residuals.of(y) for y in replicates(positions)])
+    own = residuals.of(fit.data.y[None])
+    remove = residuals.projection()
+    patterns = list(_patterns(fit, residuals, remove, order, notes))
+    if not patterns:
+        return Patterns(notes=tuple(notes))
+    judged = _judge(patterns, remove(own), remove(e))
+    steps, extra, now = list[Step](), list[Any](), judged
+    while len(steps) < MOST_STEPS and num >= FEWEST_REPLICATES:
+        failed = [each for each in now if not each.passed and each.pattern.kind in STRUCTURAL]
+        if residuals.family.link != "identity":
+            failed = _causes(failed, steps)
+        if not failed:
+            break
+        worst = max(failed, key=lambda each: each.strength)
+        term, columns, now = _remedy(fit, residuals, worst, patterns, own, e, extra)
+        extra.append(columns)
+        steps.append(Step(worst, term))
+    unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
+    spread = max(unequal, key=lambda each: each.strength, default=None)
+    if spread is not None:
+        remove = residuals.projection(extra)
+        now = _judge(patterns, remove(_equalised(remove(own), spread)), remove(e))
+    remaining = frozenset(each.pattern.name for each in now if not each.passed)
+    ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
+    return Patterns(ordered, tuple(steps), spread, remaining, tuple(notes))
+
+
+def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
+    """Return the failed patterns without curves along a covariate whose effects vary by group.
+
+    If the link is not the identity, effects that vary bend the mean over the groups.
+    """
+    found = [*failed, *(step.found for step in steps)]
+    varying = {each.pattern.columns[0] for each in found if each.pattern.kind == "slopes"}
+    return [
+        each
+        for each in failed
+        if each.pattern.kind not in ("mean", "curvature") or each.pattern.columns[0] not in varying
+    ]
+
+
+def _equalised(own: FloatArray, spread: Judged) -> FloatArray:
+    """Return residuals of the data without their differences in spread between bins."""
+    where = spread.pattern.where
+    assert where is not None
+    ratio = np.append(np.maximum(spread.by_bin, 1e-3), 1.0)  # -1 is the place of rows in no bin
+    return np.asarray(own / ratio[where])
+
+
+def _remedy(
+    fit: Fit,
+    residuals: Residuals,
+    worst: Judged,
+    patterns: Sequence[Pattern],
+    own: FloatArray,
+    e: FloatArray,
+    extra: Sequence[Any],
+) -> tuple[str, Any, tuple[Judged, ...]]:
+    """Return the first terms that explain a pattern, their columns, and what remains of it."""
+    pattern, x = worst.pattern, worst.pattern.columns[0]
+    candidates: list[tuple[str, Any]] = []
+    if pattern.kind in ("mean", "curvature"):
+        candidates = [(t, residuals.weight[:, None] * m) for t, m in _curves(fit, x)]
+    if pattern.kind == "interaction":
+        candidates = [(" * ".join(map(quote, pattern.columns)), pattern.weights)]
+    if pattern.kind == "slopes":
+        candidates = [(f"({quote(x)} | {pattern.columns[1]})", pattern.weights)]
+    candidates = candidates or [(f"C({quote(x)})", pattern.weights)]
+    along = ("mean", "curvature", "autocorrelation")
+    for term, columns in candidates:
+        remove = residuals.projection([*extra, columns])
+        now = _judge(patterns, remove(own), remove(e))
+        found = term, columns, now
+        same = [n for n in now if n.pattern.columns == (x,) and n.pattern.kind in along]
+        if all(each.passed for each in same):
+            break
+    return found
+
+
+def _curves(fit: Fit, x: str) -> Iterator[tuple[str, FloatArray]]:
+    """Yield curves along a covariate, from the simplest to the most flexible, with their columns.
+
+    Splines that the formula already has are followed by richer ones.
+    """
+    table = fit.data.table
+    assert table is not None
+    if x in factor_levels(fit):
+        return
+    values, name = table.numbers(x), quote(x)
+    num = len(np.unique(values))
+    formula = fit.program.declaration.formula
+    terms = formula.text if formula is not None else ""
+    if num < 7:
+        yield f"C({name})", np.eye(num)[np.unique(values, return_inverse=True)[1]]
+        return
+    has_spline = f"bs({name}," in terms.replace("bs( ", "bs(")
+    if not has_spline and "**2" not in terms:
+        z = (values - values.mean()) / values.std()
+        yield square_of(fit, x), z[:, None] ** 2
+    for df in (4, 6, 8, 12, 16, 24):
+        if df < num - 1 and not (has_spline and f"bs({name}, df={df})" in terms):
+            yield f"bs({name}, df={df})", design(f"bs({name}, df={df})", {x: values})[0]
+
+
+def square_of(fit: Fit, covariate: str) -> str:
+    """Return a squared term for a covariate, centred at its mean if the mean is far from 0."""
+    import math
+
+    name, table = quote(covariate), fit.data.table
+    assert table is not None
+    x = table.numbers(covariate)
+    mean = round(float(x.mean()), 1 - math.floor(math.log10(x.std())))
+    sign = "-" if mean > 0 else "+"
+    is_near = abs(mean) < x.std()
+    return f"I({name}**2)" if is_near else f"I(({name} {sign} {abs(mean):.15g})**2)"
+
+
+def _judge(
+    patterns: Sequence[Pattern], own: FloatArray, replicated: FloatArray
+) -> tuple[Judged, ...]:
+    """Return patterns with their p-values; see the module."""
+    found = []
+    for pattern in patterns:
+        of_data, of_sets = pattern.statistic(own), pattern.statistic(replicated)
+        by_bin = np.empty(0)
+        if of_sets.ndim == 2:
+            middle, scale = of_sets.mean(axis=0), of_sets.std(axis=0) + 1e-12
+            by_bin = of_data[0] / np.maximum(middle, 1e-12)
+            of_data, of_sets = (
+                np.square((each - middle) / scale).sum(axis=1) for each in (of_data, of_sets)
+            )
+        both = np.concatenate([of_data, of_sets])
+        scaled = both if pattern.kind in ("curvature", "autocorrelation") else np.cbrt(both)
+        away, sd = scaled - scaled[1:].mean(), scaled[1:].std()
+        # Without what the model and the remedies fit, only rounding errors may be left.
+        strength = away / sd if sd > _ROUNDING else np.zeros_like(away)
+        found.append((pattern, both, np.abs(strength) if pattern.is_signed else strength, by_bin))
+    largest = np.max([strength[1:] for _, _, strength, _ in found], axis=0)
+    return tuple(
+        Judged(
+            pattern,
+            float(both[0]),
+            both[1:],
+            float(np.mean(largest >= strength[0])),
+            float(strength[0]),
+            by_bin,
+        )
+        for pattern, both, strength, by_bin in found
+    )
+
+
+def _patterns(
+    fit: Fit,
+    residuals: Residuals,
+    remove: Callable[[FloatArray], FloatArray],
+    order: tuple[str, FloatArray] | None,
+    notes: list[str],
+) -> Iterator[Pattern]:
+    """Yield the patterns that a fit can have."""
+    table, weight = fit.data.table, residuals.weight[:, None]
+    assert table is not None
+    factors, own = factor_levels(fit), list(covariates(fit))
+    is_binary = residuals.family.counts_successes and not residuals.family.has_trials
+    numeric, levels, coded = dict[str, FloatArray](), dict[str, Any](), dict[str, FloatArray]()
+    for x in own:
+        if x in factors:
+            labels = table.labels(x)
+            levels[x] = (labels.codes, labels.names)
+            coded[x] = np.eye(len(labels.names))[labels.codes]
+            continue
+        values = table.numbers(x)
+        if (values == values[0]).all():
+            continue
+        numeric[x] = values
+        coded[x] = ((values - values.mean()) / values.std())[:, None]
+
+    def linear(kind: str, columns: tuple[str, ...], w: FloatArray) -> Iterator[Pattern]:
+        """Yield a linear pattern, unless the model fits all of it."""
+        raw = weight * w
+        rest = remove(raw.T).T
+        left, size, _ = np.linalg.svd(rest, full_matrices=False)
+        basis = left[:, size > 1e-4 * np.linalg.norm(raw, axis=0).max()]
+        if not basis.shape[1]:
+            return
+        # Overdispersion is no pattern. Counts in a few cells, however, are compared with the
+        # variance that follows from their mean, as nothing else would be left to compare.
+        is_most = basis.shape[1] > (len(table) - residuals.num_fitted) / 2
+        scale = _one if residuals.family.is_discrete and is_most else _scale
+        if kind == "curvature":
+            sign = np.sign(basis[:, 0] @ rest[:, 0])
+            yield Pattern(
+                *(kind, columns, lambda e: (e @ basis[:, 0]) * sign / np.sqrt(scale(e))),
+                *(raw, True),
+            )
+            return
+        yield Pattern(kind, columns, lambda e: np.square(e @ basis).sum(axis=1) / scale(e), raw)
+
+    few = []
+    for x in own:
+        if x in levels:
+            yield from linear("mean", (x,), coded[x])
+        if x not in numeric:
+            continue
+        bins, _ = _bins(numeric[x], min(MOST_BINS, max(4, len(table) // 10)))
+        yield from linear("mean", (x,), np.eye(bins.max() + 1)[bins])
+        if len(np.unique(numeric[x])) < FEWEST_VALUES:
+            few.append(x)
+            continue
+        yield from linear("curvature", (x,), coded[x] ** 2)
+    if few:
+        notes.append(
+            f"curvature and autocorrelation along {', '.join(few)} are left out: with fewer than "
+            f"{FEWEST_VALUES} different values, the mean at each value is checked instead"
+        )
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(coded, 2)
+        if other not in interacting(fit, one)
+    ]
+    wide = []
+    for one, other in pairs[:MOST_PAIRS]:
+        products = (coded[one][:, :, None] * coded[other][:, None, :]).reshape(len(table), -1)
+        if products.shape[1] > MOST_COLUMNS:
+            wide.append(f"{one}:{other}")
+            continue
+        yield from linear("interaction", (one, other), products)
+    wide += [":".join(pair) for pair in pairs[MOST_PAIRS:]]
+    if wide:
+        notes.append(f"the interactions {', '.join(wide)} are left out: they have too many columns")
+    yield from _slopes(fit, residuals, coded)
+    if not is_binary:
+        places = {x: _bins(values, 4) for x, values in numeric.items()} | levels
+        places |= {
+            name: (codes, table.labels(name).names)
+            for name, codes in residuals.groups.items()
+            if name not in levels
+        }
+        for x, (codes, names) in places.items():
+            yield from _spread(x, codes, names)
+    yield from _autocorrelations(fit, residuals, numeric, order, notes)
+
+
+def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Iterator[Pattern]:
+    """Yield a pattern for each covariate that varies within groups but has one effect in all."""
+    varying = _varying(fit)
+    for g, codes in residuals.groups.items():
+        num = np.bincount(codes)
+        if 2 * num.size > len(codes):
+            continue
+        for x, w in coded.items():
+            if x in varying.get(g, ()) or x == g or x in g.split(":"):
+                continue
+            weighted = np.square(residuals.weight)
+            total = np.bincount(codes, weighted)
+            means = np.stack([np.bincount(codes, weighted * c) / total for c in w.T], axis=1)
+            within = w - means[codes]
+            varies = np.unique(codes[(np.abs(within) > 1e-9).any(axis=1)])
+            if varies.size < 3 or (x not in factor_levels(fit) and varies.size < num.size / 4):
+                continue
+            raw = _by_group(codes, within * residuals.weight[:, None])
+            size = raw.multiply(raw).sum()
+
+            def statistic(e: FloatArray, raw: Any = raw, size: float = size) -> FloatArray:
+                return np.asarray(np.square(e @ raw).sum(axis=1) / size / _scale(e))
+
+            yield Pattern("slopes", (x, g), statistic, raw)
+
+
+def _spread(x: str, codes: IntArray, names: Sequence[str]) -> Iterator[Pattern]:
+    """Yield the pattern of spreads in bins, if at least two of them have enough rows."""
+    from scipy import sparse
+
+    num = np.bincount(codes)
+    enough = np.flatnonzero(num >= FEWEST_ROWS)
+    if enough.size < 2:
+        return
+    place = np.full(num.size, -1)
+    place[enough] = np.arange(enough.size)
+    where = place[codes]
+    rows = np.flatnonzero(where >= 0)
+    share = 1 / num[enough][where[rows]]
+    means = sparse.csr_array((share, (rows, where[rows])), shape=(len(codes), enough.size))
+
+    def statistic(e: FloatArray) -> FloatArray:
+        away = np.abs(e)
+        return np.asarray((away @ means) / np.maximum(away.mean(axis=1), SMALLEST)[:, None])
+
+    labels = tuple(names[int(i)] for i in enough)
+    yield Pattern("spread", (x,), statistic, bins=labels, where=where)
+
+
+def _autocorrelations(
+    fit: Fit,
+    residuals: Residuals,
+    numeric: dict[str, FloatArray],
+    order: tuple[str, FloatArray] | None,
+    notes: list[str],
+) -> Iterator[Pattern]:
+    """Yield the patterns of neighbours along covariates, and of consecutive rows."""
+    table = fit.data.table
+    assert table is not None
+    groups = {g: c for g, c in residuals.groups.items() if len(c) >= 2 * (c.max() + 1)}
+    # Neighbours are rows of the same group, in the finest grouping.
+    finest = max(groups, key=lambda g: groups[g].max(), default="")
+    codes = groups.get(finest, np.zeros(len(table), dtype=np.int64))
+    along = {x: values for x, values in numeric.items() if len(np.unique(values)) >= FEWEST_VALUES}
+    if order is not None:
+        along[order[0]] = order[1]
+    used = list[Any]()
+    for x, values in along.items():
+        neighbours = _neighbours(codes, values)
+        if neighbours is None:
+            notes.append(f"autocorrelation[{x}] is left out: fewer than {FEWEST_PAIRS} neighbours")
+            continue
+        used.append(_rows_in_order(codes, values))
+        yield Pattern("autocorrelation", (x,), neighbours)
+    if order is not None or fit.data.by_time is not None:
+        return
+    rows = np.arange(len(table), dtype=float)
+    in_order = _rows_in_order(codes, rows)
+    if any(np.array_equal(in_order, each) for each in used):
+        return
+    y = fit.data.y
+    steps = np.diff(y[in_order])[np.diff(codes[in_order]) == 0]
+    if (steps >= 0).all() or (steps <= 0).all():
+        notes.append(
+            f"the order of the rows is not checked, because they are sorted by "
+            f"{fit.data.value_name}"
+        )
+        return
+    neighbours = _neighbours(codes, rows)
+    if neighbours is not None:
+        yield Pattern("autocorrelation", (ROWS,), neighbours)
+
+
+def _rows_in_order(codes: IntArray, values: FloatArray) -> IntArray:
+    return np.lexsort((np.arange(len(codes)), values, codes))
+
+
+def _neighbours(codes: IntArray, values: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """Return the autocorrelation at lag 1 along values within groups; None with too few pairs.
+
+    Rows of a group with the same value are one point, with the mean of their residuals.
+    """
+    from scipy import sparse
+
+    keys = np.stack([codes, np.unique(values, return_inverse=True)[1]])
+    points, place, num = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    same = np.flatnonzero(points[0, 1:] == points[0, :-1])
+    if same.size < FEWEST_PAIRS:
+        return None
+    # Divided by √n, means of n residuals have the variance of one residual.
+    means = sparse.csr_array((1 / np.sqrt(num)[place], (np.arange(len(codes)), place)))
+
+    def statistic(e: FloatArray) -> FloatArray:
+        at = np.asarray(e @ means)
+        products = (at[:, same] * at[:, same + 1]).sum(axis=1)
+        return np.asarray(products / (at.shape[1] * _scale(at)))
+
+    return statistic
+
+
+def _bins(values: FloatArray, most: int) -> tuple[IntArray, list[str]]:
+    """Return the bin of each value, equal values together, and the names of the bins."""
+    distinct, codes = np.unique(values, return_inverse=True)
+    if distinct.size > most:
+        limits = np.unique(np.quantile(values, np.arange(1, most) / most))
+        codes = np.unique(np.searchsorted(limits, values), return_inverse=True)[1]
+    names = []
+    for i in range(codes.max() + 1):
+        low, high = values[codes == i].min(), values[codes == i].max()
+        names.append(f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}")
+    return codes, names
+
+
+def _scale(e: FloatArray) -> FloatArray:
+    """Return the mean square of residuals, by which statistics are divided.
+
+    It is at least `SMALLEST` squared, because what is left of values that hardly vary has no
+    meaning.
+    """
+    return np.asarray(np.maximum(np.square(e).mean(axis=1), SMALLEST**2))
+
+
+def _one(e: FloatArray) -> FloatArray:
+    """Return 1, for counts whose variance follows from their mean."""
+    return np.ones(len(e))
+
+
+def _by_group(codes: IntArray, z: FloatArray) -> sparse.csr_array:
+    """Return columns with the values of `z` in the rows of each group, and 0 elsewhere."""
+    from scipy import sparse
+
+    num, rows = codes.max() + 1, np.arange(len(codes))
+    parts = [sparse.csr_array((c, (rows, codes)), shape=(len(codes), num)) for c in z.T]
+    return sparse.csr_array(sparse.hstack(parts))
+
+
+def _fixed(fit: Fit) -> FloatArray:
+    """Return a column of ones, and the standardised data that enter the linear predictor."""
+    rows, rule = rows_of(fit.data), fit.program.declaration.prediction
+    assert rule is not None
+    names = sorted(names_of(rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
+    values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
+    columns = [each for each in values if each.shape[1] == len(rows)]
+    matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T
+    matrix = matrix - matrix.mean(axis=0)
+    size = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    return np.hstack([np.ones((len(rows), 1)), matrix / size])
+
+
+def _random(fit: Fit) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield the groups of rows and the columns whose effects vary between them."""
+    rows, rule = rows_of(fit.data), fit.program.declaration.prediction
+    assert rule is not None
+    tree = ast.parse(rule.linear_predictor.strip(), mode="eval")
+    products = {
+        ast.unparse(node.args[1]): ast.unparse(node.args[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and len(node.args) == 2
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Subscript) or ast.unparse(node.slice) not in rows.codes:
+            continue
+        codes, matrix = rows.codes[ast.unparse(node.slice)], products.get(ast.unparse(node))
+        z = np.ones((len(codes), 1))
+        if matrix is not None:
+            z = np.asarray(rows.values[matrix], dtype=float).reshape(len(codes), -1)
+        yield codes, z
+
+
+def _varying(fit: Fit) -> dict[str, set[str]]:
+    """Return the columns whose effects vary, by the column of the groups."""
+    rule, found = fit.program.declaration.prediction, dict[str, set[str]]()
+    assert rule is not None
+    declared = fit.data.declaration.data
+    tree = ast.parse(rule.linear_predictor.strip(), mode="eval")
+    groups = group_columns(rule, fit.data.declaration)
+    of_index = {index: fit.data.name_of(column) for column, index in groups.items()}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and len(node.args) == 2):
+            continue
+        matrix, effect = node.args
+        if isinstance(effect, ast.Subscript) and ast.unparse(effect.slice) in of_index:
+            terms = getattr(declared.get(ast.unparse(matrix)), "terms", "")
+            names = {fit.data.name_of(c) for c in read_terms(terms).columns} if terms else set()
+            found.setdefault(of_index[ast.unparse(effect.slice)], set()).update(names)
+    return found

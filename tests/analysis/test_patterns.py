@@ -1,0 +1,287 @@
+"""Patterns in residuals are found where data have them, and the remedy explains them."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run as run_command
+
+import pyflowers
+from pyflowers.analysis import patterns
+from pyflowers.analysis.checks import replicates_of
+from pyflowers.analysis.findings import with_terms
+from pyflowers.analysis.patterns import Residuals, find_patterns
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.families import family_names, find_family
+
+FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
+
+NUM_GROUPS, NUM_ROWS = 24, 240
+CODES = np.repeat(np.arange(NUM_GROUPS), NUM_ROWS // NUM_GROUPS)
+
+PLANTED = {
+    "spread by factor": ("y ~ x + sex + (1 | g)", "spread[sex]", "give each sex its own sd"),
+    "spread by group": ("y ~ x + (1 | g)", "spread[g]", "give each g its own sd"),
+    "sine with ties": ("y ~ x + (1 | g)", "mean[x]", 'refit with the formula "y ~ bs(x, df='),
+    "order of rows": ("y ~ 1 + (1 | g)", "autocorrelation[rows]", "depend on the previous one"),
+    "omitted slope": ("y ~ x + (1 | g)", "slopes[x | g]", '"y ~ x + (x | g)"'),
+    "omitted interaction": (
+        "y ~ x + sex + (1 | g)",
+        "interaction[x:sex]",
+        '"y ~ x * sex + (1 | g)"',
+    ),
+}
+"""For each misfit: the formula, the check that finds it, and the remedy that passes."""
+
+
+def planted(kind, seed=1):
+    """Return data with 24 groups of 10 rows that have one misfit."""
+    rng = np.random.default_rng([7, seed])
+    group = rng.normal(size=NUM_GROUPS)[CODES]
+    frame = pd.DataFrame({"g": [f"g{i:02}" for i in CODES], "x": rng.normal(size=NUM_ROWS)})
+    frame["x"] = frame.x.round(1)
+    frame["sex"] = np.where(CODES % 2, "w", "m")
+    slope, mean, error = 0.5, 0.0, rng.normal(size=NUM_ROWS)
+    if kind == "spread by factor":
+        error = error * np.where(frame.sex == "m", 2, 1)
+    if kind == "spread by group":
+        error = error * np.exp(rng.normal(0, 0.7, NUM_GROUPS))[CODES]
+    if kind == "sine with ties":
+        frame["x"] = rng.integers(0, 30, NUM_ROWS) / 5
+        slope, mean = 0.0, 1.2 * np.sin(2 * frame.x)
+    if kind == "order of rows":
+        slope = 0.0
+        for n in range(1, NUM_ROWS):
+            if CODES[n] == CODES[n - 1]:
+                error[n] = 0.6 * error[n - 1] + 0.8 * error[n]
+    if kind == "omitted slope":
+        slope = 0.5 + rng.normal(0, 0.5, NUM_GROUPS)[CODES]
+    if kind == "omitted interaction":
+        frame["sex"] = rng.choice(["m", "w"], NUM_ROWS)
+        slope = np.where(frame.sex == "m", 1.0, 0.2)
+    return frame.assign(y=1 + group + slope * frame.x + mean + error)
+
+
+def checks_of(formula, frame, time=None, **options):
+    return pyflowers.check(pyflowers.fit(formula, frame, **{**FAST, **options}), time=time)
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_misfit_is_found_and_its_remedy_is_named_first(kind):
+    formula, name, remedy = PLANTED[kind]
+    found = checks_of(formula, planted(kind))
+    assert name in {check.name for check in found.failed}
+    assert remedy in next(check.advice for check in found.failed if "[" in check.name)
+    # The other failures have the same cause, and so the same remedy.
+    if kind != "order of rows":
+        assert len({check.advice for check in found.failed if check.name != "group_outlier"}) == 1
+
+
+@pytest.mark.parametrize("kind", ["sine with ties", "omitted slope", "omitted interaction"])
+def test_the_advised_formula_passes(kind):
+    frame = planted(kind)
+    advice = checks_of(PLANTED[kind][0], frame).failed[0].advice
+    formula = re.search(r'refit with the formula "([^"]*)"', advice)[1]
+    assert checks_of(formula, frame).passed
+
+
+def test_data_of_the_model_have_no_pattern():
+    rng = np.random.default_rng(3)
+    frame = planted("none", 2).assign(z=rng.normal(size=NUM_ROWS), carry=np.tile([-1, 0, 1], 80))
+    found = checks_of("y ~ x + sex + z + carry + (1 | g)", frame)
+    assert found.passed
+    names = {check.name for check in found.checks}
+    # Two covariates of three values: their means are checked, and they have no order.
+    assert not {"curvature[carry]", "autocorrelation[carry]"} & names
+    assert {"mean[carry]", "spread[carry]", "slopes[z | g]", "interaction[x:sex]"} <= names
+    (note,) = (note for note in found.notes if "carry" in note)
+    assert note.startswith("curvature and autocorrelation along carry are left out: with fewer")
+
+
+def test_a_tie_does_not_switch_a_check_off():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.uniform(-3, 3, 300)})
+    frame["y"] = 1 + 2 * np.sin(2 * frame.x) + rng.normal(size=300)
+    tied = frame.assign(x=np.where(np.arange(300) == 1, frame.x[0], frame.x))
+    for each in (frame, tied):
+        found = {check.name: check for check in checks_of("y ~ x", each).checks}
+        assert not found["mean[x]"].passed
+        assert not found["autocorrelation[x]"].passed
+
+
+def test_unequal_spread_along_a_number_and_errors_in_time():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"t": np.arange(120.0), "w": rng.normal(size=120)})
+    errors, chain = rng.normal(size=120), np.zeros(120)
+    for n in range(1, 120):
+        chain[n] = 0.6 * chain[n - 1] + 0.8 * errors[n]
+    unequal = errors * np.where(frame.t < 60, 0.2, 1.0)
+    for name, error in {"": errors, "spread[t]": unequal, "autocorrelation[t]": chain}.items():
+        found = checks_of("y ~ t + w", frame.assign(y=0.01 * frame.t + 0.5 * frame.w + error))
+        failed = {check.name: check for check in found.failed}
+        assert not [each for each in failed if "w" in each]
+        assert bool(failed) == bool(name)
+        if name == "spread[t]":
+            assert re.search(r"as large at [\d.]+ to [\d.]+ as at", failed[name].finding)
+        # Rows in the order of t are checked once.
+        assert "autocorrelation[rows]" not in {check.name for check in found.checks}
+
+
+def test_the_order_of_the_rows_is_that_of_a_column_on_request(tmp_path):
+    frame = planted("order of rows")
+    frame["t"] = np.tile(np.arange(10), NUM_GROUPS)
+    shuffled = frame.sample(frac=1, random_state=1)
+    shuffled.loc[shuffled.index[3], "g"] = None
+    path = tmp_path / "shuffled.csv"
+    shuffled.to_csv(path, index=False)
+    fit = pyflowers.fit("y ~ 1 + (1 | g)", path, drop_missing=True, **FAST)
+    assert pyflowers.check(fit).passed
+    run = fit.save(tmp_path / "run")
+    # The run keeps only the columns that the formula uses, so t is read from the file again.
+    for time in ("t", shuffled.t[shuffled.g.notna()]):
+        found = pyflowers.check(pyflowers.Fit.load(run), time=time)
+        named = {check.name: check for check in found.checks}
+        check = named["autocorrelation[t]" if isinstance(time, str) else "autocorrelation[time]"]
+        assert not check.passed
+        assert "autocorrelation[rows]" not in named
+        assert "resemble their neighbours along t" in check.finding
+    assert run_command("check", run, "--time", "t") == 3
+    for time, message in (("when", "no column 'when'"), ([1, 2], "time has the shape (2,)")):
+        with pytest.raises((ConfigError, DataError), match=re.escape(message)):
+            pyflowers.check(fit, time=time)
+    shuffled.assign(y=1).to_csv(path, index=False)
+    with pytest.raises(DataError, match="has changed since the fit"):
+        pyflowers.check(fit, time="t")
+    in_memory = pyflowers.fit("y ~ 1", shuffled, **{**FAST, "draws": 50})
+    with pytest.raises(DataError, match="there is no file to read it from"):
+        pyflowers.check(in_memory, time="t")
+
+
+def test_rows_sorted_by_the_response_are_not_in_the_order_of_time():
+    frame = planted("none").sort_values("y")
+    for formula in ("y ~ x", "y ~ x + (1 | g)"):
+        found = checks_of(formula, frame)
+        assert "autocorrelation[rows]" not in {check.name for check in found.checks}
+        assert any("not checked, because they are sorted by y" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("family", ["poisson", "negbinomial", "gamma", "bernoulli", "cumulative"])
+def test_each_family_has_the_checks_of_the_mean(family):
+    frame, rng = planted("none"), np.random.default_rng(4)
+    has_logit = family in ("bernoulli", "cumulative")
+    eta = rng.normal(0, 3.0 if has_logit else 0.8, NUM_GROUPS)[CODES] * frame.x
+    mean = np.exp(1 + eta)
+    frame["y"] = {
+        "poisson": rng.poisson(mean),
+        "negbinomial": rng.poisson(mean * rng.gamma(5, 0.2, NUM_ROWS)),
+        "gamma": rng.gamma(5, mean / 5),
+        "bernoulli": rng.binomial(1, 1 / (1 + np.exp(-eta))),
+        "cumulative": np.digitize(eta + rng.logistic(size=NUM_ROWS), [-2, 0, 2]) + 1,
+    }[family]
+    found = checks_of("y ~ x + (1 | g)", frame, family=family)
+    slopes = next(check for check in found.checks if check.name == "slopes[x | g]")
+    assert not slopes.passed
+    assert slopes.advice == f'refit with the formula "y ~ x + (x | g)" --family {family}'
+
+
+def test_overdispersion_is_no_pattern_of_the_mean():
+    rng = np.random.default_rng(6)
+    frame = planted("none")
+    frame["y"] = rng.poisson(np.exp(1 + 0.3 * frame.x) * rng.gamma(0.7, 1 / 0.7, NUM_ROWS))
+    found = checks_of("y ~ x + (1 | g)", frame, family="poisson")
+    failed = {check.name for check in found.failed}
+    assert "dispersion_within" in failed
+    assert not [name for name in failed if "[" in name]
+
+
+@pytest.mark.parametrize("name", family_names())
+def test_the_moments_of_a_family_are_those_of_its_draws(name):
+    family, rng = find_family(name), np.random.default_rng(1)
+    values = {
+        **dict.fromkeys(("sigma", "zi"), 0.3),
+        **dict.fromkeys(("shape", "phi", "nu"), 8.0),
+        "trials": np.array([7.0]),
+        "threshold": np.array([-1.0, 0.3, 1.1])[None, None, :, None],
+    }
+    eta = np.full((1, 1, 200_000), 0.4)
+    drawn = family.draw(eta, values, rng)
+    drawn = np.log(drawn) if family.compares_logs else drawn
+    mean, variance = (
+        np.broadcast_to(each, eta.shape)[0, 0, 0] for each in family.moments(eta, values)
+    )
+    assert drawn.mean() == pytest.approx(mean, abs=5 * drawn.std() / np.sqrt(eta.size))
+    times = 8 / 6 if name == "student" else 1  # its scale takes the place of the sd
+    assert drawn.var() == pytest.approx(times * variance, rel=0.03)
+
+
+def test_residuals_do_not_depend_on_what_the_model_fits():
+    """Adding any combination of the design and of the groups' effects changes no residual."""
+    frame = planted("none")
+    fit = pyflowers.fit("y ~ x + (x | g)", frame, **FAST)
+    residuals = Residuals(fit)
+    remove, rng = residuals.projection(), np.random.default_rng(1)
+    effects = rng.normal(size=(NUM_GROUPS, 2))
+    shift = (0.3 + effects[CODES, 0] + effects[CODES, 1] * frame.x.to_numpy()) * residuals.weight
+    e = rng.normal(size=(3, NUM_ROWS))
+    np.testing.assert_allclose(remove(e + shift), remove(e), atol=1e-6)
+
+
+def test_an_autocorrelation_is_of_neighbours_in_a_group():
+    frame = pd.DataFrame({"g": list("aaaabbbb"), "t": [4, 1, 2, 3, 1, 2, 2, 3.0]})
+    codes, rng = np.repeat([0, 1], 4), np.random.default_rng(1)
+    e = rng.normal(size=(2, 8))
+    autocorrelation = patterns._neighbours(codes, frame.t.to_numpy())
+    assert autocorrelation is not None
+    for row, found in zip(e, autocorrelation(e), strict=True):
+        # Two rows of b at t = 2 are one point, whose mean is scaled by √2.
+        points = [row[[1, 2, 3, 0]], np.array([row[4], row[5:7].sum() / np.sqrt(2), row[7]])]
+        products = sum((each[1:] * each[:-1]).sum() for each in points)
+        assert found == pytest.approx(products / sum((each**2).sum() for each in points))
+
+
+def test_p_values_are_uniform_for_replicated_data():
+    """The replicated data sets themselves have p-values whose smallest is uniform."""
+    fit = pyflowers.fit("y ~ x + sex + (1 | g)", planted("none"), **{**FAST, "draws": 500})
+
+    def sets(positions):
+        return replicates_of(fit, positions, np.random.default_rng(2))
+
+    found = find_patterns(fit, sets, 1000)
+    strongest = []
+    for each in found.judged:
+        values = each.replicated
+        is_plain = each.pattern.kind in ("curvature", "autocorrelation")
+        scaled = values if is_plain else np.cbrt(values)
+        z = (scaled - scaled.mean()) / scaled.std()
+        strongest.append(np.abs(z) if each.pattern.is_signed else z)
+    largest = np.max(strongest, axis=0)
+    for each in found.judged:
+        assert each.p_value == pytest.approx(np.mean(largest >= each.strength), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("formula", "terms", "expected"),
+    [
+        ("y ~ x + sex + (1 | g)", ["(x | g)"], "y ~ x + sex + (x | g)"),
+        ("y ~ x + z + (z | g) + (1 | h)", ["(x | g)"], "y ~ x + z + (z + x | g) + (1 | h)"),
+        ("y ~ x + sex", ["x * sex"], "y ~ x * sex"),
+        ("y ~ log(x) + sex", ["x * sex"], "y ~ log(x) + sex + x:sex"),
+        ("y ~ x + w", ["bs(x, df=6)"], "y ~ w + bs(x, df=6)"),
+        ("y ~ bs(x, df=4) + w", ["bs(x, df=8)"], "y ~ w + bs(x, df=8)"),
+        ("y | trials(n) ~ `my x`", ["C(`my x`)"], "y | trials(n) ~ C(`my x`)"),
+        ("y ~ 1 + (1 | g)", [], "y ~ (1 | g)"),
+    ],
+)
+def test_terms_are_put_into_the_formula(formula, terms, expected):
+    made, wanted = (re.split(r" \+ | ~ ", each) for each in (with_terms(formula, terms), expected))
+    assert made[0] == wanted[0]
+    assert sorted(made) == sorted(wanted)
+
+
+def test_a_column_of_time_needs_rows():
+    priors = {"mu_mean": 0.0, "mu_sd": 9.0, "sigma2_nu": 3.0, "sigma2_scale": 1.0}
+    values = {"N": 3, "y": [1.0, 2.0, 4.0], **priors}
+    fit = pyflowers.fit("iid_normal", values, seed=1, draws=100, engine="exact")
+    with pytest.raises(ConfigError, match="declares no prediction of rows"):
+        pyflowers.check(fit, time="month")
