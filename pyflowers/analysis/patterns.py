@@ -17,10 +17,9 @@ A fits. A check is large if c' C⁻ c is, with C = W'W:
     mean[x]           an effect of each bin of a covariate, or of each level
     curvature[x]      the square of a covariate
     interaction[x:z]  the products of two covariates, or of their levels
-    slopes[x | g]     an effect of x in each group; here the statistic is Σ c², because it tests a
-                      variance [2]_
+    slopes[x | g]     an effect of x in each group, in a test that their variance is 0 [2]_
 
-The other two kinds are
+divided by the mean square of what they leave. The other two kinds are
 
     spread[x]           the means of |e*| in quarters of a covariate, in levels or in groups, each
                         compared with its mean over the replicates (Levene's test [3]_)
@@ -40,8 +39,8 @@ References
 ----------
 .. [1] Cox and Hinkley (1974), Theoretical Statistics, section 9.3; Pregibon (1982), Score tests in
    GLIM with applications, in GLIM 82.
-.. [2] Lin (1997), Variance component testing in generalised linear models with random effects,
-   Biometrika 84(2).
+.. [2] Seely and El-Bassiouni (1983), Applying Wald's variance component test, The Annals of
+   Statistics 11(1).
 .. [3] Levene (1960), Robust tests for equality of variances, in Contributions to Probability and
    Statistics.
 .. [4] Wilson and Hilferty (1931), The distribution of chi-square, PNAS 17(12).
@@ -355,10 +354,13 @@ def find_patterns(
         extra.append(columns)
         steps.append(Step(worst, term))
     unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
-    spread = max(unequal, key=lambda each: each.strength, default=None)
-    if spread is not None:
-        remove = residuals.projection(extra)
+    spread, remove = None, residuals.projection(extra)
+    # The simplest pattern that explains the others, or else the strongest, which comes last.
+    strongest = max(unequal, key=lambda each: each.strength, default=None)
+    for spread in [*sorted(unequal, key=lambda each: each.by_bin.size), *filter(None, [strongest])]:
         now = _judge(patterns, remove(_equalised(remove(own), spread)), remove(e))
+        if all(each.passed for each in now if each.pattern.kind == "spread"):
+            break
     remaining = frozenset(each.pattern.name for each in now if not each.passed)
     ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
     return Patterns(ordered, tuple(steps), spread, remaining, tuple(notes))
@@ -521,18 +523,21 @@ def _patterns(
         basis = left[:, size > 1e-4 * np.linalg.norm(raw, axis=0).max()]
         if not basis.shape[1]:
             return
-        # Overdispersion is no pattern. Counts in a few cells, however, are compared with the
-        # variance that follows from their mean, as nothing else would be left to compare.
+        # Overdispersion is no pattern, so sums of squares are divided by what they leave. Counts in
+        # a few cells, however, are compared with the variance that follows from their mean, as
+        # nothing else would be left to compare.
         is_most = basis.shape[1] > (len(table) - residuals.num_fitted) / 2
-        scale = _one if residuals.family.is_discrete and is_most else _scale
-        if kind == "curvature":
-            sign = np.sign(basis[:, 0] @ rest[:, 0])
-            yield Pattern(
-                *(kind, columns, lambda e: (e @ basis[:, 0]) * sign / np.sqrt(scale(e))),
-                *(raw, True),
-            )
-            return
-        yield Pattern(kind, columns, lambda e: np.square(e @ basis).sum(axis=1) / scale(e), raw)
+        is_bare = residuals.family.is_discrete and is_most
+        sign = np.sign(basis[:, 0] @ rest[:, 0])
+
+        def statistic(e: FloatArray) -> FloatArray:
+            along = e @ basis
+            explained = np.square(along).sum(axis=1)
+            if kind == "curvature":
+                return np.asarray(sign * along[:, 0] / np.sqrt(_left(e, explained)))
+            return np.asarray(explained if is_bare else explained / _left(e, explained))
+
+        yield Pattern(kind, columns, statistic, raw, kind == "curvature")
 
     few = []
     for x in own:
@@ -597,10 +602,14 @@ def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Ite
             if varies.size < 3 or (x not in factor_levels(fit) and varies.size < num.size / 4):
                 continue
             raw = _by_group(codes, within * residuals.weight[:, None])
-            size = raw.multiply(raw).sum()
+            size = np.sqrt(np.asarray(raw.multiply(raw).sum(axis=0)).ravel())
+            # The columns of all levels of a factor count each difference once too often.
+            share = 1 - 1 / w.shape[1] if w.shape[1] > 1 else 1.0
+            unit = raw[:, size > 1e-9] * (np.sqrt(share) / size[size > 1e-9])
 
-            def statistic(e: FloatArray, raw: Any = raw, size: float = size) -> FloatArray:
-                return np.asarray(np.square(e @ raw).sum(axis=1) / size / _scale(e))
+            def statistic(e: FloatArray, unit: Any = unit) -> FloatArray:
+                explained = np.square(e @ unit).sum(axis=1)
+                return np.asarray(explained / _left(e, explained) / unit.shape[1])
 
             yield Pattern("slopes", (x, g), statistic, raw)
 
@@ -721,9 +730,10 @@ def _scale(e: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(np.square(e).mean(axis=1), SMALLEST**2))
 
 
-def _one(e: FloatArray) -> FloatArray:
-    """Return 1, for counts whose variance follows from their mean."""
-    return np.ones(len(e))
+def _left(e: FloatArray, explained: FloatArray) -> FloatArray:
+    """Return the mean square of residuals that is left by what a pattern explains."""
+    whole = _scale(e)
+    return np.asarray(np.maximum(whole - explained / e.shape[1], 1e-3 * whole))
 
 
 def _by_group(codes: IntArray, z: FloatArray) -> sparse.csr_array:

@@ -59,7 +59,8 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
 @click.option(
     "--check",
     is_flag=True,
-    help="Exit with status 3 if a diagnostic fails or a prior contradicts the data.",
+    help="Exit with status 3 if a diagnostic fails or a prior contradicts the data. Draws that are "
+    "valid but imprecise do not fail.",
 )
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."

@@ -3,7 +3,20 @@
 Every check has a statistic, its worst value and where that value occurs, a threshold and its
 source, and advice in case the check fails. The advice addresses the cause first. Divergences come
 first, because they may explain why chains disagree. If chains disagree widely, longer runs do not
-help.
+help. Failures with one cause have one advice.
+
+The largest R-hat of m elements is judged as the largest of many. If all chains sample the
+posterior, the means of K split chains differ only by chance, so that for an element with effective
+sample size S and split chains of n draws
+
+    R-hat² ≈ (n − 1) / n + (K / S) χ² / (K − 1),        χ² with K − 1 degrees of freedom.
+
+R-hat is the larger of two such values, of the ranks and of their distances from the median, and m
+elements have 2m chances; the limit is the quantile at 1 − 0.01 / (2m), but at least 1.01 and at
+most 1.05. Effects of groups may exceed 1.01 up to this limit if their ESS is sufficient. For any
+other element, an R-hat from 1.01 up to the limit means that the draws are imprecise: the chains do
+not disagree more than their ESS explains. So does an ESS of 25 to 100 per chain if R-hat is within
+its limit, and so do treedepth hits, after which draws are valid, but costly.
 
 A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
 posterior median of a parameter lies outside the central 99% of its prior, or what the likelihood
@@ -29,7 +42,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,7 +51,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.convergence import e_bfmi
+from pyflowers.convergence import e_bfmi, mcse_quantile
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.posterior import stacked
@@ -53,6 +66,18 @@ if TYPE_CHECKING:
 
 R_HAT_AT_MOST = 1.01
 ESS_PER_CHAIN_AT_LEAST = 100
+ESS_PER_CHAIN_FOR_ERRORS = 25
+"""The ESS per chain from which Monte Carlo errors can be computed."""
+
+LARGEST_R_HAT = 1.05
+"""The largest limit for R-hat, whatever the number of elements."""
+
+FALSE_ALARMS = 0.01
+"""Probability that the largest R-hat of chains that sample the posterior exceeds its limit."""
+
+FEW_DIVERGENCES = 0.01
+"""The largest share of divergences for which a moderate --adapt-delta is advised."""
+
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 EXCESS_AT_MOST = 1e-6
@@ -90,6 +115,7 @@ def diagnose(
     summary: pd.DataFrame,
     options: SamplerOptions = _DEFAULTS,
     independent: Mapping[str, float] | None = None,
+    of_groups: Collection[str] = (),
 ) -> Part:
     """Judge the computation of a fit.
 
@@ -106,6 +132,8 @@ def diagnose(
     independent : mapping of str to float, optional
         For independent draws, the measurements of their sampler; R-hat and ESS are then not
         judged.
+    of_groups : collection of str, optional
+        The quantities with an element for each group, of which a large R-hat may be one of many.
 
     Returns
     -------
@@ -122,9 +150,12 @@ def diagnose(
         found["divergences"] = _divergences(stats["divergent__"], options)
     if "treedepth__" in stats:
         num = int((stats["treedepth__"] >= options.max_treedepth).sum())
-        advice = f"raise --max-treedepth above {options.max_treedepth}, or rescale the parameters"
+        advice = (
+            f"refit with --max-treedepth {options.max_treedepth + 2}, or rescale the parameters"
+        )
         source = "Stan Reference Manual, MCMC Sampling"
-        found["treedepth hits"] = _judge("treedepth hits", num, "≤", 0, source, advice)
+        hits = _judge("treedepth hits", num, "≤", 0, source, advice)
+        found["treedepth hits"] = replace(hits, imprecise=num > 0)
     if "energy__" in stats:
         values = e_bfmi(stats["energy__"])
         chains = pd.Series(values, index=[f"chain {i + 1}" for i in range(len(values))])
@@ -133,15 +164,42 @@ def diagnose(
             "E-BFMI", chains, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)", advice
         )
     if posterior:
-        found |= _convergence(posterior, summary)
+        found |= _convergence(posterior, summary, of_groups)
     checks = tuple(_by_cause(found, options, posterior.sizes.get("draw", 0)))
-    return Part("computation", checks, "", "the sampling converged")
+    part = Part("computation", checks, "", "the sampling converged")
+    if not part.imprecise or part.failed:
+        return part
+    error = _error_of_worst(posterior, summary)
+    checks = tuple(replace(c, finding=_with_error(c, error)) for c in part.checks)
+    return replace(part, checks=checks, claim="the sampling converged, though imprecisely")
+
+
+def _with_error(check: Check, error: str) -> str:
+    """Return the finding of an imprecise check: its numbers, and the largest Monte Carlo error."""
+    return f"{check.result}; {error}" if check.imprecise else check.finding
+
+
+def _error_of_worst(posterior: xr.Dataset, summary: pd.DataFrame) -> str:
+    """Return the Monte Carlo errors of the interval of the element with the smallest ESS."""
+    sizes = summary[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(dtype=float)
+    worst = int(np.nanargmin(sizes))
+    draws = stacked(posterior)[..., worst : worst + 1]
+    low, high = (column for column in summary.columns if column.endswith("%"))
+    errors = (mcse_quantile(draws, float(c.removesuffix("%")) / 100)[0] for c in (low, high))
+    words = [format_number(float(error)) for error in errors]
+    ends = [format_number(float(summary[c].iloc[worst])) for c in (low, high)]
+    prob = float(high.removesuffix("%")) - float(low.removesuffix("%"))
+    return (
+        f"the draws are valid, and the least precise interval, {prob:g}% of "
+        f"{summary.index[worst]}, is {ends[0]} to {ends[1]} with Monte Carlo errors of {words[0]} "
+        f"and {words[1]}"
+    )
 
 
 def with_remedy(part: Part, remedy: str) -> Part:
     """Return a part whose failed checks all advise one remedy, unless it is empty."""
     checks = (
-        each if each.passed or not remedy else replace(each, advice=remedy) for each in part.checks
+        replace(each, advice=remedy) if each.failed and remedy else each for each in part.checks
     )
     return replace(part, checks=tuple(checks))
 
@@ -149,7 +207,7 @@ def with_remedy(part: Part, remedy: str) -> Part:
 def _by_cause(
     found: Mapping[str, Check], options: SamplerOptions, num_draws: int
 ) -> Iterator[Check]:
-    """Replace advice that would not help until another failure is remedied.
+    """Replace advice that would not help before another failure is remedied by that remedy.
 
     The order is: too few draws for any chain to pass, divergences, chains that disagree widely,
     tree depth, and the rest.
@@ -165,15 +223,17 @@ def _by_cause(
         elif name == "E-BFMI":
             pass
         elif name != "R-hat" and disagree:
-            first = "make the chains agree first (see R-hat)"
+            first = found["R-hat"].advice
         elif "divergences" in failed:
-            first = "remove the divergences first"
+            first = found["divergences"].advice
         elif name != "treedepth hits" and not disagree and "treedepth hits" in failed:
-            first = "avoid the treedepth hits first"
+            first = found["treedepth hits"].advice
         yield replace(check, advice=first or check.advice)
 
 
-def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Check]:
+def _convergence(
+    posterior: xr.Dataset, summary: pd.DataFrame, of_groups: Collection[str]
+) -> dict[str, Check]:
     """Judge R-hat and ESS of every element that varies; constant elements have neither."""
     draws = stacked(posterior)
     num_chains, num_draws = draws.shape[:2]
@@ -182,12 +242,71 @@ def _convergence(posterior: xr.Dataset, summary: pd.DataFrame) -> dict[str, Chec
     # If nothing varies, the sampler is stuck, and every element is judged.
     judged = summary[varies] if varies.any() else summary
     enough, source = ESS_PER_CHAIN_AT_LEAST * num_chains, "Vehtari et al. (2021)"
-    r_hat = _worst("R-hat", judged["r_hat"], "≤", R_HAT_AT_MOST, source)
+    r_hat = _judge_r_hat(judged, draws.shape, of_groups, source)
     found = {"R-hat": replace(r_hat, advice=_on_r_hat(r_hat.value, num_chains))}
+    consistent = not r_hat.failed
     for name, column in (("bulk ESS", "ess_bulk"), ("tail ESS", "ess_tail")):
         size = _worst(name, judged[column], "≥", enough, source)
+        is_some = size.value >= ESS_PER_CHAIN_FOR_ERRORS * num_chains
+        size = replace(size, imprecise=bool(not size.passed and is_some and consistent))
         found[name] = replace(size, advice=_on_size(size, num_draws))
     return found
+
+
+def _judge_r_hat(
+    judged: pd.DataFrame, shape: tuple[int, ...], of_groups: Collection[str], source: str
+) -> Check:
+    """Judge the largest R-hat as the largest of many; see the module."""
+    worst = _worst("R-hat", judged["r_hat"], "≤", R_HAT_AT_MOST, source)
+    if worst.passed or shape[0] < 2 or not np.isfinite(worst.value):
+        return worst
+    values = judged["r_hat"].to_numpy(dtype=float)
+    sizes = judged[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(dtype=float)
+    limits = largest_r_hat(sizes, len(values), shape[0], shape[1])
+    is_enough = sizes >= ESS_PER_CHAIN_AT_LEAST * shape[0]
+    is_of_group = np.isin([str(e).partition("[")[0] for e in judged.index], list(of_groups))
+    allowed = np.where(is_of_group & is_enough, limits, R_HAT_AT_MOST)
+    above = values > allowed
+    if not above.any():  # the worst element is judged as one of many
+        position = int(np.argmax(values))
+        return replace(worst, threshold=float(limits[position]), passed=True)
+    position = int(np.argmax(np.where(above, values - limits, -np.inf)))
+    where, value = str(judged.index[position]), float(values[position])
+    is_error = (values <= limits) & (sizes >= ESS_PER_CHAIN_FOR_ERRORS * shape[0])
+    imprecise = bool(is_error[above].all())
+    found = replace(worst, value=value, where=where, threshold=float(allowed[position]))
+    return replace(found, imprecise=imprecise)
+
+
+def largest_r_hat(
+    sizes: NDArray[np.float64], num_elements: int, num_chains: int, num_draws: int
+) -> NDArray[np.float64]:
+    """Return the largest R-hat that chains which sample the posterior should have.
+
+    Parameters
+    ----------
+    sizes : array, shape (element,)
+        The smaller of bulk and tail ESS of each element.
+    num_elements : int
+        The number of elements that were examined.
+    num_chains, num_draws : int
+        The number of chains and of draws of each.
+
+    Returns
+    -------
+    array, shape (element,)
+        The limit for each element, from 1.01 to 1.05; see the module.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16(2), eqs. 1 to 4.
+    """
+    from scipy.stats import chi2
+
+    num_split, length = 2 * num_chains, num_draws // 2
+    between = chi2.isf(FALSE_ALARMS / (2 * num_elements), num_split - 1) / (num_split - 1)
+    found = np.sqrt((length - 1) / length + between * num_split / np.maximum(sizes, 1.0))
+    return np.asarray(np.clip(found, R_HAT_AT_MOST, LARGEST_R_HAT))
 
 
 def _on_r_hat(value: float, num_chains: int) -> str:
@@ -268,8 +387,16 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
         "of groups (--prior); switch between centred and non-centred group effects (--centered); "
         "or, in a program of your own, declare the bounds that the model assumes"
     )
-    if options.adapt_delta < 0.99:
-        advice = f"raise --adapt-delta to 0.99; if divergences remain, also {advice}"
+    # Few divergences disappear with slightly shorter steps. Much shorter ones would need deeper
+    # trees, and would take the longer for nothing.
+    if num <= FEW_DIVERGENCES * divergent.size and options.adapt_delta < 0.95:
+        advice = f"refit with --adapt-delta 0.95; if divergences remain, also {advice}"
+    elif options.adapt_delta < 0.99:
+        depth = max(12, options.max_treedepth)
+        advice = (
+            f"refit with --adapt-delta 0.99 --max-treedepth {depth}; if divergences remain, also "
+            f"{advice}"
+        )
     return _judge("divergences", num, "≤", 0, "Betancourt (2017), section 6.2", advice)
 
 

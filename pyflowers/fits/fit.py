@@ -339,8 +339,14 @@ class Fit(Shown):
     @cached_property
     def diagnostics(self) -> Part:
         """The checks of the sampling; see :func:`pyflowers.fits.diagnostics.diagnose`."""
+        groups = {*self.data.labels, *map(self.data.name_of, self.data.labels)}
         found = diagnose(
-            self.posterior, self.stats, self._summary, self.options, self.record.independent
+            self.posterior,
+            self.stats,
+            self._summary,
+            self.options,
+            self.record.independent,
+            [str(n) for n, its in self.posterior.items() if groups & {*map(str, its.dims)}],
         )
         return with_remedy(found, self.program.python.rescaling(self.data))
 

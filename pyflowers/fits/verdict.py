@@ -4,6 +4,9 @@ Did the sampling work, does the prior suit the data, and does the model reproduc
 part has passed, has failed or was not examined. A fit can be trusted only if all three parts have
 passed: the draws may be right even if the prior is absurd or the data contradict the model. Failed
 checks are values, not exceptions.
+
+Between passed and failed, a part may be imprecise: the draws are valid, but few or costly. Such a
+fit can be trusted within its Monte Carlo errors, which the verdict states.
 """
 
 from __future__ import annotations
@@ -45,6 +48,9 @@ class Check:
         What to do next when the check fails.
     finding : str
         The meaning of a failure, in words, if the numbers do not show it.
+    imprecise : bool
+        Whether a value beyond the threshold only means that the draws are few or costly. The check
+        has then neither passed nor failed.
     """
 
     name: str
@@ -56,6 +62,12 @@ class Check:
     source: str
     advice: str
     finding: str = ""
+    imprecise: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether the value is beyond the threshold, and means more than imprecision."""
+        return not (self.passed or self.imprecise)
 
     @property
     def number(self) -> str:
@@ -82,7 +94,9 @@ class Check:
         return f"{self.name} {self.number}{at}, must be {limit}"
 
     def __str__(self) -> str:
-        return f"passed  {self.result}" if self.passed else f"FAILED  {self.result}: {self.advice}"
+        if self.passed:
+            return f"passed  {self.result}"
+        return f"{'FAILED' if self.failed else 'imprecise'}  {self.result}: {self.advice}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,20 +125,27 @@ class Part:
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed."""
+        """Whether no check failed; a part that is only imprecise has passed."""
         return not self.failed
 
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
-        return tuple(check for check in self.checks if not check.passed)
+        return tuple(check for check in self.checks if check.failed)
+
+    @property
+    def imprecise(self) -> tuple[Check, ...]:
+        """The checks that found the draws to be few or costly."""
+        return tuple(check for check in self.checks if check.imprecise)
 
     @property
     def status(self) -> str:
-        """``passed``, ``failed`` or ``not examined``."""
+        """``passed``, ``imprecise``, ``failed`` or ``not examined``."""
         if not self.checks:
             return "not examined"
-        return "passed" if self.passed else "failed"
+        if self.failed:
+            return "failed"
+        return "imprecise" if self.imprecise else "passed"
 
     @property
     def tally(self) -> str:
@@ -133,6 +154,9 @@ class Part:
         if num:
             verb = "fails" if num == 1 else "fail"
             return f"{num} of {total} {self._noun(total)} {verb}"
+        if num := len(self.imprecise):
+            verb = "shows" if num == 1 else "show"
+            return f"{num} of {total} {self._noun(total)} {verb} imprecision"
         every, verb = ("", "passes") if total == 1 else ("both ", "pass")
         every = f"all {total} " if total > 2 else every or "1 "
         return f"{every}{self._noun(total)} {verb}"
@@ -152,7 +176,7 @@ class Part:
         if not self.checks:
             return f"not examined ({self.note})" if self.note else "not examined"
         note = f" ({self.note})" if self.note else ""
-        return "\n".join([f"{self.tally}{note}", *map(str, self.failed)])
+        return "\n".join([f"{self.tally}{note}", *map(str, (*self.failed, *self.imprecise))])
 
     __repr__ = __str__
 
@@ -169,8 +193,8 @@ class Part:
 class Verdict:
     """The judgement on a fit in three parts: computation, prior and data.
 
-    Each part has passed, has failed or was not examined. A verdict prints as one sentence, followed
-    by a line for each part.
+    Each part has passed, is imprecise, has failed or was not examined. A verdict prints as one
+    sentence, followed by a line for each part.
 
     Attributes
     ----------
@@ -215,13 +239,13 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether all checks that were run have passed."""
+        """Whether no check that was run has failed."""
         return not self.failed
 
     @property
     def trusted(self) -> bool:
-        """Whether all three parts were examined and passed."""
-        return all(part.status == "passed" for part in self.parts)
+        """Whether all three parts were examined, and none failed."""
+        return all(part.status in ("passed", "imprecise") for part in self.parts)
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -279,8 +303,9 @@ class Verdict:
         for part in self.parts:
             status = "FAILED" if part.failed else part.status
             lines.append(f"  {part.name:<11}  {status:<12}  {part.brief}".rstrip())
-            for advice in dict.fromkeys(check.advice for check in part.failed):
-                lines += [f"    {c.result}" for c in part.failed if c.advice == advice]
+            shown = (*part.failed, *part.imprecise)
+            for advice in dict.fromkeys(check.advice for check in shown):
+                lines += [f"    {c.result}" for c in shown if c.advice == advice]
                 lines += [f"      → {advice}"] if advice else []
         return "\n".join(lines)
 
@@ -289,7 +314,9 @@ class Verdict:
     @property
     def line(self) -> Styled:
         """The verdict as commands print it, in green only if the fit can be trusted."""
-        colour = "green" if self.trusted else None if self.passed else "red"
+        colour = None if self.passed else "red"
+        if self.trusted:
+            colour = "yellow" if self.computation.imprecise else "green"
         made = styled(f"verdict: {self}", fg=colour)
         made.html = self._repr_html_()
         return made
@@ -299,8 +326,9 @@ class Verdict:
         for part in self.parts:
             colour = {"passed": "#1a7f37", "failed": "#cf222e"}.get(part.status, "inherit")
             texts = [as_html(part.brief)]
-            for advice in dict.fromkeys(check.advice for check in part.failed):
-                texts += [as_html(c.result) for c in part.failed if c.advice == advice]
+            shown = (*part.failed, *part.imprecise)
+            for advice in dict.fromkeys(check.advice for check in shown):
+                texts += [as_html(c.result) for c in shown if c.advice == advice]
                 texts += [f"→ {as_html(advice)}"] if advice else []
             rows.append(
                 f'<tr><th style="{style}">{part.name}</th>'

@@ -293,12 +293,13 @@ def prior_dependence(material: Material) -> dict[str, Any] | None:
 
 
 def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:
-    """Return the failures grouped by fit and advice, so that each group is one sentence."""
+    """Return failures and imprecisions by fit and advice, so that each group is one sentence."""
     by_advice: dict[tuple[str, str], tuple[Fit, str, list[Any]]] = {}
     for fit in material.fits:
         verdict, predictive = material.verdicts[fit.name], material.checks.get(fit.name)
         of_data = predictive.failed if predictive is not None else ()
-        failed: list[Any] = [*verdict.computation.failed, *verdict.prior.failed, *of_data]
+        failed: list[Any] = [*verdict.computation.failed, *verdict.computation.imprecise]
+        failed += [*verdict.prior.failed, *of_data]
         for check in failed:
             found = by_advice.setdefault((fit.name, check.advice), (fit, check.advice, []))
             found[2].append(check)
@@ -314,7 +315,7 @@ def verdict_table(material: Material) -> ReportTable:
         cells = [NOTHING] * len(found)
         for i, (fit, check) in enumerate(zip(material.fits, found, strict=True)):
             if check is not None:
-                judged = verdict_cell(check_number(fit, check), check.passed)
+                judged = verdict_cell(check_number(fit, check), check.passed, check.imprecise)
                 where = Markup("<small>{}</small>").format(check.where) if check.where else ""
                 cells[i] = Markup("{} {}").format(judged, where)
         # The threshold for ESS is proportional to the number of chains, so it may differ between

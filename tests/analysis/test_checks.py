@@ -799,7 +799,7 @@ def test_the_rounding_of_constant_values_is_no_pattern_along_a_covariate():
     frame = pd.DataFrame({"x": np.linspace(0.1, 2.3, 40), "y": 3})
     fit = pyflowers.fit("y ~ x", frame, family="poisson", **FAST)
     named = {each.name: each for each in pyflowers.check(fit).checks}
-    assert abs(named["autocorrelation[x]"].observed) < 1e-3
+    assert abs(named["autocorrelation[x]"].observed) < 1e-2
     assert not {"autocorrelation[x]", "curvature[x]"} & {
         n for n, c in named.items() if not c.passed
     }

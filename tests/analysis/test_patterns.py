@@ -56,7 +56,7 @@ def planted(kind, seed=1):
             if CODES[n] == CODES[n - 1]:
                 error[n] = 0.6 * error[n - 1] + 0.8 * error[n]
     if kind == "omitted slope":
-        slope = 0.5 + rng.normal(0, 0.5, NUM_GROUPS)[CODES]
+        slope = 0.5 + rng.normal(0, 0.75, NUM_GROUPS)[CODES]
     if kind == "omitted interaction":
         frame["sex"] = rng.choice(["m", "w"], NUM_ROWS)
         slope = np.where(frame.sex == "m", 1.0, 0.2)
