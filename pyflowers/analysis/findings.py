@@ -298,13 +298,13 @@ def of_statistic(
     elif name == "minimum" and observed > 0 > median and fit.program.declaration.formula:
         need = "positive"
     elif need == "limit":
-        need = _of_bounded(fit, words)
+        need = _of_bounded(fit, name, words)
     numbers = [format_number(float(value)) for value in (observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
     return f"{found.format_map(words)} the model predicts ({shown})", _advice(fit, need, words)
 
 
-def _of_bounded(fit: Fit, words: dict[str, str]) -> str:
+def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
     """Return the need of a response that ends at a limit, which may be of another family."""
     y, formula = fit.data.y, fit.program.declaration.formula
     if formula is None or formula.family not in ("gaussian", "student"):
@@ -315,7 +315,8 @@ def _of_bounded(fit: Fit, words: dict[str, str]) -> str:
         return "ratings"
     if y.min() > 0 and most < 1:
         return "shares"
-    if (y == np.floor(y)).all() and y.min() >= 0 and most <= LARGEST_SCORE:
+    is_from_0 = name == "maximum" or y.min() == 0
+    if (y == np.floor(y)).all() and y.min() >= 0 and is_from_0 and most <= LARGEST_SCORE:
         words["most"] = f"{most:g}"
         right = formula.text.partition("~")[2].strip()
         words["trials"] = f"{quote(fit.data.value_name)} | trials({most:g}) ~ {right}"

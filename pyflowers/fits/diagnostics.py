@@ -169,7 +169,7 @@ def diagnose(
     part = Part("computation", checks, "", "the sampling converged")
     if not part.imprecise or part.failed:
         return part
-    error = _error_of_worst(posterior, summary)
+    error = _error_of_worst(posterior, summary, of_groups)
     checks = tuple(replace(c, finding=_with_error(c, error)) for c in part.checks)
     return replace(part, checks=checks, claim="the sampling converged, though imprecisely")
 
@@ -179,9 +179,14 @@ def _with_error(check: Check, error: str) -> str:
     return f"{check.result}; {error}" if check.imprecise else check.finding
 
 
-def _error_of_worst(posterior: xr.Dataset, summary: pd.DataFrame) -> str:
-    """Return the Monte Carlo errors of the interval of the element with the smallest ESS."""
+def _error_of_worst(
+    posterior: xr.Dataset, summary: pd.DataFrame, of_groups: Collection[str]
+) -> str:
+    """Return the Monte Carlo errors of the interval of the parameter with the smallest ESS."""
     sizes = summary[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(dtype=float)
+    is_effect = np.isin([str(e).partition("[")[0] for e in summary.index], list(of_groups))
+    if np.isfinite(sizes[~is_effect]).any():
+        sizes = np.where(is_effect, np.nan, sizes)
     worst = int(np.nanargmin(sizes))
     draws = stacked(posterior)[..., worst : worst + 1]
     low, high = (column for column in summary.columns if column.endswith("%"))
@@ -222,10 +227,10 @@ def _by_cause(
             first = check.advice if name == "R-hat" and options.chains == 1 else _TOO_FEW
         elif name == "E-BFMI":
             pass
-        elif name != "R-hat" and disagree:
-            first = found["R-hat"].advice
         elif "divergences" in failed:
             first = found["divergences"].advice
+        elif name != "R-hat" and disagree:
+            first = found["R-hat"].advice
         elif name != "treedepth hits" and not disagree and "treedepth hits" in failed:
             first = found["treedepth hits"].advice
         yield replace(check, advice=first or check.advice)

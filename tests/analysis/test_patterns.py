@@ -1,5 +1,6 @@
 """Patterns in residuals are found where data have them, and the remedy explains them."""
 
+import itertools
 import re
 
 import numpy as np
@@ -285,3 +286,51 @@ def test_a_column_of_time_needs_rows():
     fit = pyflowers.fit("iid_normal", values, seed=1, draws=100, engine="exact")
     with pytest.raises(ConfigError, match="declares no prediction of rows"):
         pyflowers.check(fit, time="month")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PLANTED)
+def test_planted_misfits_are_found_with_the_remedy_that_passes_first(kind):
+    """Of 20 data sets: found in 18, the right remedy first in 16, and its refit passes in 16."""
+    formula, name, remedy = PLANTED[kind]
+    options = {"chains": 4, "warmup": 1000, "draws": 1000}
+    found = first = passed = 0
+    for seed in range(20):
+        frame = planted(kind, seed)
+        failed = checks_of(formula, frame, **options).failed
+        found += name in {check.name for check in failed}
+        advice = failed[0].advice if failed else ""
+        first += remedy in advice
+        better = re.search(r'refit with the formula "([^"]*)"', advice)
+        passed += better is not None and checks_of(better[1], frame, **options).passed
+    assert found >= 18
+    assert first >= 16
+    assert passed >= 16 or remedy.startswith(("give", "depend"))  # these change the program
+
+
+@pytest.mark.slow
+def test_right_models_of_six_families_seldom_fail():
+    """At most 2 of 60 fits fail in the data part, and at most 1 in the computation."""
+    of_data = of_computation = 0
+    families = ("gaussian", "student", "poisson", "negbinomial", "bernoulli", "lognormal")
+    for seed, family in itertools.product(range(10), families):
+        rng = np.random.default_rng([9, seed])
+        codes = np.repeat(np.arange(20), 10 + 5 * (seed % 2))
+        num = codes.size
+        frame = pd.DataFrame({"g": codes.astype(str), "x": rng.normal(size=num).round(1)})
+        frame = frame.assign(f=rng.choice(list("abc"), num), z=rng.normal(size=num))
+        eta = 0.4 * rng.normal(size=20)[codes] + 0.3 * frame.x + 0.3 * (frame.f == "b")
+        frame["y"] = {
+            "gaussian": 2 * eta + rng.normal(size=num),
+            "student": 2 * eta + rng.standard_t(4, num),
+            "poisson": rng.poisson(np.exp(1 + eta)),
+            "negbinomial": rng.poisson(np.exp(1 + eta) * rng.gamma(2, 0.5, num)),
+            "bernoulli": rng.binomial(1, 1 / (1 + np.exp(-2 * eta))),
+            "lognormal": np.exp(eta + 0.5 * rng.normal(size=num)),
+        }[family]
+        options = {"chains": 4, "warmup": 1000, "draws": 1000, "family": family, "seed": seed + 1}
+        verdict = checks_of("y ~ x + f + z + (1 | g)", frame, **options).verdict
+        of_data += bool(verdict.data.failed)
+        of_computation += bool(verdict.computation.failed)
+    assert of_data <= 2
+    assert of_computation <= 1

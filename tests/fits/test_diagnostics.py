@@ -183,14 +183,12 @@ def test_a_draw_that_is_not_finite_is_no_slow_chain():
 
 
 def test_failures_have_one_remedy_and_none_waits_for_another():
-    """Any combination of failures has one advice, besides that on divergences."""
+    """Any combination of failures has one advice, except those of R-hat and ESS of slow chains."""
     for chain, depth, divergent in itertools.product((0, 0.4, 5), (0, 1), (0, 1)):
         stats = {"treedepth__": DEEP * depth, "divergent__": NONE + divergent}
         given = every_advice(computation(noise(chain=chain), **stats))
         assert not [each for each in given.values() if each.endswith("first")]
-        rest = {each for name, each in given.items() if name != "divergences"}
-        assert len(rest) <= 1 or chain == 0.4
-        assert chain == 5 or not divergent or set(given.values()) == {given["divergences"]}
+        assert len(set(given.values())) <= 1 or (chain == 0.4 and not divergent)
 
 
 # --- Imprecise draws ------------------------------------------------------------------------------
@@ -277,35 +275,17 @@ def test_hits_of_the_treedepth_leave_the_fit_to_be_trusted():
     assert [check.name for check in bad.imprecise] == ["treedepth hits"]
 
 
-def test_effects_of_groups_are_known_to_the_fit():
-    def shift(draws, stats):
-        draws["mu_plant"][3, :, 0] += 0.22 * draws["mu_plant"][..., 0].std()
+def test_effects_of_groups_are_known_to_the_fit(monkeypatch):
+    given = []
 
-    fit = synthetic_fit("multilevel_poisson", table([*"abcdefgh"], 6), change=shift)
-    (found,) = (check for check in fit.diagnostics.checks if check.name == "R-hat")
-    assert found.where == "mu_plant[a]"
-    assert found.value > 1.01
-    assert found.passed
-    assert found.threshold > found.value
+    def seen(*arguments):
+        given.append(arguments[5])
+        return diagnose(*arguments)
 
-
-@pytest.mark.parametrize(
-    ("name", "value", "threshold", "relation", "printed"),
-    [
-        ("R-hat", 1.0100021, 1.01, "≤", "1.010002"),
-        ("R-hat", 1.0113, 1.01, "≤", "1.011"),
-        ("bulk ESS", 399.92, 400, "≥", "399.9"),
-        ("bulk ESS", 12.3, 400, "≥", "12"),
-        ("E-BFMI", 0.29999, 0.3, "≥", "0.29999"),
-        ("divergences", 69, 0, "≤", "69"),
-        ("R-hat", np.nan, 1.01, "≤", "–"),
-        ("R-hat", np.inf, 1.01, "≤", "inf"),
-    ],
-)
-def test_a_failed_value_is_printed_with_the_digits_that_show_it(
-    name, value, threshold, relation, printed
-):
-    assert Check(name, value, threshold, relation, False, "", "", "").number == printed
+    monkeypatch.setattr("pyflowers.fits.fit.diagnose", seen)
+    fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    assert fit.diagnostics.passed
+    assert given == [["mu_plant"]]
 
 
 # --- The verdict's three parts --------------------------------------------------------------------

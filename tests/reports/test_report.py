@@ -196,7 +196,7 @@ VERDICTS = [  # defects of fits, refused models, kind of banner, texts in it, te
         [
             "Do not trust the answer: it rests on multilevel_poisson, whose diagnostics fail.",
             "Do not use the results of multilevel_poisson until these are fixed.",
-            *("R-hat", "divergences 100, must be ≤ 0", "Make the chains agree first"),
+            *("R-hat", "divergences 100, must be ≤ 0", "Refit with --adapt-delta 0.99"),
         ],
         ["Not all. 4 of 12 diagnostics fail.", f"multilevel_normal was not fitted. {REFUSED}."],
     ),
