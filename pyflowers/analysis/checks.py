@@ -435,7 +435,7 @@ def check(
         _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
         for statistic, its in zip(wanted, values, strict=True)
     ]
-    # A generator of its own keeps the other checks the same with and without patterns.
+    # A separate generator keeps the other checks the same with and without patterns.
     for_patterns = np.random.default_rng([chosen.seed, 4])
     patterns = find_patterns(
         fit, lambda some: replicates_of(fit, positions[some], for_patterns), positions.size, order

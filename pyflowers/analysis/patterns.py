@@ -32,7 +32,7 @@ the number of checks and for their dependence [5]_, so that a model with many co
 fail by chance.
 
 If a linear pattern is found, the effects that explain it are added to A, and the checks are
-repeated: what then passes needs no remedy of its own. In the same way, the residuals of the data
+repeated: what then passes needs no other remedy. In the same way, the residuals of the data
 are divided by the strongest pattern of spread.
 
 References

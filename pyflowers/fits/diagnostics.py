@@ -70,7 +70,7 @@ ESS_PER_CHAIN_FOR_ERRORS = 25
 """The ESS per chain from which Monte Carlo errors can be computed."""
 
 LARGEST_R_HAT = 1.05
-"""The largest limit for R-hat, whatever the number of elements."""
+"""The largest limit for R-hat for any number of elements."""
 
 FALSE_ALARMS = 0.01
 """Probability that the largest R-hat of chains that sample the posterior exceeds its limit."""

@@ -182,7 +182,7 @@ EDIT_PROGRAM = (
 _OF_BRMS = {
     **dict.fromkeys(("gp", "ar", "ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
     **dict.fromkeys(("me", "mi", "mm", "cs", "t2"), EDIT_PROGRAM),
-    "mo": "write C(...) for a step of its own at each level, or the column as a number",
+    "mo": "write C(...) for a separate step at each level, or the column as a number",
     "cut": "make a column of intervals, such as with pandas.cut",
 }
 """Terms of brms and functions of R, each with the remedy."""

@@ -440,10 +440,10 @@ def test_dates_are_labels_without_a_midnight_that_nobody_wrote(days, names):
         ([True, "TRUE", 1], ("True", "TRUE", "1")),
     ],
 )
-@pytest.mark.parametrize("beside", [[], [None], ["text"], [NOON[0] + pd.Timedelta("1s")]])
-def test_the_text_of_a_cell_does_not_depend_on_other_cells(cells, names, beside):
+@pytest.mark.parametrize("others", [[], [None], ["text"], [NOON[0] + pd.Timedelta("1s")]])
+def test_the_text_of_a_cell_does_not_depend_on_other_cells(cells, names, others):
     expected = names or tuple(cells)
-    texts = column([*beside, *cells]).texts("x").tolist()[len(beside) :]
+    texts = column([*others, *cells]).texts("x").tolist()[len(others) :]
     assert tuple(dict.fromkeys(texts)) == expected
     assert [column([cell]).texts("x")[0] for cell in cells] == texts
 

@@ -109,7 +109,7 @@ def parse(text: str) -> Formula:
     if of_parameter := re.search(r"[,;]\s*([^\W\d]\w*)\s*~", _outside_quotes(text)):
         raise ConfigError(
             f"formula {text!r}: a formula models the expected response, and {of_parameter[1]} has "
-            f"no terms of its own; {EDIT_PROGRAM}"
+            f"no separate terms; {EDIT_PROGRAM}"
         )
     if signs != 1:
         many, none = "more than one ~; keep only one", "no ~ between response and terms; add it"
