@@ -57,7 +57,8 @@ class SamplerOptions(Record):
     warmup, draws : int
         Iterations of each chain during adaptation and after it.
     thin : int
-        Keep every `thin`-th of the `draws` iterations.
+        Keep every `thin`-th of the `draws` iterations. Divergences, tree depth and E-BFMI are those
+        of all iterations.
     adapt_delta : float
         Target acceptance statistic of the step size adaptation.
     max_treedepth : int
