@@ -355,7 +355,7 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=90), "g": np.repeat(list("abcdef"), 15)})
     frame["Rating"] = 1 + np.digitize(frame.x + rng.logistic(size=90), [-1, 0, 1])
-    how = {"family": "cumulative", "seed": 1, "engine": "stanli"}
+    how = {"family": "cumulative", "seed": 1, "engine": "stanli", "adapt_delta": 0.95}
     fits = [pyflowers.fit(f"Rating ~ x + {g}", frame, **how) for g in ("(x | g)", "(1 | g)")]
     page = report(*fits)
     best, other = (each.name for each in pyflowers.loo(fits).models)
