@@ -713,6 +713,27 @@ def test_a_normal_fit_to_zeros_and_ones_is_sent_to_bernoulli():
     assert "bernoulli" not in findings.of_statistic(*few)[1]  # rare events may be counts
 
 
+@pytest.mark.parametrize(
+    ("y", "name", "words"),
+    [
+        (np.repeat([0.0, 2, 4, 6, 8, 10], 20), "maximum", "only 6 different values: refit with"),
+        (np.arange(120.0) % 26, "maximum", '"y | trials(25) ~ x" --family binomial'),
+        (np.linspace(0.1, 0.9, 120), "maximum", "refit with --family beta"),
+        (18 + np.arange(120.0) % 40, "minimum", "values are cut off at a limit"),
+    ],
+)
+def test_a_bounded_response_is_sent_to_its_family_and_its_effects_are_not_blamed(y, name, words):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=120), "y": y})
+    fit = pyflowers.fit("y ~ x", frame, **{**FAST, "chains": 1, "draws": 50})
+    end = y.max() if name == "maximum" else y.min()
+    beyond = end + np.linspace(1, 2, 50) * (1 if name == "maximum" else -1)
+    finding, advice = findings.of_statistic(fit, name, name, float(end), beyond, "")
+    assert f"{'smaller' if name == 'maximum' else 'larger'} than the model predicts" in finding
+    assert words in advice
+    assert "only predictions near this limit are affected: average effects" in advice
+
+
 def test_a_row_effect_is_not_advised_twice_and_its_rows_are_no_groups():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 80), "row": np.arange(80)})

@@ -314,7 +314,7 @@ def test_the_predictive_checks_of_each_model_are_a_table(page):
     rows = [" ".join(text_of(cell) for cell in row) for row in page.nodes("tr", under="checks")]
     assert rows[0] == "Check iid_normal multilevel_normal multilevel_poisson Statistic"
     assert any(row.startswith("loo_pit") and row.count("passed") == 3 for row in rows)
-    assert "All 22 predictive checks pass." in text_of(section)
+    assert "All 24 predictive checks pass." in text_of(section)
     assert "group_outlier is left out: under the flat prior on sigma2_plant" in text_of(section)
 
 
