@@ -33,7 +33,7 @@ fail by chance.
 
 If a linear pattern is found, the effects that explain it are added to A, and the checks are
 repeated: what then passes needs no other remedy. In the same way, the residuals of the data
-are divided by the strongest pattern of spread.
+are divided by the simplest pattern of spread that explains the others.
 
 References
 ----------
@@ -233,7 +233,7 @@ class Patterns:
     steps : tuple of Step
         The remedies for the patterns of the mean, the strongest first.
     spread : Judged or None
-        The strongest of the patterns of spread that these remedies do not explain.
+        The pattern of spread that explains the others which these remedies do not explain.
     remaining : frozenset of str
         The names of the patterns that neither the remedies nor this spread explain.
     notes : tuple of str

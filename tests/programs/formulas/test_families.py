@@ -95,6 +95,7 @@ FAMILY = Family(
     log_lik=lambda y, eta, values: weibull_min.logpdf(y, values["alpha"], scale=np.exp(eta)),
     draw=lambda eta, values, rng: np.exp(eta) * rng.weibull(values["alpha"], eta.shape),
     mean=lambda eta, values: weibull_min.mean(values["alpha"], scale=np.exp(eta)),
+    moments=lambda eta, values: weibull_min.stats(values["alpha"], scale=np.exp(eta)),
     auxiliary=(
         Auxiliary("alpha", "real<lower=0>", "lognormal({m}, {s})", {"m": 0, "s": 0.5}, "shape"),
     ),
