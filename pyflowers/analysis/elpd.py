@@ -275,7 +275,7 @@ class LooComparison(ElpdComparison):
     >>> found = pyflowers.loo([counts, normal])
     >>> found.best.name
     'multilevel_poisson'
-    >>> found.cautions[0]
+    >>> found.cautions[1]
     '12 observations are too few for this conclusion: ...'
     """
 
@@ -814,10 +814,10 @@ def leave_one_group_out(
     ... )
     >>> found = pyflowers.leave_one_group_out([iid, normal])
     >>> found.table()[["elpd", "difference"]].round(1)
-                        elpd  difference
+                       elpd  difference
     model
-    multilevel_normal  -30.2         0.0
-    multilevel_poisson -30.4        -0.2
+    multilevel_normal -30.2         0.0
+    iid_normal        -33.5        -3.3
     """
     fits = checked_comparable(fits)
     for fit, rows in zip(fits, common_rows(fits), strict=True):
