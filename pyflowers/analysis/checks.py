@@ -64,6 +64,7 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.analysis import ecdf
 from pyflowers.analysis.findings import (
+    EDGES,
     first_remedy,
     is_binary,
     of_pattern,
@@ -463,8 +464,7 @@ def check(
     pit = _check_pit(fit, rng, found, notes)
     if first := first_remedy(fit, patterns):
         found = [
-            replace(each, advice=first) if not each.passed and each.name in _OF_ROWS else each
-            for each in found
+            replace(each, advice=first) if _follows(each, patterns) else each for each in found
         ]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
@@ -499,6 +499,15 @@ def _check(
         return found
     finding, advice = of_statistic(fit, name, meaning, observed, replicated, who)
     return replace(found, finding=finding, advice=advice)
+
+
+def _follows(check: PredictiveCheck, patterns: Patterns) -> bool:
+    """Return whether a failure may have the cause of a pattern of residuals.
+
+    Unequal spread does not explain why values end at a limit.
+    """
+    ends = EDGES in check.advice and not patterns.steps
+    return not check.passed and check.name in _OF_ROWS and not ends
 
 
 def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, FloatArray]:

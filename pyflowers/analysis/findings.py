@@ -123,7 +123,7 @@ _ONE_SD_EACH = (
     "the prior of sigma, and write {sd}[{index}[n]] for sigma; in NAME.toml, add "
     '{declared}where = {{ sigma = "{sd}[{index}]" }} under [prediction]'
 )
-_EDGES = (
+EDGES = (
     "; only predictions near this limit are affected: average effects and coefficients describe "
     "the mean, which other checks examine"
 )
@@ -161,17 +161,17 @@ _REMEDIES: dict[str, dict[str, str]] = {
     },
     "limit": {
         "": "see whether values are cut off at a limit, and if so, model truncation or censoring; "
-        f"if not, the model lets values vary too much{_EDGES}"
+        f"if not, the model lets values vary too much{EDGES}"
     },
     "ratings": {
         "": "the response has only {num} different values: refit with --family cumulative, which "
-        f"treats them as ratings{_EDGES}"
+        f"treats them as ratings{EDGES}"
     },
     "scores": {
         "": "the response is bounded: if it counts the points out of {most}, refit with the "
-        'formula "{trials}" --family binomial' + _EDGES
+        'formula "{trials}" --family binomial' + EDGES
     },
-    "shares": {"": f"the response lies between 0 and 1: refit with --family beta{_EDGES}"},
+    "shares": {"": f"the response lies between 0 and 1: refit with --family beta{EDGES}"},
     "binary": {
         "formula": "all values are 0 or 1: refit with --family bernoulli",
         "": "all values are 0 or 1: use a Bernoulli likelihood",
@@ -456,8 +456,11 @@ def with_terms(text: str, terms: Sequence[str]) -> str:
             population.remove(parts[1])
         elif len(parts) == 2:
             population.append(":".join(parts))
-        elif calls is not None and calls[1] in population:
-            population[population.index(calls[1])] = term
+        elif calls is not None and any(calls[1] in each.split(" * ") for each in population):
+            population = [
+                " * ".join(term if part == calls[1] else part for part in each.split(" * "))
+                for each in population
+            ]
         else:
             old = calls and f"bs({calls[1]},"
             kept = [each for each in population if not (old and each.startswith(old))]

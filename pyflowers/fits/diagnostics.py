@@ -169,14 +169,10 @@ def diagnose(
     part = Part("computation", checks, "", "the sampling converged")
     if not part.imprecise or part.failed:
         return part
-    error = _error_of_worst(posterior, summary, of_groups)
-    checks = tuple(replace(c, finding=_with_error(c, error)) for c in part.checks)
+    last, error = part.imprecise[-1], _error_of_worst(posterior, summary, of_groups)
+    stated = replace(last, finding=f"{last.result}; {error}")
+    checks = tuple(stated if check is last else check for check in part.checks)
     return replace(part, checks=checks, claim="the sampling converged, though imprecisely")
-
-
-def _with_error(check: Check, error: str) -> str:
-    """Return the finding of an imprecise check: its numbers, and the largest Monte Carlo error."""
-    return f"{check.result}; {error}" if check.imprecise else check.finding
 
 
 def _error_of_worst(
@@ -255,6 +251,10 @@ def _convergence(
         is_some = size.value >= ESS_PER_CHAIN_FOR_ERRORS * num_chains
         size = replace(size, imprecise=bool(not size.passed and is_some and consistent))
         found[name] = replace(size, advice=_on_size(size, num_draws))
+    short = [found[name] for name in ("bulk ESS", "tail ESS") if not found[name].passed]
+    if short and all(check.value > 0 for check in short):
+        advice = min(short, key=lambda check: check.value).advice
+        found |= {check.name: replace(check, advice=advice) for check in short}
     return found
 
 

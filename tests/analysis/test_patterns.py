@@ -269,6 +269,7 @@ def test_p_values_are_uniform_for_replicated_data():
         ("y ~ x + sex", ["x * sex"], "y ~ x * sex"),
         ("y ~ log(x) + sex", ["x * sex"], "y ~ log(x) + sex + x:sex"),
         ("y ~ x + w", ["bs(x, df=6)"], "y ~ w + bs(x, df=6)"),
+        ("y ~ x * C(w)", ["bs(x, df=6)"], "y ~ bs(x, df=6) * C(w)"),
         ("y ~ bs(x, df=4) + w", ["bs(x, df=8)"], "y ~ w + bs(x, df=8)"),
         ("y | trials(n) ~ `my x`", ["C(`my x`)"], "y | trials(n) ~ C(`my x`)"),
         ("y ~ 1 + (1 | g)", [], "y ~ (1 | g)"),

@@ -126,7 +126,7 @@ FAMILY = Family(
 
 
 @pytest.mark.parametrize("name", family_names())
-def test_a_family_has_at_most_forty_lines_of_code(name):
+def test_a_family_has_at_most_fifty_lines_of_code(name):
     source = inspect.getsource(importlib.import_module(f"pyflowers.programs.families.{name}"))
     docstrings = {
         line
@@ -140,7 +140,7 @@ def test_a_family_has_at_most_forty_lines_of_code(name):
         for number, line in enumerate(lines, 1)
         if number not in docstrings and line.strip() and not line.strip().startswith("#")
     ]
-    assert len(code) <= 40
+    assert len(code) <= 50
 
 
 def test_an_unknown_family_is_one_sentence():
