@@ -625,17 +625,26 @@ def predictor_of(
     seed: int | None = None,
     reading: Mapping[str, Any] | None = None,
     kind: Kind = "expected",
+    *,
+    is_varying: bool = False,
 ) -> Predictor:
     """Return the predictor of the rows of a table, by default of the fit's rows.
 
-    For the `kind` ``linear``, the rows need no trials.
+    For the `kind` ``linear``, the rows need no trials. If `is_varying`, labels may be given their
+    own effects later.
     """
     if groups not in GROUPS:
         raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
     rule = rule_of(fit.program)
     _refuse_other_density(fit, rule)
     rows = read_rows(
-        fit.program, fit.data, new, groups=groups, reading=reading, is_linear=kind == "linear"
+        fit.program,
+        fit.data,
+        new,
+        groups=groups,
+        reading=reading,
+        is_linear=kind == "linear",
+        is_varying=is_varying,
     )
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     scores = fit.data.scores if find_family(rule.family).is_ordinal else None

@@ -475,7 +475,7 @@ class Table(Shown):
             The levels of a factor in their order. Default: the table's `levels` of the column, or
             else its labels, sorted.
         is_mixed : bool
-            Whether numbers may be levels next to labels, as in ``C(...)``.
+            Whether numbers may be levels in addition to labels, as in ``C(...)``.
 
         Returns
         -------

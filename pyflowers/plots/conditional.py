@@ -224,10 +224,12 @@ def _observed(fit: Fit) -> NDArray[np.float64]:
     return fit.data.y / np.maximum(own.numbers(trials), 1) if trials else fit.data.y
 
 
-def _predictor(fit: Fit, table: Table, groups: Any = "none") -> Predictor:
+def _predictor(
+    fit: Fit, table: Table, groups: Any = "none", *, is_varying: bool = False
+) -> Predictor:
     from pyflowers.analysis.predictions import predictor_of
 
-    return predictor_of(fit, table, groups)
+    return predictor_of(fit, table, groups, is_varying=is_varying)
 
 
 def _value_name(fit: Fit) -> str:
@@ -373,7 +375,8 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
         key = tuple((name, str(cells[0])) for name, cells in same.items())
         if key not in predictors:
             fixed = {name: np.repeat(cells, len(grid)) for name, cells in same.items()}
-            predictors[key] = _predictor(fit, _reference(fit, len(grid), **{**fixed, column: grid}))
+            table = _reference(fit, len(grid), **{**fixed, column: grid})
+            predictors[key] = _predictor(fit, table, is_varying=True)
         predictor = predictors[key]
         codes = {**predictor.rows.codes, index: np.full(len(grid), code)}
         rows = replace(predictor.rows, codes=codes)

@@ -167,6 +167,7 @@ def read_rows(
     groups: Groups = "data",
     reading: Mapping[str, Any] | None = None,
     is_linear: bool = False,
+    is_varying: bool = False,
 ) -> NewRows:
     """Read the rows of a table that the program of a fit is to predict.
 
@@ -184,6 +185,8 @@ def read_rows(
         Options for reading a file: ``sep``, ``decimal``, ``encoding``.
     is_linear : bool
         Whether only the linear predictor is needed, and therefore no trials.
+    is_varying : bool
+        Whether labels may be given their own effects later; see :attr:`Predictor.varying`.
 
     Raises
     ------
@@ -204,7 +207,10 @@ def read_rows(
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     every = frozen(data)
     of_groups = group_columns(rule, every)
-    declared, without = (_for_rows(rule, every, its, is_linear) for its in (groups, "none"))
+    declared, without = (
+        _for_rows(rule, every, its, is_linear=is_linear, is_varying=is_varying)
+        for its in (groups, "none")
+    )
     names = {column: data.name_of(column) for column in declared.columns}
     for column, name in names.items():
         _refuse_missing(table, name, column in of_groups.keys() - {*without.columns})
@@ -264,7 +270,12 @@ def read_rows(
 
 
 def _for_rows(
-    rule: PredictionRule, declared: Declaration, groups: Groups, is_linear: bool
+    rule: PredictionRule,
+    declared: Declaration,
+    groups: Groups,
+    *,
+    is_linear: bool,
+    is_varying: bool,
 ) -> Declaration:
     """Return the declaration of the variables that a prediction needs, read row by row.
 
@@ -275,7 +286,7 @@ def _for_rows(
     if groups != "data":
         needed -= {index for _, index in indices}
         needed |= {index for name, index in indices if name not in rule.effects}
-    if groups == "none":
+    if groups == "none" and not is_varying:
         needed -= _only_of_effects(rule)
     data = {
         name: source.model_copy(update={"per": None}) if "per" in source.labels else source

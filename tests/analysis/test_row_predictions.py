@@ -718,7 +718,7 @@ STAMPS = pd.date_range("2024-01-01", periods=3, freq="12h")
     ],
     ids=lambda cells: str(cells[0]),
 )
-def test_a_label_is_the_same_in_groups_and_factors_and_beside_other_rows(known, new):
+def test_a_label_is_the_same_in_groups_and_factors_and_among_other_rows(known, new):
     """A new row has the prediction of the row of the fit with its label, alone or with others."""
     y = np.repeat(np.arange(len(known)) * 9.0, 4)
     frame = pd.DataFrame({"f": pd.Categorical(np.repeat(known, 4), list(known)), "y": y})

@@ -108,8 +108,8 @@ def parse(text: str) -> Formula:
     signs = _outside_quotes(text).count("~")
     if of_parameter := re.search(r"[,;]\s*([^\W\d]\w*)\s*~", _outside_quotes(text)):
         raise ConfigError(
-            f"formula {text!r}: a formula models the expected response, and {of_parameter[1]} has "
-            f"no separate terms; {EDIT_PROGRAM}"
+            f"formula {text!r}: a formula models the expected response, and "
+            f"{of_parameter[1]} cannot have terms; {EDIT_PROGRAM}"
         )
     if signs != 1:
         many, none = "more than one ~; keep only one", "no ~ between response and terms; add it"

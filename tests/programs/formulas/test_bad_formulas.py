@@ -53,7 +53,7 @@ BAD = [
     ("y ~ +", "", "no term follows the ~"),
     ("~ x", "", "there is no response before the ~; name its column there"),
     ("y ~ x ~ z", "", "has more than one ~; keep only one"),
-    ("y ~ x, sigma ~ f", "", f"and sigma has no separate terms; {EDIT_PROGRAM}"),
+    ("y ~ x, sigma ~ f", "", f"and sigma cannot have terms; {EDIT_PROGRAM}"),
     ("y | cens(x) ~ z", "", f"cens() is not supported; {EDIT_PROGRAM}"),
     ("y | weights(n) ~ z", "", "weights() is not supported; repeat rows that stand for several"),
     ("y | se(x) + trunc(lb = 0) ~ z", "", f"() is not supported; {EDIT_PROGRAM}"),
