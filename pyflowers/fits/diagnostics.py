@@ -543,10 +543,10 @@ def _against_prior(program: Program, data: Data, its: _Judged, num_priors: int) 
         return check
     estimates = np.ravel(np.asarray(its.alone.estimate, dtype=np.float64))
     errors = np.sqrt(np.ravel(np.asarray(its.alone.variance, dtype=np.float64)))
-    if its.alone.is_log:
-        far = edges.in_logs.distance(np.log(estimates), errors, its.alone.dof)
-    else:
-        far = edges.distance(estimates, errors, its.alone.dof)
+    scale, values = (edges.in_logs, np.log(estimates)) if its.alone.is_log else (edges, estimates)
+    if scale.distance(values, errors).max() <= 1:  # with t quantiles, it is nearer still
+        return check
+    far = scale.distance(values, errors, its.alone.dof)
     worst = int(np.argmax(far))
     if far[worst] <= 1:
         return check

@@ -357,7 +357,8 @@ class Fit(Shown):
             note = "pyflowers check compares the data with what the model predicts"
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
-        prior = examine_prior(self.program, self.data, self._summary, self.draws)
+        draws = None if self.is_partial else self.draws
+        prior = examine_prior(self.program, self.data, self._summary, draws)
         verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
         return verdict.also(prior)
 
@@ -432,31 +433,7 @@ class Fit(Shown):
             If the folder is not a run folder, is damaged, or was written by another version.
         """
         with reading_run(as_path(folder, "a run folder", DataError)) as run:
-            return cls.of_run(run)
-
-    @classmethod
-    def of_run(cls, run: SavedRun) -> Fit:
-        """Return the fit of a run folder that is open; see :meth:`load`.
-
-        Raises
-        ------
-        DataError
-            If its contents are damaged.
-        """
-        record, file = run.record, run.folder / DRAWS
-        program = program_of(record, run.folder)
-        with inference_data.opened(run.draws, file) as groups:
-            draws, stats = inference_data.draws_of(groups, program, record, file)
-            program, record = declared_now(program, record, draws)
-            data = inference_data.data_of(groups, program, record, file)
-        if not record.streamed:
-            return cls(program, data, draws, stats, record)
-        keep = kept_elements(record.options.keep, program, data)
-        inference_data.check_kept(draws, keep, file)
-        whole = {name for name in draws if keep.get(name) is None}
-        table = summary_of(run)
-        rows = [str(row).partition("[")[0] not in whole for row in table.index]
-        return cls(without_draws(program), data, draws, stats, record, table[rows])
+            return fit_of(run)
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in self.draws if name not in self.program.internal)
@@ -493,6 +470,30 @@ class Fit(Shown):
             self.verdict.line,
             f"seed: {self.options.seed}, engine: {self.record.engine.name}",
         ]
+
+
+def fit_of(run: SavedRun) -> Fit:
+    """Return the fit of a run folder that is open; see :meth:`Fit.load`.
+
+    Raises
+    ------
+    DataError
+        If its contents are damaged.
+    """
+    record, file = run.record, run.folder / DRAWS
+    program = program_of(record, run.folder)
+    with inference_data.opened(run.draws, file) as groups:
+        draws, stats = inference_data.draws_of(groups, program, record, file)
+        program, record = declared_now(program, record, draws)
+        data = inference_data.data_of(groups, program, record, file)
+    if not record.streamed:
+        return Fit(program, data, draws, stats, record)
+    keep = kept_elements(record.options.keep, program, data)
+    inference_data.check_kept(draws, keep, file)
+    whole = {name for name in draws if keep.get(name) is None}
+    table = summary_of(run)
+    rows = [str(row).partition("[")[0] not in whole for row in table.index]
+    return Fit(without_draws(program), data, draws, stats, record, table[rows])
 
 
 def checked_fits(fits: Any, what: str) -> list[Fit]:

@@ -193,7 +193,7 @@ class RunRecord(Record):
     files : mapping of str to str
         The SHA-256 digest of each file of the run folder, relative to it; of an empty folder, an
         empty string. The digest of ``run.json`` is computed without its own entry. In runs of
-        version 0.3.0 and earlier, a list of the files.
+        earlier versions, a list of the files.
     """
 
     format: Literal[2] = 2

@@ -411,18 +411,16 @@ def draws_of(
         kinds = "if" if variable.is_int else "f"
         _check_array(values, kinds, (*shape, *own), f"{path}: the draws of {name}")
     saved = groups.get("sample_stats", {})
-    stats = {
-        name: saved.get(f"{name}{_ALL}", values)
-        for name, values in saved.items()
-        if name not in (*OF_DRAWS, "iteration") and not name.endswith(_ALL)
-    }
-    for name, values in stats.items():
-        of_stats = (options.chains, options.draws) if f"{name}{_ALL}" in saved else shape
-        _check_array(values, "bif", of_stats, f"{path}: the values of {name}")
-    return draws, {
-        _STAN_NAMES.get(name, f"{name}__"): np.asarray(its, dtype=np.float64)
-        for name, its in stats.items()
-    }
+    stats: dict[str, NDArray[np.float64]] = {}
+    for name in saved:
+        if name in (*OF_DRAWS, "iteration") or name.endswith(_ALL):
+            continue
+        stan_name, of_all = _STAN_NAMES.get(name, f"{name}__"), f"{name}{_ALL}"
+        values = saved[of_all if of_all in saved else name]
+        of_stats = (options.chains, options.draws) if of_all in saved else shape
+        _check_array(values, "bif", of_stats, f"{path}: the values of {stan_name}")
+        stats[stan_name] = np.asarray(values, dtype=np.float64)
+    return draws, stats
 
 
 def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path) -> None:

@@ -550,6 +550,11 @@ class Capabilities:
     ['sigma2', 'sigma2_plant']
     >>> python.priors_on_scale(fit.data)
     {'mu_mean': 5.0, 'mu_sd': 7.0, 'sigma2_scale': 3.0}
+    >>> alone = python.likelihood_alone(fit.draws, fit.data)
+    >>> sorted(alone)
+    ['mu', 'sigma2']
+    >>> python.rescaling(fit.data)
+    ''
     >>> python.check_priors({"sigma2_plant_nu": 1, "sigma2_plant_scale": 0})
     Traceback (most recent call last):
         ...

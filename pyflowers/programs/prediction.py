@@ -734,7 +734,10 @@ class Predictor:
             case ast.Call(ast.Name(id=name), [argument]) if name in _FUNCTIONS:
                 return _FUNCTIONS[name](self._value(argument))
             case ast.Call(ast.Name(id="rows_dot_product"), [_, other]) if (
-                self.groups == "none" and not self.varying and _is_effect(other, self.rule)
+                self.groups == "none"
+                and not self.varying
+                and self.unit is None
+                and _is_effect(other, self.rule)
             ):
                 return np.zeros((1, 1, 1))
             case ast.Call(ast.Name(id="rows_dot_product"), [one, other]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
 from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, fit_of
 from pyflowers.fits.folder import (
     FILE,
     PLOTS,
@@ -224,7 +224,7 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
         with reading_run(task.folder) as run:
             now = (experiment, task.program, task.data, task.priors, loaded)
             reasons = why_refit(run.record, *now)
-            return replace(task, reasons=reasons, earlier=None if reasons else Fit.of_run(run))
+            return replace(task, reasons=reasons, earlier=None if reasons else fit_of(run))
     except (DataError, ConfigError):
         return replace(task, reasons=("the earlier run cannot be read",))
 

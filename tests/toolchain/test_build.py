@@ -177,7 +177,7 @@ def test_a_missing_program(cmdstan, tmp_path):
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "thing"
     stale = tmp_path / ".pyflowers-0123abcd.tmp"
-    stale.mkdir()
+    stale.mkdir(mode=0o700)
 
     def fail_halfway():
         with locked(target), appearing(target) as staging:
