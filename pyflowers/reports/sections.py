@@ -416,7 +416,7 @@ def methods_paragraph(material: Material) -> str:
         said.append(
             f"The results are based on {draws:,} independent draws from the posterior ({version})."
         )
-    if conflicts := [check.name for check in fit.verdict.prior.failed]:
+    if conflicts := [check.name.partition(" of ")[2] for check in fit.verdict.prior.failed]:
         said.append(f"The prior and the data were in conflict ({', '.join(conflicts)}).")
     if fit.name in material.checks:
         found = material.checks[fit.name].checks

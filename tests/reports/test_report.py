@@ -369,7 +369,7 @@ def test_a_methods_paragraph_admits_what_failed():
     page = Page(render_report([fit]))
     (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
     assert "2 chains of 500 warmup iterations and 500 draws each, seed 1" in said
-    assert "The prior and the data were in conflict (median of sigma2)." in said
+    assert "The prior and the data were in conflict (mu, sigma2)." in said
     assert re.search(r"\(mean, .*, loo_pit\), mean, .* failed\.", said)
 
 

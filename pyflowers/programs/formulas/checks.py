@@ -100,7 +100,7 @@ def _refuse_redundant(model: Model) -> None:
         factor = _largest_factor(model)
         others = [i for i, name in enumerate(names) if not factor or not name.startswith(factor)]
         rank = np.linalg.matrix_rank(scaled[:, others])
-        if factor and rank == len(others) - model.has_intercept:
+        if factor and rank == len(others):
             raise DataError(f"{model.table.source}: {_about_factor(model, factor)}")
         raise DataError(
             f"{model.table.source}: of the formula's columns, {named} {are} {what} "
