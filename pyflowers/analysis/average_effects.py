@@ -483,9 +483,7 @@ def _varies(fit: Fit, table: Table, change: Change) -> bool:
     ends = (change.values[0], change.values[-1])
     tables = [replace(table, cells={**table.cells, change.column: its}) for its in ends]
     try:
-        one, other = (
-            predictor_of(fit, each, "none", is_varying=True).factors() for each in tables
-        )
+        one, other = (predictor_of(fit, each, "none", is_varying=True).factors() for each in tables)
     except (ConfigError, DataError):
         return False
     return not np.allclose(one, other, rtol=1e-9, atol=1e-12)
