@@ -436,11 +436,12 @@ def check(
         _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
         for statistic, its in zip(wanted, values, strict=True)
     ]
-    # A separate generator keeps the other checks the same with and without patterns.
-    for_patterns = np.random.default_rng([chosen.seed, 4])
-    patterns = find_patterns(
-        fit, lambda some: replicates_of(fit, positions[some], for_patterns), positions.size, order
-    )
+
+    def replicated(some: NDArray[np.int64]) -> Iterator[FloatArray]:
+        """Yield the same data sets each time, without advancing the generator of the others."""
+        return replicates_of(fit, positions[some], np.random.default_rng([chosen.seed, 4]))
+
+    patterns = find_patterns(fit, replicated, positions.size, order)
     found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
     notes = list(patterns.notes)
     if is_binary(fit):

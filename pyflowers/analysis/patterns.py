@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,8 @@ MOST_REPLICATES = 1_000
 """The largest number of replicated data sets; more would not change a p-value near the limit."""
 
 MOST_VALUES = 10_000_000
-"""The largest number of residuals of replicated data sets in memory."""
+"""The largest number of residuals of replicated data sets in memory. Of larger data, the fewest
+data sets are replicated, and again for each remedy that is tried."""
 
 FEWEST_VALUES = 5
 """With fewer different values of a covariate, its bins replace curvature and autocorrelation."""
@@ -110,8 +111,12 @@ MOST_STEPS = 3
 SMALLEST = 0.1
 """The smallest root mean square of residuals by which statistics are divided."""
 
-NUM_DRAWS = 100
-"""The number of draws from which expectations and standard deviations are computed."""
+NUM_DRAWS, FEWEST_DRAWS = 100, 8
+"""The number of draws from which expectations and standard deviations are computed, and the
+smallest number, for large data."""
+
+MOST_AT_ONCE = 1_000_000
+"""The largest number of values of all rows and draws at once, unless a few draws exceed it."""
 
 _ROUNDING = 1e-4
 
@@ -261,7 +266,8 @@ class Residuals:
         assert rule is not None
         self.family = find_family(rule.family)
         total = fit.num_chains * fit.num_draws
-        few = np.unique(np.linspace(0, total - 1, min(total, NUM_DRAWS)).astype(int))
+        num = max(FEWEST_DRAWS, min(NUM_DRAWS, MOST_AT_ONCE // fit.data.num_obs))
+        few = np.unique(np.linspace(0, total - 1, min(total, num)).astype(int))
         draws = {
             name: values.reshape(-1, *values.shape[2:])[few][None]
             for name, values in fit.draws.items()
@@ -335,13 +341,20 @@ def find_patterns(
     residuals, notes = Residuals(fit), list[str]()
     most = max(FEWEST_REPLICATES, min(MOST_REPLICATES, MOST_VALUES // fit.data.num_obs))
     positions = np.linspace(0, num - 1, min(num, most)).astype(np.int64)
-    e = np.concatenate([residuals.of(y) for y in replicates(positions)])
     own = residuals.of(fit.data.y[None])
+    kept = None
+    if positions.size * fit.data.num_obs <= MOST_VALUES:
+        kept = [residuals.of(y) for y in replicates(positions)]
+
+    def sets() -> Iterator[FloatArray]:
+        """Yield the residuals of replicated data sets, a block at a time."""
+        yield from (residuals.of(y) for y in replicates(positions)) if kept is None else kept
+
     remove = residuals.projection()
     patterns = list(_patterns(fit, residuals, remove, order, notes))
     if not patterns:
         return Patterns(notes=tuple(notes))
-    judged = _judge(patterns, remove(own), remove(e))
+    judged = _judge(patterns, remove(own), map(remove, sets()))
     steps, extra, now = list[Step](), list[Any](), judged
     while len(steps) < MOST_STEPS and num >= FEWEST_REPLICATES:
         failed = [each for each in now if not each.passed and each.pattern.kind in STRUCTURAL]
@@ -350,7 +363,7 @@ def find_patterns(
         if not failed:
             break
         worst = max(failed, key=lambda each: each.strength)
-        term, columns, now = _remedy(fit, residuals, worst, patterns, own, e, extra)
+        term, columns, now = _remedy(fit, residuals, worst, patterns, own, sets, extra)
         extra.append(columns)
         steps.append(Step(worst, term))
     unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
@@ -358,7 +371,8 @@ def find_patterns(
     # The simplest pattern that explains the others, or else the strongest, which comes last.
     strongest = max(unequal, key=lambda each: each.strength, default=None)
     for spread in [*sorted(unequal, key=lambda each: each.by_bin.size), *filter(None, [strongest])]:
-        now = _judge(patterns, remove(_equalised(remove(own), spread)), remove(e))
+        equal = remove(_equalised(remove(own), spread))
+        now = _judge(patterns, equal, map(remove, sets()))
         if all(each.passed for each in now if each.pattern.kind == "spread"):
             break
     remaining = frozenset(each.pattern.name for each in now if not each.passed)
@@ -394,7 +408,7 @@ def _remedy(
     worst: Judged,
     patterns: Sequence[Pattern],
     own: FloatArray,
-    e: FloatArray,
+    sets: Callable[[], Iterator[FloatArray]],
     extra: Sequence[Any],
 ) -> tuple[str, Any, tuple[Judged, ...]]:
     """Return the first terms that explain a pattern, their columns, and what remains of it."""
@@ -410,7 +424,7 @@ def _remedy(
     along = ("mean", "curvature", "autocorrelation")
     for term, columns in candidates:
         remove = residuals.projection([*extra, columns])
-        now = _judge(patterns, remove(own), remove(e))
+        now = _judge(patterns, remove(own), map(remove, sets()))
         found = term, columns, now
         same = [n for n in now if n.pattern.columns == (x,) and n.pattern.kind in along]
         if all(each.passed for each in same):
@@ -457,12 +471,13 @@ def square_of(fit: Fit, covariate: str) -> str:
 
 
 def _judge(
-    patterns: Sequence[Pattern], own: FloatArray, replicated: FloatArray
+    patterns: Sequence[Pattern], own: FloatArray, replicated: Iterable[FloatArray]
 ) -> tuple[Judged, ...]:
-    """Return patterns with their p-values; see the module."""
+    """Return patterns with their p-values, from blocks of replicated data sets; see the module."""
     found = []
-    for pattern in patterns:
-        of_data, of_sets = pattern.statistic(own), pattern.statistic(replicated)
+    blocks = [[pattern.statistic(e) for pattern in patterns] for e in replicated]
+    for pattern, parts in zip(patterns, zip(*blocks, strict=True), strict=True):
+        of_data, of_sets = pattern.statistic(own), np.concatenate(parts)
         by_bin = np.empty(0)
         if of_sets.ndim == 2:
             middle, scale = of_sets.mean(axis=0), of_sets.std(axis=0) + 1e-12

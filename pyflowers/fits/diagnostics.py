@@ -75,7 +75,7 @@ LARGEST_R_HAT = 1.05
 FALSE_ALARMS = 0.01
 """Probability that the largest R-hat of chains that sample the posterior exceeds its limit."""
 
-FEW_DIVERGENCES = 0.01
+FEW_DIVERGENCES = 0.0025
 """The largest share of divergences for which a moderate --adapt-delta is advised."""
 
 E_BFMI_AT_LEAST = 0.3
