@@ -32,7 +32,7 @@ SHARED = {
     "Options of every command": "--json --quiet --help",
     "Data options": "--data --group --time --value --column --sep --decimal --encoding "
     "--time-order --drop-missing --family",
-    "Row options": "--new --groups --by --weights",
+    "Row options": "--new --by --weights",
     "Model options": "--prior --priors --include --centered",
     "Engine options": "--engine --cmdstan --workers",
     "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
