@@ -243,8 +243,8 @@ class _Effects:
         blocks = []
         for name, (num, cor) in self.terms.items():
             own = np.linalg.pinv(cor * np.outer(sds[name], sds[name]), hermitian=True)
-            blocks.append(sparse.kron(sparse.eye_array(num), own))
-        return sparse.block_diag(blocks, format="csc")
+            blocks.append(sparse.kron(sparse.eye(num), own))
+        return sparse.csc_array(sparse.block_diag(blocks))
 
     def sds_alone(
         self, w: FloatArray, u: FloatArray, r: FloatArray
