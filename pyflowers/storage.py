@@ -268,7 +268,7 @@ def writing(path: str | Path, name: str) -> Iterator[None]:
 
 def record_digest(record: Mapping[str, Any], name: str) -> str:
     """Return the digest of a record called `name`, without the entry of `name` in its ``files``."""
-    files = {file: its for file, its in record["files"].items() if file != name}
+    files = {file: its for file, its in record.get("files", {}).items() if file != name}
     return digest(json.dumps({**record, "files": files}))
 
 

@@ -545,3 +545,12 @@ def test_a_read_between_two_runs_is_repeated(whole, tmp_path, monkeypatch):
     found = Fit.load(folder)
     assert found.options.seed == 2
     assert same(found, other)
+
+
+def test_a_record_without_its_list_of_files_is_refused(streamed, tmp_path):
+    folder = Path(shutil.copytree(streamed, tmp_path / "run"))
+    values = json.loads((folder / "run.json").read_text())
+    del values["files"]
+    (folder / "run.json").write_text(json.dumps(values))
+    with pytest.raises(DataError, match="was changed after the run was written"):
+        Fit.load(folder)
