@@ -91,6 +91,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Data, Draws
+from pyflowers.programs.families import find_family
 from pyflowers.programs.prediction import Predictor, group_columns, rows_of
 
 LIMIT = 0.0025
@@ -114,6 +115,16 @@ these data sets."""
 FEWEST_REPLICATES = round(0.5 / LIMIT)
 """The smallest number of replicated data sets; with fewer, a p-value of 0 would be beyond the limit
 by chance."""
+
+SMALL_SPREAD = 0.15
+"""The largest root mean square difference in spread that is too small to matter for averages and
+effects. A 90% interval that is by so much too narrow or too wide covers 84% or 94%."""
+
+OUTLYING = 0.01
+"""If the largest or smallest value is as far out as in less than this share of the replicates, the
+tails may be too heavy for averages to be safe."""
+
+_ENDS = {"minimum": "smallest", "maximum": "largest"}
 
 _OF_ROWS = ("sd", "minimum", "maximum", "sd_within", "dispersion_within", "loo_pit")
 """Checks that may fail only because the mean is wrong or the spread unequal."""
@@ -152,6 +163,9 @@ class PredictiveCheck:
     one_sided : bool
         Whether only small p-values count. These are ``loo_pit`` and the patterns of residuals,
         such as ``spread[x]``; the p-values of patterns are adjusted for their number.
+    limited : bool
+        Whether the check failed, but concerns only predictions of single values; see
+        :meth:`PredictiveChecks.failed`.
 
     Examples
     --------
@@ -181,6 +195,7 @@ class PredictiveCheck:
     advice: str = ""
     limit: float = LIMIT
     one_sided: bool = False
+    limited: bool = False
 
     @property
     def passed(self) -> bool:
@@ -225,6 +240,7 @@ class PredictiveCheck:
             *(self.name, self.p_value, threshold, relation, self.passed, ""),
             *(source, self.advice),
             f"{self.finding} ({self.name}, {self.p_text})",
+            limited=self.limited,
         )
 
 
@@ -275,8 +291,19 @@ class PredictiveChecks(Shown):
 
     @property
     def failed(self) -> tuple[PredictiveCheck, ...]:
-        """The checks that fail."""
-        return tuple(check for check in self.checks if not check.passed)
+        """The checks that fail, unless they concern only predictions of single values."""
+        return tuple(check for check in self.checks if not check.passed and not check.limited)
+
+    @property
+    def limited(self) -> tuple[PredictiveCheck, ...]:
+        """The checks that fail, but do not concern averages and effects.
+
+        Either all checks that fail are of this kind, or none is called so. They are the largest and
+        smallest values, if the model predicts values beyond them; differences in spread that are
+        too small to matter for averages; and, if the values are bounded, their distribution
+        (``loo_pit``), but not heavy tails.
+        """
+        return tuple(check for check in self.checks if check.limited)
 
     @property
     def of_pits(self) -> PredictiveCheck | None:
@@ -285,21 +312,33 @@ class PredictiveChecks(Shown):
 
     @property
     def passed(self) -> bool:
-        """Whether all checks pass."""
+        """Whether no check fails; checks that are limited do not count."""
         return not self.failed
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on the fit, with the results of those checks that can fail."""
         judged = tuple(each.judged for each in self.checks if each.can_fail)
-        num = len(judged)
+        num, num_limited = len(judged), len(self.limited)
         respects = f"these {num} respects" if num > 1 else "this respect"
+        if num_limited:
+            respects = f"{num - num_limited} of {num} respects"
         claim = f"the model reproduces the data in {respects}"
         if is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
             claim = "the model reproduces the mean of the data, which nearly every model does"
         denial = "the model does not reproduce the data"
         note = "" if judged else "with so few replicated data sets, no check can fail"
-        return self.fit.verdict.also(Part("data", judged, note, claim, denial))
+        return self.fit.verdict.also(Part("data", judged, note, claim, denial, self._limits))
+
+    @property
+    def _limits(self) -> str:
+        """Which predictions of single values cannot be used, in words."""
+        failed = {each.name for each in self.limited}
+        ends = [word for name, word in _ENDS.items() if name in failed]
+        near = f"near the {' and '.join(ends)} {self.fit.data.value_name}"
+        if failed <= _ENDS.keys():
+            return f"predictions of single values {near} are wrong"
+        return f"predictions of single values are rough{f', and wrong {near}' if ends else ''}"
 
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed and replicated values, p-value and its mcse.
@@ -467,6 +506,7 @@ def check(
         found = [
             replace(each, advice=first) if _follows(each, patterns) else each for each in found
         ]
+    found = _limited(fit, found, patterns, pit)
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
 
@@ -509,6 +549,43 @@ def _follows(check: PredictiveCheck, patterns: Patterns) -> bool:
     """
     ends = EDGES in check.advice and not patterns.steps
     return not check.passed and check.name in _OF_ROWS and not ends
+
+
+def _limited(
+    fit: Fit, found: list[PredictiveCheck], patterns: Patterns, pit: LooPit | None
+) -> list[PredictiveCheck]:
+    """Mark the checks that fail if none of them concerns averages and effects.
+
+    The mean must have been examined along covariates, and must not depend on the tails.
+    """
+    rule = fit.program.declaration.prediction
+    failed = [each for each in found if not each.passed]
+    if rule is None or not failed or find_family(rule.family).compares_logs:
+        return found
+    # The p-value of the minimum is low, and that of the maximum high, if the model predicts values
+    # beyond the observed ones.
+    outward = {
+        each.name: each.p_value if each.name == "maximum" else 1 - each.p_value
+        for each in found
+        if each.name in _ENDS
+    }
+    if min(outward.values(), default=1.0) < OUTLYING or (pit is not None and pit.has_heavy_tails):
+        return found
+    sizes = {each.pattern.name: each.size for each in patterns.judged}
+    has_end = any(each.name in outward for each in failed)
+    marked = []
+    for each in found:
+        size = sizes.get(each.name, np.nan)
+        if each.passed:
+            marked.append(each)
+        elif size <= SMALL_SPREAD:
+            finding = f"{each.finding}; beyond chance, it differs by about {size:.0%}"
+            marked.append(replace(each, limited=True, finding=finding))
+        elif each.name in outward or (each.name == LOO_PIT and has_end):
+            marked.append(replace(each, limited=True))
+        else:
+            return found
+    return marked
 
 
 def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, FloatArray]:
@@ -752,6 +829,12 @@ class LooPit:
     def num_bad(self) -> int:
         """The number of PITs whose k-hat is too large."""
         return int((self.k_hat > self.good_k).sum())
+
+    @property
+    def has_heavy_tails(self) -> bool:
+        """Whether more values are outside their 99% intervals than chance explains."""
+        share = float(np.mean(np.abs(self.values - 0.5) > 0.495))
+        return share > 0.01 + 3 * np.sqrt(0.01 * 0.99 / self.values.size)
 
 
 def evenly(total: int, most: int | None) -> NDArray[np.int64]:

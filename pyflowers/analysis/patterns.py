@@ -196,6 +196,9 @@ class Judged:
         Standard deviations by which the statistic exceeds its mean over the replicates.
     by_bin : array, shape (bin,)
         For spread, the ratio of each bin's spread to the spread that the model predicts.
+    size : float
+        For spread, the root mean square over the rows of these ratios minus 1, less what chance
+        explains; NaN for other patterns.
     """
 
     pattern: Pattern
@@ -204,6 +207,7 @@ class Judged:
     p_value: float
     strength: float
     by_bin: FloatArray
+    size: float = float("nan")
 
     @property
     def passed(self) -> bool:
@@ -478,10 +482,11 @@ def _judge(
     blocks = [[pattern.statistic(e) for pattern in patterns] for e in replicated]
     for pattern, parts in zip(patterns, zip(*blocks, strict=True), strict=True):
         of_data, of_sets = pattern.statistic(own), np.concatenate(parts)
-        by_bin = np.empty(0)
+        by_bin, size = np.empty(0), np.nan
         if of_sets.ndim == 2:
             middle, scale = of_sets.mean(axis=0), of_sets.std(axis=0) + 1e-12
             by_bin = of_data[0] / np.maximum(middle, 1e-12)
+            size = _size(pattern, by_bin, scale / np.maximum(middle, 1e-12))
             of_data, of_sets = (
                 np.square((each - middle) / scale).sum(axis=1) for each in (of_data, of_sets)
             )
@@ -490,8 +495,9 @@ def _judge(
         away, sd = scaled - scaled[1:].mean(), scaled[1:].std()
         # Without what the model and the remedies fit, only rounding errors may be left.
         strength = away / sd if sd > _ROUNDING else np.zeros_like(away)
-        found.append((pattern, both, np.abs(strength) if pattern.is_signed else strength, by_bin))
-    largest = np.max([strength[1:] for _, _, strength, _ in found], axis=0)
+        strength = np.abs(strength) if pattern.is_signed else strength
+        found.append((pattern, both, strength, by_bin, size))
+    largest = np.max([strength[1:] for _, _, strength, *_ in found], axis=0)
     return tuple(
         Judged(
             pattern,
@@ -500,9 +506,17 @@ def _judge(
             float(np.mean(largest >= strength[0])),
             float(strength[0]),
             by_bin,
+            size,
         )
-        for pattern, both, strength, by_bin in found
+        for pattern, both, strength, by_bin, size in found
     )
+
+
+def _size(pattern: Pattern, ratio: FloatArray, error: FloatArray) -> float:
+    """Return how much the spreads of the rows differ: the root mean square, less that of chance."""
+    assert pattern.where is not None
+    share = np.bincount(pattern.where[pattern.where >= 0]) / np.sum(pattern.where >= 0)
+    return float(np.sqrt(max(0.0, share @ (np.square(ratio - 1) - np.square(error)))))
 
 
 def _patterns(

@@ -6,7 +6,8 @@ passed: the draws may be right even if the prior is absurd or the data contradic
 checks are values, not exceptions.
 
 Between passed and failed, a part may be imprecise: the draws are valid, but few or costly. Such a
-fit can be trusted within its Monte Carlo errors, which the verdict states.
+fit can be trusted within its Monte Carlo errors, which the verdict states. Or it may be limited:
+the model does not predict single values well, but this does not touch averages and effects.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class Check:
     imprecise : bool
         Whether a value beyond the threshold only means that the draws are few or costly. The check
         has then neither passed nor failed.
+    limited : bool
+        Whether a value beyond the threshold concerns predictions of single values, but neither
+        averages nor effects. The check has then neither passed nor failed.
     """
 
     name: str
@@ -63,11 +67,21 @@ class Check:
     advice: str
     finding: str = ""
     imprecise: bool = False
+    limited: bool = False
 
     @property
     def failed(self) -> bool:
-        """Whether the value is beyond the threshold, and means more than imprecision."""
-        return not (self.passed or self.imprecise)
+        """Whether the value is beyond the threshold, and means more than a grade between."""
+        return not (self.passed or self.imprecise or self.limited)
+
+    @property
+    def status(self) -> str:
+        """``passed``, ``imprecise``, ``limited`` or ``failed``."""
+        if self.failed:
+            return "failed"
+        if self.imprecise:
+            return "imprecise"
+        return "limited" if self.limited else "passed"
 
     @property
     def number(self) -> str:
@@ -96,7 +110,7 @@ class Check:
     def __str__(self) -> str:
         if self.passed:
             return f"passed  {self.result}"
-        return f"{'FAILED' if self.failed else 'imprecise'}  {self.result}: {self.advice}"
+        return f"{'FAILED' if self.failed else self.status}  {self.result}: {self.advice}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,6 +129,8 @@ class Part:
         The claim that is justified if all checks pass.
     denial : str
         The statement that holds instead if a check fails.
+    limits : str
+        The statement about predictions of single values that holds if the part is limited.
     """
 
     name: PartName
@@ -122,10 +138,11 @@ class Part:
     note: str = ""
     claim: str = ""
     denial: str = ""
+    limits: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed; a part that is only imprecise has passed."""
+        """Whether no check failed; a part that is only imprecise or limited has passed."""
         return not self.failed
 
     @property
@@ -139,13 +156,21 @@ class Part:
         return tuple(check for check in self.checks if check.imprecise)
 
     @property
+    def limited(self) -> tuple[Check, ...]:
+        """The checks that concern only predictions of single values."""
+        return tuple(check for check in self.checks if check.limited)
+
+    @property
+    def shown(self) -> tuple[Check, ...]:
+        """The checks that did not pass, those that failed first."""
+        return (*self.failed, *self.imprecise, *self.limited)
+
+    @property
     def status(self) -> str:
-        """``passed``, ``imprecise``, ``failed`` or ``not examined``."""
+        """``passed``, ``imprecise``, ``limited``, ``failed`` or ``not examined``."""
         if not self.checks:
             return "not examined"
-        if self.failed:
-            return "failed"
-        return "imprecise" if self.imprecise else "passed"
+        return self.shown[0].status if self.shown else "passed"
 
     @property
     def tally(self) -> str:
@@ -157,6 +182,9 @@ class Part:
         if num := len(self.imprecise):
             verb = "shows" if num == 1 else "show"
             return f"{num} of {total} {self._noun(total)} {verb} imprecision"
+        if num := len(self.limited):
+            verb = "concerns" if num == 1 else "concern"
+            return f"{num} of {total} {self._noun(total)} {verb} only predictions of single values"
         every, verb = ("", "passes") if total == 1 else ("both ", "pass")
         every = f"all {total} " if total > 2 else every or "1 "
         return f"{every}{self._noun(total)} {verb}"
@@ -166,7 +194,8 @@ class Part:
         """The result in one line."""
         if not self.checks:
             return self.note
-        result = self.tally if self.failed or self.name == "computation" else self.claim
+        is_counted = self.failed or self.limited or self.name == "computation"
+        result = self.tally if is_counted else self.claim
         return f"{result} ({self.note})" if self.note else result
 
     def _noun(self, num: int) -> str:
@@ -176,7 +205,7 @@ class Part:
         if not self.checks:
             return f"not examined ({self.note})" if self.note else "not examined"
         note = f" ({self.note})" if self.note else ""
-        return "\n".join([f"{self.tally}{note}", *map(str, (*self.failed, *self.imprecise))])
+        return "\n".join([f"{self.tally}{note}", *map(str, self.shown)])
 
     __repr__ = __str__
 
@@ -193,8 +222,8 @@ class Part:
 class Verdict:
     """The judgement on a fit in three parts: computation, prior and data.
 
-    Each part has passed, is imprecise, has failed or was not examined. A verdict prints as one
-    sentence, followed by a line for each part.
+    Each part has passed, is imprecise, is limited, has failed or was not examined. A verdict prints
+    as one sentence, followed by a line for each part.
 
     Attributes
     ----------
@@ -244,8 +273,14 @@ class Verdict:
 
     @property
     def trusted(self) -> bool:
-        """Whether all three parts were examined, and none failed."""
+        """Whether all three parts were examined, and none failed or is limited."""
         return all(part.status in ("passed", "imprecise") for part in self.parts)
+
+    @property
+    def limited(self) -> bool:
+        """Whether averages and effects can be trusted, but not predictions of single values."""
+        is_known = all(part.checks for part in self.parts)
+        return is_known and self.passed and self.data.status == "limited"
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -291,7 +326,12 @@ class Verdict:
         """The verdict in one sentence, without the failed checks and the advice."""
         if self.trusted:
             return f"this fit can be trusted: {_joined([part.claim for part in self.parts])}"
+        if self.limited:
+            claims = _joined([part.claim for part in self.parts])
+            return f"averages and effects can be trusted, but {self.data.limits}: {claims}"
         wrong = [part.denial for part in (self.prior, self.data) if part.failed]
+        if self.data.status == "limited":
+            wrong.append(self.data.limits)
         if self.computation.failed:
             return f"do not trust this fit: {self.computation.tally}"
         if not self.computation.checks:
@@ -303,7 +343,7 @@ class Verdict:
         for part in self.parts:
             status = "FAILED" if part.failed else part.status
             lines.append(f"  {part.name:<11}  {status:<12}  {part.brief}".rstrip())
-            shown = (*part.failed, *part.imprecise)
+            shown = part.shown
             for advice in dict.fromkeys(check.advice for check in shown):
                 lines += [f"    {c.result}" for c in shown if c.advice == advice]
                 lines += [f"      → {advice}"] if advice else []
@@ -317,6 +357,8 @@ class Verdict:
         colour = None if self.passed else "red"
         if self.trusted:
             colour = "yellow" if self.computation.imprecise else "green"
+        if self.limited:
+            colour = "yellow"
         made = styled(f"verdict: {self}", fg=colour)
         made.html = self._repr_html_()
         return made
@@ -326,7 +368,7 @@ class Verdict:
         for part in self.parts:
             colour = {"passed": "#1a7f37", "failed": "#cf222e"}.get(part.status, "inherit")
             texts = [as_html(part.brief)]
-            shown = (*part.failed, *part.imprecise)
+            shown = part.shown
             for advice in dict.fromkeys(check.advice for check in shown):
                 texts += [as_html(c.result) for c in shown if c.advice == advice]
                 texts += [f"→ {as_html(advice)}"] if advice else []
