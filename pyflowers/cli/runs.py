@@ -78,7 +78,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
     RUN is a run folder written by pyflowers fit. Each statistic of the data is compared with the
     same statistic of data sets drawn from the fitted model. p is the share of these data sets in
     which the statistic is larger than in your data, counting ties as half. Exit status 3 means that
-    a part of the verdict fails.
+    a part of the verdict fails; what concerns only predictions of single values does not fail.
 
       pyflowers check runs/flowers
       pyflowers check runs/flowers --statistic median --out checks

@@ -235,9 +235,9 @@ def check_number(fit: Fit, check: Check) -> Markup:
     return number(check.value, check.number, (f"{fit.name}/diagnostics.json", check.name, "value"))
 
 
-def verdict_cell(shown: Markup, passed: bool, imprecise: bool = False) -> Markup:
+def verdict_cell(shown: Markup, status: str) -> Markup:
     """Return the markup of a number and of the word that states whether it passed."""
-    kind, word = ("pass", "passed") if passed else ("fail", "FAILED")
-    if imprecise:
-        kind, word = "warn", "imprecise"
+    kind, word = {"passed": ("pass", status), "failed": ("fail", "FAILED")}.get(
+        status, ("warn", status)
+    )
     return Markup('{} <span class="{}">{}</span>').format(shown, kind, word)

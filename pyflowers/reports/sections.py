@@ -251,6 +251,7 @@ def banner(material: Material) -> dict[str, Any]:
         "by_prior": depends is not None and bool(depends["of_answer"]),
         "doubts": [part.name for part in (verdict.prior, verdict.data) if part.failed],
         "missing": [] if verdict.trusted else unexamined,
+        "limits": verdict.data.limits if verdict.data.status == "limited" else "",
         "others": [name for name, (own, good) in judged.items() if not (own.passed and good)],
     }
     is_warning = any(found.values()) or material.refused
@@ -293,11 +294,11 @@ def prior_dependence(material: Material) -> dict[str, Any] | None:
 
 
 def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:
-    """Return failures and imprecisions by fit and advice, so that each group is one sentence."""
+    """Return what failed, is imprecise or limited by fit and advice, each group a sentence."""
     by_advice: dict[tuple[str, str], tuple[Fit, str, list[Any]]] = {}
     for fit in material.fits:
         verdict, predictive = material.verdicts[fit.name], material.checks.get(fit.name)
-        of_data = predictive.failed if predictive is not None else ()
+        of_data = (*predictive.failed, *predictive.limited) if predictive is not None else ()
         failed: list[Any] = [*verdict.computation.failed, *verdict.computation.imprecise]
         failed += [*verdict.prior.failed, *of_data]
         for check in failed:
@@ -315,7 +316,7 @@ def verdict_table(material: Material) -> ReportTable:
         cells = [NOTHING] * len(found)
         for i, (fit, check) in enumerate(zip(material.fits, found, strict=True)):
             if check is not None:
-                judged = verdict_cell(check_number(fit, check), check.passed, check.imprecise)
+                judged = verdict_cell(check_number(fit, check), check.status)
                 where = Markup("<small>{}</small>").format(check.where) if check.where else ""
                 cells[i] = Markup("{} {}").format(judged, where)
         # The threshold for ESS is proportional to the number of chains, so it may differ between
@@ -477,7 +478,7 @@ def checks_table(material: Material) -> ReportTable:
         for i, check in enumerate(found):
             if check is not None:
                 shown = check.p_text.removeprefix("p ").removeprefix("= ")
-                cells[i] = verdict_cell(number(check.p_value, shown), check.passed)
+                cells[i] = verdict_cell(number(check.p_value, shown), check.judged.status)
         meaning = next(check.meaning for check in found if check)
         rows.append([code(name), *cells, isolated(meaning)])
     head = ["Check", *material.checks, "Statistic"]

@@ -289,6 +289,70 @@ def test_a_column_of_time_needs_rows():
         pyflowers.check(fit, time="month")
 
 
+OF_SINGLE_VALUES = {
+    # kind: the formula, the status of the data part, and what the sentence says of single values
+    "ceiling": ("y ~ x + (1 | g)", "limited", "near the largest y are wrong"),
+    "floor and ceiling": (
+        "y ~ x + (1 | g)",
+        "limited",
+        "the smallest and largest y are wrong",
+    ),
+    "small differences in spread": ("y ~ f", "limited", "predictions of single values are rough:"),
+    "large differences in spread": ("y ~ f", "failed", ""),
+    "ceiling and outlier": ("y ~ x + (1 | g)", "failed", ""),
+    "outlier": ("y ~ x + (1 | g)", "failed", ""),
+    "heavy tails": ("y ~ x + (1 | g)", "failed", ""),
+    "skewed": ("y ~ x + (1 | g)", "failed", ""),
+    "ceiling that bends the mean": ("y ~ x", "failed", ""),
+}
+
+
+def of_single_values(kind, seed=1):
+    """Return data with a ceiling, outliers or unequal spread, and the same mean otherwise."""
+    frame, rng = planted("none", seed), np.random.default_rng([13, seed])
+    if kind.startswith("ceiling"):
+        frame["y"] = np.minimum(frame.y, 2.5)
+    if kind == "floor and ceiling":
+        frame["y"] = frame.y.clip(-0.5, 2.5)
+    if kind.endswith("outlier"):
+        frame.loc[seed, "y"] -= 9
+    if kind == "heavy tails":
+        frame["y"] += np.where(rng.random(NUM_ROWS) < 0.05, 6, 0) * rng.normal(size=NUM_ROWS)
+    if kind == "skewed":
+        frame["y"] += 2 * rng.exponential(size=NUM_ROWS)
+    if kind.endswith("the mean"):
+        frame["y"] = np.minimum(frame.x * 2 + 0.5 * rng.normal(size=NUM_ROWS), 0)
+    if kind.endswith("in spread"):
+        sds = [1.0, 1.2] if kind.startswith("small") else [1.0, 1.6]
+        codes = np.repeat([0, 1], 2000)
+        frame = pd.DataFrame({"f": np.array(["a", "b"])[codes]})
+        frame["y"] = codes + rng.normal(size=4000) * np.array(sds)[codes]
+    return frame
+
+
+@pytest.mark.parametrize("kind", OF_SINGLE_VALUES)
+def test_what_concerns_only_single_values_leaves_averages_to_be_trusted(kind, tmp_path):
+    formula, status, words = OF_SINGLE_VALUES[kind]
+    found = checks_of(formula, of_single_values(kind), draws=500)
+    verdict = found.verdict
+    if kind in ("ceiling", "outlier"):
+        exits = run_command("check", found.fit.save(tmp_path / "run"))
+        assert exits == (0 if status == "limited" else 3)
+    assert verdict.data.status == status
+    assert (verdict.passed, found.passed) == (status == "limited",) * 2
+    assert not verdict.trusted
+    if status == "limited":
+        assert not found.failed
+        assert verdict.sentence.startswith("averages and effects can be trusted, but predictions")
+        assert words in verdict.sentence
+        assert f"{len(found.checks) - len(found.limited)} of {len(found.checks)} respects" in str(
+            verdict
+        )
+    else:
+        assert not found.limited
+        assert verdict.sentence.endswith("but the model does not reproduce the data")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANTED)
 def test_planted_misfits_are_found_with_the_remedy_that_passes_first(kind):
@@ -335,3 +399,16 @@ def test_right_models_of_six_families_seldom_fail():
         of_computation += bool(verdict.computation.failed)
     assert of_data <= 2
     assert of_computation <= 1
+
+
+@pytest.mark.slow
+def test_bounded_values_are_limited_and_outliers_never():
+    """Of 20 data sets each."""
+    for kind, (formula, status, _) in OF_SINGLE_VALUES.items():
+        found = [
+            checks_of(formula, of_single_values(kind, seed), draws=500).verdict.data.status
+            for seed in range(20)
+        ]
+        assert found.count(status) >= 18, (kind, found)
+        if status == "failed":
+            assert "limited" not in found, (kind, found)

@@ -316,6 +316,45 @@ def test_only_three_parts_that_passed_can_be_trusted():
                 assert (f"{name} denied" in found.sentence) == (status == "failed")
 
 
+def limited_part():
+    of_end = Check("maximum", 1.0, 0.9975, "≤", False, "", "", "advise", "y ends", limited=True)
+    checks = (*part("data", True).checks, of_end)
+    return Part("data", checks, claim="holds", denial="data denied", limits="singles are rough")
+
+
+def test_a_limited_part_leaves_averages_and_effects_to_be_trusted():
+    found = Verdict(part("computation", True), part("prior", True), limited_part())
+    assert (found.data.status, found.limited, found.passed) == ("limited", True, True)
+    assert not found.trusted
+    assert found.sentence == (
+        "averages and effects can be trusted, but singles are rough: holds, holds and holds"
+    )
+    assert "data         limited       1 of 2 predictive checks concerns only" in str(found)
+    assert "    y ends\n      → advise" in str(found)
+    assert str(found.data).endswith("limited  y ends: advise")
+    assert ">limited<" in found._repr_html_()
+    record = found.to_dict()
+    assert (record["passed"], record["trusted"]) == (True, False)
+    assert record["data"]["status"] == "limited"
+    assert [check["limited"] for check in record["data"]["checks"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("computation", "prior", "sentence"),
+    [
+        ((True,), (False,), "holds, but prior denied and singles are rough"),
+        ((True,), (), "holds, but singles are rough"),
+        ((False,), (True,), "do not trust this fit: 1 of 1 diagnostic fails"),
+        ((), (), "singles are rough"),
+    ],
+)
+def test_a_limited_part_excuses_no_other(computation, prior, sentence):
+    found = Verdict(part("computation", *computation), part("prior", *prior), limited_part())
+    assert not found.limited
+    assert not found.trusted
+    assert found.sentence == sentence
+
+
 def test_advice_that_several_checks_share_is_given_once():
     same = [Check(f"c{i}", 3.0, 2.0, "≤", False, "", "", "do this", f"c{i} is high") for i in "ab"]
     found = Verdict(part("computation", True), Part("prior", tuple(same)), part("data"))

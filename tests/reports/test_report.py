@@ -297,6 +297,24 @@ def test_the_banner_says_that_the_answer_depends_on_the_prior():
     assert "so does the answer" not in wide.output("banner")
 
 
+def test_the_banner_tells_averages_from_predictions_of_single_values():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.normal(size=200)})
+    frame["Score"] = np.minimum(5 + 0.5 * frame.x + rng.normal(size=200), 6)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 500}
+    page = checked_report(pyflowers.fit("Score ~ x", frame, **how))
+    assert page.by_id("banner").get("class") == "banner warn"
+    assert page.output("banner").startswith(
+        "The averages and effects can be trusted, but predictions of single values near the "
+        "largest Score are wrong. All 6 diagnostics pass."
+    )
+    counted = r"1 of \d+ predictive checks concerns only predictions of single values\."
+    assert re.search(counted, page.output("banner"))
+    assert "data limited" in page.output("banner")
+    assert "single value: the largest of the values of Score is smaller" in page.output("checks")
+    assert "Not in every respect." in page.output("verdict")
+
+
 def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
     table_node = page.nodes("table", under="verdict")[0]
     rows = [[text_of(c) for c in list(row)] for row in page.nodes("tr", under=table_node)[1:]]
