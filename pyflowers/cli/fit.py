@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,7 @@ def fit_command(
     from pyflowers.fits.folder import check_run_folder
 
     check_run_folder(out)
-    fit = run_fit(**options, replacing=() if overwrite else (out,))
+    fit = replace(run_fit(**options, replacing=() if overwrite else (out,)), folder=out)
     if plots == "none":  # only figures need the experiment module
         fit.save(out, overwrite=overwrite)
     else:

@@ -51,6 +51,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import Advice
 from pyflowers.convergence import e_bfmi, mcse_quantile
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
@@ -101,9 +102,17 @@ _DISAGREE = 1.1
 
 _DEFAULTS = SamplerOptions(seed=0)
 
-_TOO_FEW = (
-    f"run longer: --draws {_DEFAULTS.draws}, as so few draws cannot show whether a chain converges"
+_TOO_FEW = Advice(
+    f"run longer: --draws {_DEFAULTS.draws}, as so few draws cannot show whether a chain converges",
+    draws=_DEFAULTS.draws,
 )
+
+ON_DIVERGENCES = (
+    "use narrower priors (a flat prior may leave the posterior improper), above all on the sds of "
+    "groups (--prior); switch between centred and non-centred group effects (--centered); or, in a "
+    "program of your own, declare the bounds that the model assumes"
+)
+"""The advice on divergences that shorter steps do not remove."""
 
 _SLOW = 20
 """Ratio of required to actual ESS above which a longer run is not a practical remedy."""
@@ -150,8 +159,9 @@ def diagnose(
         found["divergences"] = _divergences(stats["divergent__"], options)
     if "treedepth__" in stats:
         num = int((stats["treedepth__"] >= options.max_treedepth).sum())
-        advice = (
-            f"refit with --max-treedepth {options.max_treedepth + 2}, or rescale the parameters"
+        depth = options.max_treedepth + 2
+        advice = Advice(
+            f"refit with --max-treedepth {depth}, or rescale the parameters", max_treedepth=depth
         )
         source = "Stan Reference Manual, MCMC Sampling"
         hits = _judge("treedepth hits", num, "≤", 0, source, advice)
@@ -164,7 +174,7 @@ def diagnose(
             "E-BFMI", chains, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)", advice
         )
     if posterior:
-        found |= _convergence(posterior, summary, of_groups)
+        found |= _convergence(posterior, summary, options, of_groups)
     checks = tuple(_by_cause(found, options, posterior.sizes.get("draw", 0)))
     part = Part("computation", checks, "", "the sampling converged")
     if not part.imprecise or part.failed:
@@ -197,7 +207,7 @@ def _error_of_worst(
     )
 
 
-def with_remedy(part: Part, remedy: str) -> Part:
+def with_remedy(part: Part, remedy: Advice) -> Part:
     """Return a part whose failed checks all advise one remedy, unless it is empty."""
     checks = (
         replace(each, advice=remedy) if each.failed and remedy else each for each in part.checks
@@ -233,7 +243,10 @@ def _by_cause(
 
 
 def _convergence(
-    posterior: xr.Dataset, summary: pd.DataFrame, of_groups: Collection[str]
+    posterior: xr.Dataset,
+    summary: pd.DataFrame,
+    options: SamplerOptions,
+    of_groups: Collection[str],
 ) -> dict[str, Check]:
     """Judge R-hat and ESS of every element that varies; constant elements have neither."""
     draws = stacked(posterior)
@@ -244,7 +257,7 @@ def _convergence(
     judged = summary[varies] if varies.any() else summary
     enough, source = ESS_PER_CHAIN_AT_LEAST * num_chains, "Vehtari et al. (2021)"
     r_hat = _judge_r_hat(judged, draws.shape, of_groups, source)
-    found = {"R-hat": replace(r_hat, advice=_on_r_hat(r_hat.value, num_chains))}
+    found = {"R-hat": replace(r_hat, advice=_on_r_hat(r_hat.value, num_chains, options))}
     consistent = not r_hat.failed
     for name, column in (("bulk ESS", "ess_bulk"), ("tail ESS", "ess_tail")):
         size = _worst(name, judged[column], "≥", enough, source)
@@ -314,32 +327,38 @@ def largest_r_hat(
     return np.asarray(np.clip(found, R_HAT_AT_MOST, LARGEST_R_HAT))
 
 
-def _on_r_hat(value: float, num_chains: int) -> str:
+def _on_r_hat(value: float, num_chains: int, options: SamplerOptions) -> Advice:
     """Return the advice on an R-hat, which depends on how far it is above its limit."""
     if num_chains == 1:
-        return "R-hat compares chains: run at least 2, preferably 4 (--chains 4)"
+        text = "R-hat compares chains: run at least 2, preferably 4 (--chains 4)"
+        return Advice(text, chains=4)
     if math.isnan(value):
-        return "its draws never change, or are not finite: look at the traceplot"
+        return Advice("its draws never change, or are not finite: look at the traceplot")
     if value <= _DISAGREE:
-        return "run longer: double --warmup and --draws"
-    return (
+        twice = {"warmup": 2 * options.warmup, "draws": 2 * options.draws}
+        return Advice("run longer: double --warmup and --draws", **twice)
+    text = (
         "the chains disagree, and a longer run rarely helps: rescale covariates with large values "
         "(scale(x) in a formula), or start near 0 (--inits 0.1); if that does not help, "
         "look in the traceplot for chains that stay apart (several modes) or wander (parameters "
         "that the data cannot tell apart), and change the model or its prior"
     )
+    return Advice(text, inits=0.1)
 
 
-def _on_size(check: Check, num_draws: int) -> str:
+def _on_size(check: Check, num_draws: int) -> Advice:
     """Return the advice on an ESS: how much longer to run, if that would help."""
     if math.isnan(check.value):
-        return "its draws are constant or not finite: look at the traceplot"
+        return Advice("its draws are constant or not finite: look at the traceplot")
     factor = check.threshold / check.value if check.value > 0 else math.inf
     if not factor <= _SLOW:
-        return "the chains move too slowly for a longer run to help: change the parametrisation"
+        return Advice(
+            "the chains move too slowly for a longer run to help: change the parametrisation"
+        )
     wanted = 1.2 * factor * num_draws
     digit = 10 ** max(0, math.floor(math.log10(wanted)) - 1)
-    return f"run longer: --draws {math.ceil(wanted / digit) * digit}"
+    draws = math.ceil(wanted / digit) * digit
+    return Advice(f"run longer: --draws {draws}", draws=draws)
 
 
 def _independent(
@@ -386,21 +405,21 @@ def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *li
 
 
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
-    num = int(divergent.sum())
-    advice = (
-        "use narrower priors (a flat prior may leave the posterior improper), above all on the sds "
-        "of groups (--prior); switch between centred and non-centred group effects (--centered); "
-        "or, in a program of your own, declare the bounds that the model assumes"
-    )
+    num, advice = int(divergent.sum()), Advice(ON_DIVERGENCES)
     # Few divergences disappear with slightly shorter steps. Much shorter ones would need deeper
     # trees, and would take the longer for nothing.
     if num <= FEW_DIVERGENCES * divergent.size and options.adapt_delta < 0.95:
-        advice = f"refit with --adapt-delta 0.95; if divergences remain, also {advice}"
+        advice = Advice(
+            f"refit with --adapt-delta 0.95; if divergences remain, also {advice}",
+            adapt_delta=0.95,
+        )
     elif options.adapt_delta < 0.99:
         depth = max(12, options.max_treedepth)
-        advice = (
+        advice = Advice(
             f"refit with --adapt-delta 0.99 --max-treedepth {depth}; if divergences remain, also "
-            f"{advice}"
+            f"{advice}",
+            adapt_delta=0.99,
+            max_treedepth=depth,
         )
     return _judge("divergences", num, "≤", 0, "Betancourt (2017), section 6.2", advice)
 

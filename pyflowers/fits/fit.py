@@ -14,11 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
+from pyflowers.advice import Advice
 from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import idata as inference_data
+from pyflowers.fits.commands import command_of
 from pyflowers.fits.diagnostics import diagnose, examine_prior, with_remedy
 from pyflowers.fits.folder import (
     DIAGNOSTICS,
@@ -80,6 +82,8 @@ class Fit(Shown):
         The rows of the summary for quantities that were summarised during sampling. For these
         quantities, `draws` has only the elements named in ``options.keep``. None if all draws were
         kept.
+    folder : Path or None
+        The run folder that the fit was loaded from, or that a command writes; None otherwise.
 
     See Also
     --------
@@ -122,6 +126,7 @@ class Fit(Shown):
     stats: Mapping[str, NDArray[np.float64]]
     record: RunRecord
     streamed: pd.DataFrame | None = None
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "draws", _Draws(self.draws))
@@ -348,7 +353,21 @@ class Fit(Shown):
             self.record.independent,
             [str(n) for n, its in self.posterior.items() if groups & {*map(str, its.dims)}],
         )
-        return with_remedy(found, self.program.python.rescaling(self.data))
+        return self._advised(with_remedy(found, self.program.python.rescaling(self.data)))
+
+    def _advised(self, part: Part) -> Part:
+        """Return a part in which the advice has its complete commands."""
+        checks = (
+            each if each.passed else replace(each, advice=self.advised(each.advice))
+            for each in part.checks
+        )
+        return replace(part, checks=tuple(checks))
+
+    def advised(self, advice: str) -> str:
+        """Return advice on this fit with the complete command that follows it, if there is one."""
+        if not isinstance(advice, Advice):
+            return advice
+        return advice.with_command(command_of(self, advice))
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -358,7 +377,7 @@ class Fit(Shown):
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
         draws = None if self.is_partial else self.draws
-        prior = examine_prior(self.program, self.data, self._summary, draws)
+        prior = self._advised(examine_prior(self.program, self.data, self._summary, draws))
         verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
         return verdict.also(prior)
 
@@ -487,13 +506,14 @@ def fit_of(run: SavedRun) -> Fit:
         program, record = declared_now(program, record, draws)
         data = inference_data.data_of(groups, program, record, file)
     if not record.streamed:
-        return Fit(program, data, draws, stats, record)
+        return Fit(program, data, draws, stats, record, folder=run.folder)
     keep = kept_elements(record.options.keep, program, data)
     inference_data.check_kept(draws, keep, file)
     whole = {name for name in draws if keep.get(name) is None}
     table = summary_of(run)
     rows = [str(row).partition("[")[0] not in whole for row in table.index]
-    return Fit(without_draws(program), data, draws, stats, record, table[rows])
+    kept_rows = table[rows]
+    return Fit(without_draws(program), data, draws, stats, record, kept_rows, run.folder)
 
 
 def checked_fits(fits: Any, what: str) -> list[Fit]:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from pyflowers.advice import Advice
 from pyflowers.display import Styled, as_html, format_cell, styled
 
 PartName = Literal["computation", "prior", "data"]
@@ -68,6 +69,11 @@ class Check:
     finding: str = ""
     imprecise: bool = False
     limited: bool = False
+
+    @property
+    def command(self) -> str:
+        """The complete command that follows the advice; empty if there is none."""
+        return self.advice.command if isinstance(self.advice, Advice) else ""
 
     @property
     def failed(self) -> bool:
@@ -197,6 +203,15 @@ class Part:
         is_counted = self.failed or self.limited or self.name == "computation"
         result = self.tally if is_counted else self.claim
         return f"{result} ({self.note})" if self.note else result
+
+    @property
+    def by_advice(self) -> list[tuple[list[str], str, str]]:
+        """The results of the checks that did not pass, with their shared advice and command."""
+        found = []
+        for advice in dict.fromkeys(check.advice for check in self.shown):
+            same = [check for check in self.shown if check.advice == advice]
+            found.append(([check.result for check in same], str(advice), same[0].command))
+        return found
 
     def _noun(self, num: int) -> str:
         return _NOUNS[self.name] + ("s" if num != 1 else "")
@@ -340,13 +355,16 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [self.sentence]
+        given = set[str]()
         for part in self.parts:
             status = "FAILED" if part.failed else part.status
             lines.append(f"  {part.name:<11}  {status:<12}  {part.brief}".rstrip())
-            shown = part.shown
-            for advice in dict.fromkeys(check.advice for check in shown):
-                lines += [f"    {c.result}" for c in shown if c.advice == advice]
+            for results, advice, command in part.by_advice:
+                lines += [f"    {result}" for result in results]
                 lines += [f"      → {advice}"] if advice else []
+                # Other findings may have the same remedy; each command is printed once.
+                lines += [f"        {command}"] if command and command not in given else []
+                given.add(command)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -364,14 +382,16 @@ class Verdict:
         return made
 
     def _repr_html_(self) -> str:
-        style, rows = "text-align: left; vertical-align: top", []
+        style, rows, given = "text-align: left; vertical-align: top", list[str](), set[str]()
         for part in self.parts:
             colour = {"passed": "#1a7f37", "failed": "#cf222e"}.get(part.status, "inherit")
             texts = [as_html(part.brief)]
-            shown = part.shown
-            for advice in dict.fromkeys(check.advice for check in shown):
-                texts += [as_html(c.result) for c in shown if c.advice == advice]
+            for results, advice, command in part.by_advice:
+                texts += map(as_html, results)
                 texts += [f"→ {as_html(advice)}"] if advice else []
+                is_new = command and command not in given
+                texts += [f"<code>{as_html(command)}</code>"] if is_new else []
+                given.add(command)
             rows.append(
                 f'<tr><th style="{style}">{part.name}</th>'
                 f'<td style="{style}; color: {colour}"><b>{part.status}</b></td>'

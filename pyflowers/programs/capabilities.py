@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.advice import Advice
 from pyflowers.programs.data import Data
 
 if TYPE_CHECKING:
@@ -176,20 +177,9 @@ def _no_numbers(*_: Any) -> Mapping[str, Any]:
     return {}
 
 
-def _no_text(_: Data) -> str:
-    """Return an empty text: the default if there is nothing to say.
-
-    Parameters
-    ----------
-    _ : Data
-        The data block, which is not examined.
-
-    Returns
-    -------
-    str
-        An empty text.
-    """
-    return ""
+def _no_advice(_: Data) -> Advice:
+    """Return empty advice: the default if there is nothing to say."""
+    return Advice("")
 
 
 def _zero(_: Data) -> float:
@@ -571,5 +561,5 @@ class Capabilities:
     priors_on_scale: Callable[[Data], Mapping[str, float]] = _no_numbers
     missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing
     likelihood_alone: Callable[[Draws, Data], Mapping[str, LikelihoodAlone]] = _no_numbers
-    rescaling: Callable[[Data], str] = _no_text
+    rescaling: Callable[[Data], Advice] = _no_advice
     choices: Mapping[str, Callable[[Data], Any]] = field(default_factory=dict)

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import Advice
 from pyflowers.data import read_table
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
@@ -929,7 +930,7 @@ class Program(Shown):
                 )
         return found
 
-    def prior_on_scale(self, parameter: str, data: Data) -> str:
+    def prior_on_scale(self, parameter: str, data: Data) -> Advice:
         """Return advice on how to choose another prior for a parameter.
 
         Parameters
@@ -941,8 +942,9 @@ class Program(Shown):
 
         Returns
         -------
-        str
-            A clause for the verdict, with the options that change the hyperparameters.
+        Advice
+            A clause for the verdict, with the options that change the hyperparameters. The refit
+            has the prior on the scale of the data or, where the user chose another, the default.
         """
         y = data.y
         rule, advice = self.declaration.prediction, "choose a prior from what is known beforehand"
@@ -950,12 +952,27 @@ class Program(Shown):
             seen = f"have mean {y.mean():.4g} and sd {y.std():.3g}"
             advice = f"the values of {data.value_name} {seen}; {advice}"
         suggested, names = self.python.priors_on_scale(data), self._hyperparameters(parameter)
+        is_open = data.has_table  # a data block contains the hyperparameters
         if suggested.keys() & names:
             options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())
-            return f"{advice}, or a wide one on the scale of the data: {options}"
+            text = f"{advice}, or a wide one on the scale of the data: {options}"
+            return Advice(text, priors=dict(suggested)) if is_open else Advice(text)
         if not names:
-            return f"{advice}: change it in {self.path.name} and in {self.declared_in}"
-        return f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
+            return Advice(f"{advice}: change it in {self.path.name} and in {self.declared_in}")
+        text = f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
+        declared = {name: self.declaration.priors[name].value for name in names}
+        changed = {n: v for n, v in declared.items() if self._value_of(n, data) != v}
+        if changed and is_open:
+            defaults = " and ".join(f"{name}={value:.3g}" for name, value in changed.items())
+            return Advice(f"{text}; the default is {defaults}", priors=dict.fromkeys(changed))
+        return Advice(text, "sensitivity" if self.declaration.formula else "")
+
+    def _value_of(self, hyperparameter: str, data: Data) -> float:
+        """Return the value of a hyperparameter in a data block; NaN if it is not there."""
+        name = hyperparameter.partition("[")[0]
+        elements = self.declaration.prior_elements.get(name, [hyperparameter])
+        values = np.ravel(data.values.get(name, np.nan))
+        return float(values[elements.index(hyperparameter)]) if values.size > 0 else np.nan
 
     def log_axis(self, parameter: str) -> bool | None:
         """Return whether figures show a parameter on a logarithmic axis.

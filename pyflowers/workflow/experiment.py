@@ -312,4 +312,5 @@ def _run(
         interval=experiment.interval,
         show_progress=show_progress,
     )
+    done = replace(done, folder=task.folder)
     return ModelOutcome(name, task.folder, done, refitted=task.reasons)

@@ -19,7 +19,7 @@ from pyflowers.analysis.checks import check
 from pyflowers.display import format_cell
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names
-from pyflowers.reports.provenance import shown_path
+from pyflowers.fits.commands import shown_path
 from pyflowers.resources import flowers_csv
 
 HOW = {"seed": 1, "warmup": 500, "draws": 500, "engine": "cmdstan", "cmdstan": "embedded"}

@@ -9,6 +9,7 @@ The program must be unedited, so that its data and draws have the names that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from pyflowers.advice import Advice
 from pyflowers.programs.capabilities import (
     Capabilities,
     Draws,
@@ -50,7 +52,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
         pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
-        rescaling=_rescaling,
+        rescaling=partial(_rescaling, text),
         likelihood_alone=partial(likelihood_alone, family),
     )
 
@@ -154,7 +156,7 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     return [MissingMoment("shape", alpha <= 1, reason)] if alpha <= 2 else []
 
 
-def _rescaling(data: Data) -> str:
+def _rescaling(formula: str, data: Data) -> Advice:
     """Return the advice to centre a covariate whose slopes vary by group; empty if none is far.
 
     Intercepts at a distant 0 are nearly a multiple of the slopes, so chains move slowly.
@@ -166,12 +168,16 @@ def _rescaling(data: Data) -> str:
             far = abs(float(column.mean())) > FAR * float(column.std()) > 0
             if far and "Intercept" in effects:
                 group = getattr(data.declaration.data[name], "column", name)
-                return (
+                text = (
                     f"center {effect} first, as its values are far from 0 (mean "
                     f"{column.mean():.4g}, sd {column.std():.3g}): write (center({effect}) | "
                     f"{group}), and center({effect}) for {effect} elsewhere in the formula"
                 )
-    return ""
+                alone = re.compile(rf"(?<![\w.]){re.escape(effect)}(?![\w.(])")
+                made = alone.sub(f"center({effect})", formula)
+                twice = f"center(center({effect}))"
+                return Advice(text, program=made.replace(twice, f"center({effect})"))
+    return Advice("")
 
 
 def _none(data: Data) -> int:

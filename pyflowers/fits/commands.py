@@ -1,0 +1,284 @@
+"""The command that reproduces a fit, or repeats it with some inputs changed.
+
+The inputs of a fit that differ from the defaults are collected once, under their names in
+:func:`pyflowers.fit`. They are written as the options of a shell command or, where the data came
+from Python or no run folder is known, as a call in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyflowers.advice import Advice
+from pyflowers.display import INTERVAL
+from pyflowers.engines import SamplerOptions
+from pyflowers.programs.program import is_formula
+
+if TYPE_CHECKING:
+    from pyflowers.fits.fit import Fit
+
+FRAME = "data.csv"
+"""The file that a shell command names for data that came from Python instead of a file."""
+
+_OPTIONS = {
+    "columns": "column",
+    "default_priors": "priors",
+    "include_paths": "include",
+    "priors": "prior",
+}
+"""The options that are called differently in Python."""
+
+_OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order", "centered")
+"""Inputs that belong to a program in Stan, so that a formula that replaces it does without them."""
+
+ShowPath = Callable[[str | Path], str]
+
+
+def shown_path(path: str | Path) -> str:
+    """Return a path in a form that may be shared: relative, or only the name.
+
+    A path in the current folder is made relative to it. Other absolute paths are reduced to the
+    name, because their folders may be in a user's home.
+    """
+    if not Path(path).is_absolute():
+        return str(path)
+    inside = Path(path).is_relative_to(Path.cwd())
+    return str(Path(path).relative_to(Path.cwd())) if inside else Path(path).name
+
+
+def inputs_of(fit: Fit, path: ShowPath = str) -> dict[str, Any]:
+    """Return the program, seed and engine of a fit, and its inputs that are not the defaults.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    path : callable
+        Function that returns a path as it is shown.
+
+    Returns
+    -------
+    dict of str to Any
+        The values by the names of the arguments of :func:`pyflowers.fit`. Of initial values, only
+        a radius or a file is included.
+    """
+    record, data = fit.record, fit.data
+    # The user's names for group, time and value, if they differ from the declaration's.
+    declared = {"group": data.group, "time": data.time, "value": data.value}
+    called = {role: data.name_of(column) for role, column in declared.items() if column}
+    roles = {role: name for role, name in called.items() if name != declared[role]}
+    columns = record.data.columns.items()
+    others = {c: name for c, name in columns if name not in (c, *roles.values())}
+    source, inits = record.data.source, record.inits
+    usual = SamplerOptions.of(seed=record.options.seed).model_dump()
+    options = record.options.model_dump(exclude_unset=True).items()
+    reading = dict(record.data.reading)
+    is_dropped = bool(reading.pop("drop_missing", None))
+    hyperparameters = fit.program.declaration.priors
+    priors = {
+        name: value
+        for name, value in record.priors.items()
+        if name in hyperparameters and value != hyperparameters[name].value
+    }
+    found: dict[str, Any] = {
+        "program": path(record.program.reference),
+        "include_paths": tuple(map(path, record.program.include_paths)),
+        "inits": path(inits) if isinstance(inits, str) else inits,
+        "data": None if source in (None, str(fit.program.example)) else path(str(source)),
+        **roles,
+        "columns": others,
+        **reading,
+        **_of_formula(fit),
+        **{key: value for key, value in options if key == "seed" or value != usual[key]},
+        "drop_missing": is_dropped,
+        "engine": record.engine.name,
+        "interval": fit.interval if fit.interval != INTERVAL else None,
+        "priors": priors,
+    }
+    if not isinstance(inits, int | float | str):
+        found["inits"] = None
+    # A source without a suffix is not a file.
+    if found["data"] is not None and not Path(str(source)).suffix:
+        found["data"] = FRAME
+    return {k: v for k, v in found.items() if v is not None and v is not False and v not in ((), {})}
+
+
+def _of_formula(fit: Fit) -> dict[str, Any]:
+    """Return the inputs that shape a formula's program, and any non-default parametrisation."""
+    record, formula = fit.record, fit.program.declaration.formula
+    about: dict[str, Any] = {}
+    if formula and is_formula(record.program.reference):
+        family = formula.family if formula.family != "gaussian" else None
+        about = {"family": family, "default_priors": formula.priors or None}
+    if record.centered is None:
+        return about
+    usual, _ = fit.program.fill(fit.data, record.priors)
+    if isinstance(record.centered, bool):
+        same = usual.values["centered"] == record.centered
+        return about if same else {**about, "centered": "yes" if record.centered else "no"}
+    names = fit.program.parametrisations
+    changed = {
+        group: "yes" if its else "no"
+        for group, its in record.centered.items()
+        if usual.values[names[group]] != its
+    }
+    return {**about, "centered": changed}
+
+
+def shell_words(inputs: Mapping[str, Any]) -> list[str]:
+    """Return inputs as the options of a shell command; the program is not among them."""
+    words = list[str]()
+    for name, value in inputs.items():
+        if name == "program":
+            continue
+        option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif isinstance(value, Mapping):
+            words += _each(option, (f"{key}={_text(its)}" for key, its in value.items()))
+        elif isinstance(value, list | tuple):
+            words += _each(option, map(str, value))
+        else:
+            words += [option, f"{value:g}" if name == "interval" else str(value)]
+    return words
+
+
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> str:
+    """Return inputs as a call in Python, in which ``data`` stands for data without a file."""
+    values = dict(inputs)
+    first = [_literal(values.pop("program"))]
+    if "data" in values:
+        file = values.pop("data")
+        first.append("data" if file == FRAME else _literal(file))
+    if "centered" in values:
+        values["centered"] = _as_bool(values["centered"])
+    return f"{function}({', '.join([*first, *(f'{k}={_literal(v)}' for k, v in values.items())])})"
+
+
+def _as_bool(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {group: its == "yes" for group, its in value.items()}
+    return value == "yes"
+
+
+def _literal(value: Any) -> str:
+    """Return a value as Python writes it, with text in double quotes."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_literal(k)}: {_literal(v)}' for k, v in value.items())}}}"
+    return repr(value)
+
+
+def changed_inputs(fit: Fit, change: Mapping[str, Any], path: ShowPath = str) -> dict[str, Any]:
+    """Return the inputs of a fit with some of them changed, and without those that then do not
+    apply.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    change : mapping of str to Any
+        The new values by the names of the arguments of :func:`pyflowers.fit`. Hyperparameters in
+        ``priors`` are changed one by one; None restores the default.
+    path : callable
+        Function that returns a path as it is shown.
+    """
+    inputs = inputs_of(fit, path)
+    priors = {**inputs.get("priors", {}), **change.get("priors", {})}
+    is_new = "program" in change or "family" in change
+    if is_new and not is_formula(inputs["program"]):
+        example = fit.program.example
+        inputs = {name: its for name, its in inputs.items() if name not in _OF_PROGRAM}
+        inputs.setdefault("data", path(str(example)) if example else FRAME)
+        priors = {}
+    if is_new and inputs["engine"] == "exact":  # few formulas allow independent draws
+        del inputs["engine"]
+    if is_new and priors:
+        priors = _known_priors(fit, {**inputs, **change}, priors)
+    whole = {**inputs, **change, "priors": {k: v for k, v in priors.items() if v is not None}}
+    if whole.get("family") == "gaussian":
+        del whole["family"]
+    return {name: value for name, value in whole.items() if value not in ((), {})}
+
+
+def _known_priors(
+    fit: Fit, inputs: Mapping[str, Any], priors: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the hyperparameters that the program of another formula still has."""
+    from pyflowers.programs import Program
+
+    names = ("family", "default_priors")
+    made = {name: inputs[name] for name in names if name in inputs}
+    program = Program.from_formula(inputs["program"], fit.data.table, **made)
+    known = program.declaration.priors
+    return {name: value for name, value in priors.items() if name in known}
+
+
+def command_of(fit: Fit, advice: Advice, path: ShowPath = str) -> str:
+    """Return the complete command that follows advice on a fit; empty if there is none.
+
+    A fit of a file that is in a run folder gets a shell command; any other fit, a call in Python.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    advice : Advice
+        The advice.
+    path : callable
+        Function that returns a path as it is shown.
+    """
+    source, folder = fit.record.data.source, fit.folder
+    is_shell = folder is not None and (source is None or bool(Path(source).suffix))
+    if advice.step == "fit":
+        inputs = changed_inputs(fit, advice.change, path)
+        if folder is None or not is_shell:
+            return python_call(inputs)
+        words = [*shell_words(inputs), "--out", path(_next_folder(folder))]
+        return shlex.join(["pyflowers", "fit", inputs["program"], *words])
+    if advice.step == "new":
+        return _new_program(fit, is_shell, path)
+    if advice.step == "sensitivity":
+        is_known = folder is not None and is_shell
+        return f"pyflowers sensitivity {path(folder)}" if is_known else "pyflowers.sensitivity(fit)"
+    return ""
+
+
+def _new_program(fit: Fit, is_shell: bool, path: ShowPath) -> str:
+    """Return the command that writes the program of a fit for the user to edit."""
+    inputs = inputs_of(fit, path)
+    if not is_formula(inputs["program"]):
+        is_own = inputs["program"].endswith(".stan")
+        return "" if is_own else f"pyflowers new my_{fit.name} --from {inputs['program']}"
+    names = ("program", "data", "family", "default_priors", "drop_missing")
+    made = {name: inputs[name] for name in names if name in inputs}
+    if not is_shell:
+        reading = {name: inputs[name] for name in ("sep", "decimal", "encoding") if name in inputs}
+        call = python_call({**made, **reading}, "pyflowers.Program.from_formula")
+        return f'{call}.write("{fit.name}.stan")'
+    words = [f"{fit.name}.stan", made["program"], *shell_words(made)]
+    return shlex.join(["pyflowers", "new", *words])
+
+
+def _next_folder(folder: Path) -> Path:
+    """Return a folder next to a run folder that does not exist yet: ``rats-2`` for ``rats``."""
+    stem, number = folder.name, 2
+    if numbered := re.fullmatch(r"(.+)-(\d+)", stem):
+        stem, number = numbered[1], int(numbered[2]) + 1
+    while (found := folder.with_name(f"{stem}-{number}")).exists():
+        number += 1
+    return found
