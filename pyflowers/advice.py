@@ -35,7 +35,10 @@ class Advice(str):
     change: Mapping[str, Any]
     command: str
 
-    def __new__(cls, text: str, step: Step | None = None, command: str = "", **change: Any) -> Advice:
+    def __new__(
+        cls, text: str, step: Step | None = None, command: str = "", **change: Any
+    ) -> Advice:
+        """Create advice; with changed inputs, it leads to a refit."""
         made = super().__new__(cls, text)
         made.step = step if step is not None else "fit" if change else ""
         made.change = change

@@ -507,6 +507,7 @@ def check(
             replace(each, advice=first) if _follows(each, patterns) else each for each in found
         ]
     found = _limited(fit, found, patterns, pit)
+    found = [replace(each, advice=fit.advised(each.advice)) for each in found]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
 

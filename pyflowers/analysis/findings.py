@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pyflowers.advice import Advice
 from pyflowers.analysis import ecdf
 from pyflowers.analysis.patterns import ROWS, STRUCTURAL, Judged, Patterns
 from pyflowers.analysis.statistics import (
@@ -96,11 +97,18 @@ _TAILS = (
     "look at the most extreme rows; if they are correct, use a likelihood with heavier tails "
     "(neg_binomial_2 instead of poisson, student_t instead of normal)"
 )
-_WIDER = {
+
+
+def _refit(family: str, more: str = "") -> Advice:
+    """Return the advice to refit with another family."""
+    return Advice(f"refit with --family {family}{more}", family=family)
+
+
+_WIDER: dict[str, str] = {
     "binomial": "refit with (1 | row) in the formula, where row is a column that numbers the rows",
-    "gaussian": "refit with --family student",
-    "poisson": "refit with --family negbinomial",
-    "zero_inflated_poisson": "refit with --family zero_inflated_negbinomial",
+    "gaussian": _refit("student"),
+    "poisson": _refit("negbinomial"),
+    "zero_inflated_poisson": _refit("zero_inflated_negbinomial"),
     "formula": _EXTREME,
 }
 _MISSING_COVARIATE = (
@@ -108,20 +116,21 @@ _MISSING_COVARIATE = (
     "value of the response, as in a matched case-control study, the model does not apply"
 )
 _COPY = "pyflowers new NAME.stan, with this formula, writes a program that you can change"
-_UNEQUAL = {
-    "poisson": "refit with --family negbinomial, or write a program in which the spread depends "
-    f"on {{x}}: {_COPY}",
-    "formula": f"write a program in which the spread depends on {{x}}: {_COPY}",
+_DEPENDING = f"write a program in which the spread depends on {{x}}: {_COPY}"
+_UNEQUAL: dict[str, str] = {
+    "poisson": _refit("negbinomial", f", or {_DEPENDING}"),
+    "formula": Advice(_DEPENDING, "new"),
     "": "let the spread depend on {x}",
 }
-_GROWING = (
-    "refit with --family lognormal or --family gamma, whose spread grows with the mean, or write a "
-    f"program in which the spread depends on {{x}}: {_COPY}"
+_GROWING = _refit(
+    "lognormal", f" or --family gamma, whose spread grows with the mean, or {_DEPENDING}"
 )
-_ONE_SD_EACH = (
+_CONSTANT = " or --family student, whose spread does not grow with the mean"
+_ONE_SD_EACH = Advice(
     f"give each {{x}} its own sd: {_COPY}; in it, declare vector<lower=0>[{{size}}] {{sd}}, with "
     "the prior of sigma, and write {sd}[{index}[n]] for sigma; in NAME.toml, add "
-    '{declared}where = {{ sigma = "{sd}[{index}]" }} under [prediction]'
+    '{declared}where = {{ sigma = "{sd}[{index}]" }} under [prediction]',
+    "new",
 )
 EDGES = (
     "; only predictions near this limit are affected: average effects and coefficients describe "
@@ -129,9 +138,12 @@ EDGES = (
 )
 _REMEDIES: dict[str, dict[str, str]] = {
     "location": {
-        "": "see whether pyflowers sensitivity finds a prior far from the data, and if so, set a "
-        "prior on the scale of the data (--prior); if not, the program lacks a covariate or an "
-        "offset"
+        "": Advice(
+            "see whether pyflowers sensitivity finds a prior far from the data, and if so, set a "
+            "prior on the scale of the data (--prior); if not, the program lacks a covariate or an "
+            "offset",
+            "sensitivity",
+        )
     },
     "wider": {
         **_WIDER,
@@ -148,11 +160,13 @@ _REMEDIES: dict[str, dict[str, str]] = {
     },
     "tails": {**_WIDER, "": _TAILS},
     "zeros": {
-        "poisson": "refit with --family negbinomial or --family zero_inflated_poisson",
-        "negbinomial": "refit with --family zero_inflated_negbinomial",
-        "zero_inflated_poisson": "refit with --family zero_inflated_negbinomial",
-        "formula": "let the share of zeros depend on a covariate, which requires a program of "
-        "your own",
+        "poisson": _refit("negbinomial", " or --family zero_inflated_poisson"),
+        "negbinomial": _refit("zero_inflated_negbinomial"),
+        "zero_inflated_poisson": _refit("zero_inflated_negbinomial"),
+        "formula": Advice(
+            "let the share of zeros depend on a covariate, which requires a program of your own",
+            "new",
+        ),
         "": "use neg_binomial_2, which has more zeros than poisson, or a zero-inflated likelihood",
     },
     "no zeros": {
@@ -164,19 +178,37 @@ _REMEDIES: dict[str, dict[str, str]] = {
         f"if not, the model lets values vary too much{EDGES}"
     },
     "ratings": {
-        "": "the response has only {num} different values: refit with --family cumulative, which "
-        f"treats them as ratings{EDGES}"
+        "": Advice(
+            "the response has only {num} different values: refit with --family cumulative, which "
+            f"treats them as ratings{EDGES}",
+            family="cumulative",
+        )
     },
     "scores": {
-        "": "the response is bounded: if it counts the points out of {most}, refit with the "
-        'formula "{trials}" --family binomial' + EDGES
+        "": Advice(
+            "the response is bounded: if it counts the points out of {most}, refit with the "
+            f'formula "{{trials}}" --family binomial{EDGES}',
+            program="{trials}",
+            family="binomial",
+        )
     },
-    "shares": {"": f"the response lies between 0 and 1: refit with --family beta{EDGES}"},
+    "shares": {
+        "": Advice(
+            f"the response lies between 0 and 1: refit with --family beta{EDGES}", family="beta"
+        )
+    },
     "binary": {
-        "formula": "all values are 0 or 1: refit with --family bernoulli",
+        "formula": Advice(
+            "all values are 0 or 1: refit with --family bernoulli", family="bernoulli"
+        ),
         "": "all values are 0 or 1: use a Bernoulli likelihood",
     },
-    "positive": {"": "all values are above 0: refit with --family lognormal or --family gamma"},
+    "positive": {
+        "": Advice(
+            "all values are above 0: refit with --family lognormal or --family gamma",
+            family="lognormal",
+        )
+    },
     "group": {
         "": "look at the rows of this group; if they are correct, add a covariate that sets the "
         "group apart, or draw the group effects from student_t instead of normal"
@@ -185,7 +217,7 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "": "see whether the groups form clusters, and if so, add a covariate that separates them"
     },
     "chosen": {"": _MISSING_COVARIATE},
-    "formula": {"": "refit with {formula}"},
+    "formula": {"": Advice('refit with the formula "{formula}"{family}', program="{formula}")},
     "mean": {
         "": "let the mean follow {x} more closely, as in {term}, or choose another link or "
         "distribution"
@@ -201,22 +233,26 @@ _REMEDIES: dict[str, dict[str, str]] = {
         "lognormal": _ONE_SD_EACH,
     },
     "equal": {
-        "lognormal": "refit with --family gaussian or --family student, whose spread does not "
-        "grow with the mean",
-        "gamma": "refit with --family gaussian or --family student, whose spread does not grow "
-        "with the mean",
+        "lognormal": _refit("gaussian", _CONSTANT),
+        "gamma": _refit("gaussian", _CONSTANT),
         "formula": "choose a family whose spread depends less on the mean, and compare the two "
         "models with pyflowers loo",
         "": "use a likelihood whose spread depends less on the mean",
     },
     "rows": {
-        "": "if the rows follow each other in time, let each error depend on the previous one, "
-        "which requires a program of your own, or add an effect of time; if a column sets the "
-        "time, name it with --time; if the rows are ordered by something else, add its effect"
+        "": Advice(
+            "if the rows follow each other in time, let each error depend on the previous one, "
+            "which requires a program of your own, or add an effect of time; if a column sets the "
+            "time, name it with --time; if the rows are ordered by something else, add its effect",
+            "new",
+        )
     },
     "neighbours": {
-        "": "if {x} is a time, let each error depend on the previous one, which requires a program "
-        "of your own; if not, look for a covariate that follows {x}"
+        "": Advice(
+            "if {x} is a time, let each error depend on the previous one, which requires a program "
+            "of your own; if not, look for a covariate that follows {x}",
+            "new",
+        )
     },
     "time": {
         "": "add an effect of time, such as a trend or a season, or an autoregressive term; {order}"
@@ -380,10 +416,9 @@ def of_mean(fit: Fit, patterns: Patterns) -> str:
     """Return the advice on patterns of the mean: one formula with all the terms that they need."""
     formula = fit.program.declaration.formula
     if formula is not None:
-        text = f'the formula "{with_terms(formula.text, [s.term for s in patterns.steps])}"'
-        if formula.family != "gaussian":
-            text += f" --family {formula.family}"
-        return _advice(fit, "formula", {"formula": text})
+        better = with_terms(formula.text, [step.term for step in patterns.steps])
+        family = f" --family {formula.family}" if formula.family != "gaussian" else ""
+        return _advice(fit, "formula", {"formula": better, "family": family})
     found = []
     for step in patterns.steps:
         pattern = step.found.pattern
@@ -548,11 +583,13 @@ def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
     copy = f"pyflowers new NAME --from {reference}"
     if need in ("wider", "tails", "zeros") and fit.program.counts and fit.data.by_group is not None:
         terms = f"{quote(fit.data.value_name)} ~ 1 + (1 | {quote(fit.data.by_group.column)})"
-        return (
+        return Advice(
             f'refit with the formula "{terms}" --family negbinomial, or change a copy of the '
-            f"model: {copy}"
+            f"model: {copy}",
+            program=terms,
+            family="negbinomial",
         )
-    return f"{text}; for a copy that you can change, run {copy}"
+    return Advice(f"{text}; for a copy that you can change, run {copy}", "new")
 
 
 def _has_effects_of_rows(fit: Fit) -> bool:

@@ -60,8 +60,12 @@ def _printed() -> str:
 
 def shows_progress() -> bool:
     """Whether to draw progress bars: on a terminal, unless ``--quiet`` is given."""
-    is_quiet = not logging.getLogger("pyflowers").isEnabledFor(logging.WARNING)
-    return sys.stderr.isatty() and sys.stdout.isatty() and not is_quiet
+    return sys.stderr.isatty() and sys.stdout.isatty() and not is_quiet()
+
+
+def is_quiet() -> bool:
+    """Whether only errors are printed, as with ``--quiet``."""
+    return not logging.getLogger("pyflowers").isEnabledFor(logging.WARNING)
 
 
 def say(*pieces: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.cli.console import complain, say, say_json, show, shows_progress
+from pyflowers.cli.console import complain, is_quiet, say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
     centered_option,
@@ -99,9 +99,12 @@ def fit_command(
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
     assert out is not None
     from pyflowers.fits.folder import check_run_folder
+    from pyflowers.fits.remedies import with_trials
 
     check_run_folder(out)
     fit = replace(run_fit(**options, replacing=() if overwrite else (out,)), folder=out)
+    if not is_quiet():  # what nobody reads need not be tried
+        fit = with_trials(fit, announce=say)
     if plots == "none":  # only figures need the experiment module
         fit.save(out, overwrite=overwrite)
     else:

@@ -94,7 +94,12 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
         passed=found.passed,
         verdict=found.verdict.to_dict(),
         checks=[
-            {**row, "finding": each.finding, "advice": each.advice}
+            {
+                **row,
+                "finding": each.finding,
+                "advice": each.advice,
+                "command": each.judged.command,
+            }
             for row, each in zip(rows_of(table), found.checks, strict=True)
         ],
         pit=_pit(found),

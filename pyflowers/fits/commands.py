@@ -105,7 +105,12 @@ def inputs_of(fit: Fit, path: ShowPath = str) -> dict[str, Any]:
     # A source without a suffix is not a file.
     if found["data"] is not None and not Path(str(source)).suffix:
         found["data"] = FRAME
-    return {k: v for k, v in found.items() if v is not None and v is not False and v not in ((), {})}
+    return _given(found)
+
+
+def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that have a value; False is the default of a flag."""
+    return {n: v for n, v in inputs.items() if not (v is None or v is False or v in ((), {}))}
 
 
 def _of_formula(fit: Fit) -> dict[str, Any]:
@@ -184,8 +189,9 @@ def _literal(value: Any) -> str:
 
 
 def changed_inputs(fit: Fit, change: Mapping[str, Any], path: ShowPath = str) -> dict[str, Any]:
-    """Return the inputs of a fit with some of them changed, and without those that then do not
-    apply.
+    """Return the inputs of a fit with some of them changed.
+
+    Inputs that do not apply to a changed program are left out.
 
     Parameters
     ----------
@@ -212,7 +218,7 @@ def changed_inputs(fit: Fit, change: Mapping[str, Any], path: ShowPath = str) ->
     whole = {**inputs, **change, "priors": {k: v for k, v in priors.items() if v is not None}}
     if whole.get("family") == "gaussian":
         del whole["family"]
-    return {name: value for name, value in whole.items() if value not in ((), {})}
+    return _given(whole)
 
 
 def _known_priors(
@@ -253,8 +259,9 @@ def command_of(fit: Fit, advice: Advice, path: ShowPath = str) -> str:
     if advice.step == "new":
         return _new_program(fit, is_shell, path)
     if advice.step == "sensitivity":
-        is_known = folder is not None and is_shell
-        return f"pyflowers sensitivity {path(folder)}" if is_known else "pyflowers.sensitivity(fit)"
+        if folder is None or not is_shell:
+            return "pyflowers.sensitivity(fit)"
+        return shlex.join(["pyflowers", "sensitivity", path(folder)])
     return ""
 
 
@@ -265,10 +272,11 @@ def _new_program(fit: Fit, is_shell: bool, path: ShowPath) -> str:
         is_own = inputs["program"].endswith(".stan")
         return "" if is_own else f"pyflowers new my_{fit.name} --from {inputs['program']}"
     names = ("program", "data", "family", "default_priors", "drop_missing")
-    made = {name: inputs[name] for name in names if name in inputs}
+    made: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}
     if not is_shell:
-        reading = {name: inputs[name] for name in ("sep", "decimal", "encoding") if name in inputs}
-        call = python_call({**made, **reading}, "pyflowers.Program.from_formula")
+        reading = ("sep", "decimal", "encoding")
+        made |= {name: inputs[name] for name in reading if name in inputs}
+        call = python_call(made, "pyflowers.Program.from_formula")
         return f'{call}.write("{fit.name}.stan")'
     words = [f"{fit.name}.stan", made["program"], *shell_words(made)]
     return shlex.join(["pyflowers", "new", *words])

@@ -42,7 +42,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,6 +55,7 @@ from pyflowers.advice import Advice
 from pyflowers.convergence import e_bfmi, mcse_quantile
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
+from pyflowers.fits.commands import shell_words
 from pyflowers.fits.posterior import stacked
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability, Data, Program
@@ -63,6 +64,7 @@ from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 if TYPE_CHECKING:
     import xarray as xr
 
+    from pyflowers.fits.folder import Trial
     from pyflowers.programs.densities import PriorDensity
 
 R_HAT_AT_MOST = 1.01
@@ -113,6 +115,10 @@ ON_DIVERGENCES = (
     "program of your own, declare the bounds that the model assumes"
 )
 """The advice on divergences that shorter steps do not remove."""
+
+_ON_SLOW_CHAINS = (
+    "change the parametrisation (--centered), rescale covariates, or run longer than was tried"
+)
 
 _SLOW = 20
 """Ratio of required to actual ESS above which a longer run is not a practical remedy."""
@@ -169,7 +175,9 @@ def diagnose(
     if "energy__" in stats:
         values = e_bfmi(stats["energy__"])
         chains = pd.Series(values, index=[f"chain {i + 1}" for i in range(len(values))])
-        advice = "the tails are explored slowly: reparametrise, or use priors with lighter tails"
+        advice = Advice(
+            "the tails are explored slowly: reparametrise, or use priors with lighter tails"
+        )
         found["E-BFMI"] = _worst(
             "E-BFMI", chains, "≥", E_BFMI_AT_LEAST, "Betancourt (2016)", advice
         )
@@ -212,6 +220,33 @@ def with_remedy(part: Part, remedy: Advice) -> Part:
     checks = (
         replace(each, advice=remedy) if each.failed and remedy else each for each in part.checks
     )
+    return replace(part, checks=tuple(checks))
+
+
+_GRADES = ("passed", "imprecise", "failed")
+
+
+def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
+    """Return a part whose advice is the remedy that was found to help, or that none of them did.
+
+    Parameters
+    ----------
+    part : Part
+        The checks of the sampling.
+    trials : sequence of Trial
+        The remedies that were tried; at least one.
+    """
+    best = min(trials, key=lambda trial: _GRADES.index(trial.status))
+    if _GRADES.index(best.status) < _GRADES.index(part.status):
+        options = " ".join(shell_words(best.change))
+        then = best.result if best.status == "passed" else f"only {best.result} remains imprecise"
+        advice = Advice(f"refit with {options}: this was tried, and {then}", **best.change)
+    else:
+        words = [f"with {' '.join(shell_words(t.change))}: {t.result}" for t in trials]
+        is_divergent = any(check.name == "divergences" for check in part.failed)
+        rest = ON_DIVERGENCES if is_divergent else _ON_SLOW_CHAINS
+        advice = Advice(f"tried in vain ({'; '.join(words)}); {rest}")
+    checks = (each if each.passed else replace(each, advice=advice) for each in part.checks)
     return replace(part, checks=tuple(checks))
 
 
@@ -335,8 +370,8 @@ def _on_r_hat(value: float, num_chains: int, options: SamplerOptions) -> Advice:
     if math.isnan(value):
         return Advice("its draws never change, or are not finite: look at the traceplot")
     if value <= _DISAGREE:
-        twice = {"warmup": 2 * options.warmup, "draws": 2 * options.draws}
-        return Advice("run longer: double --warmup and --draws", **twice)
+        text = "run longer: double --warmup and --draws"
+        return Advice(text, warmup=2 * options.warmup, draws=2 * options.draws)
     text = (
         "the chains disagree, and a longer run rarely helps: rescale covariates with large values "
         "(scale(x) in a formula), or start near 0 (--inits 0.1); if that does not help, "

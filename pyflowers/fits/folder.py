@@ -28,6 +28,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import CompileError, ConfigError, DataError, PyflowersError
 from pyflowers.fits.posterior import summary_columns
+from pyflowers.fits.verdict import Status
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.shipped import example_of, python_of
@@ -153,6 +154,24 @@ class TimesRecord(Record):
     chains: tuple[dict[str, float], ...] = ()
 
 
+class Trial(Record):
+    """A remedy for failed sampling that was tried, before it was advised.
+
+    Attributes
+    ----------
+    change : mapping
+        The inputs of the refit that differ from those of the fit.
+    status : str
+        The status of the refit's diagnostics: ``passed``, ``imprecise`` or ``failed``.
+    result : str
+        Which of them do not pass.
+    """
+
+    change: dict[str, Any]
+    status: Status
+    result: str
+
+
 class RunRecord(Record):
     """Everything that is needed to understand and repeat a fit.
 
@@ -185,6 +204,8 @@ class RunRecord(Record):
         draws that ``options.keep`` names were kept.
     interval : float
         Probability of the intervals that tables and figures of the fit show.
+    trials : tuple of table
+        The remedies for failed sampling that were tried.
     packages : mapping of str to str
         Versions of the packages on which a fit depends.
     omitted_groups : tuple of str
@@ -211,6 +232,7 @@ class RunRecord(Record):
     metric_held: bool | None = None
     streamed: bool = False
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
+    trials: tuple[Trial, ...] = ()
     packages: dict[str, str] = Field(default_factory=dict)
     omitted_groups: tuple[str, ...] = ()
     files: dict[str, str] | tuple[str, ...] = Field(default_factory=dict)

@@ -21,6 +21,7 @@ from pyflowers.advice import Advice
 from pyflowers.display import Styled, as_html, format_cell, styled
 
 PartName = Literal["computation", "prior", "data"]
+Status = Literal["passed", "imprecise", "limited", "failed", "not examined"]
 
 _NOUNS = {"computation": "diagnostic", "prior": "prior check", "data": "predictive check"}
 _COLUMNS = {"R-hat": "r_hat", "bulk ESS": "ess_bulk", "tail ESS": "ess_tail"}
@@ -81,7 +82,7 @@ class Check:
         return not (self.passed or self.imprecise or self.limited)
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """``passed``, ``imprecise``, ``limited`` or ``failed``."""
         if self.failed:
             return "failed"
@@ -172,7 +173,7 @@ class Part:
         return (*self.failed, *self.imprecise, *self.limited)
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """``passed``, ``imprecise``, ``limited``, ``failed`` or ``not examined``."""
         if not self.checks:
             return "not examined"

@@ -12,6 +12,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.programs import LECTURE
 from pyflowers.reports.material import Material, ReportTable, code, side_by_side
 
+
 def without_folders(text: str, fits: Sequence[Fit]) -> str:
     """Return a message without the paths of the data, the home folder and the current folder."""
     sources = [Path(fit.record.data.source or "") for fit in fits]

@@ -17,9 +17,9 @@ from synthetic_fits import synthetic_fit, table
 import pyflowers
 from pyflowers.analysis.checks import check
 from pyflowers.display import format_cell
+from pyflowers.fits.commands import shown_path
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.commands import shown_path
 from pyflowers.resources import flowers_csv
 
 HOW = {"seed": 1, "warmup": 500, "draws": 500, "engine": "cmdstan", "cmdstan": "embedded"}

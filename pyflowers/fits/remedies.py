@@ -1,0 +1,111 @@
+"""Remedies for failed sampling, which are tried before they are advised.
+
+The advice on failed diagnostics is followed: the model is refitted with the same seed and the
+advised options, and the advice on that refit is followed in turn. As the refit is what the advised
+command does, its result is certain and not only likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyflowers.advice import Advice
+from pyflowers.engines import find_engine
+from pyflowers.errors import PyflowersError
+from pyflowers.fits.commands import shell_words
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import Trial
+from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.verdict import Part
+
+QUICK = 10.0
+"""The longest sampling, in seconds, after which another remedy is tried."""
+
+MOST_TRIALS = 3
+
+
+def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) -> Fit:
+    """Return a fit with a record of the remedies that were tried, if its diagnostics do not pass.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit. Nothing is tried after a fit that took more than 10 seconds, or whose remedy is
+        another model.
+    announce : callable, optional
+        Function that is called with a line before each refit.
+
+    Returns
+    -------
+    Fit
+        The same draws, with the trials in the record and in the advice.
+    """
+    if fit.is_partial or fit.record.independent is not None:
+        return fit
+    trials, now = list[Trial](), fit
+    change: dict[str, Any] = {}
+    while len(trials) < MOST_TRIALS and now.record.times.wall_seconds <= QUICK:
+        more = _advised(now.diagnostics)
+        if not more or "program" in more:
+            break
+        change |= more
+        announce(
+            f"{now.diagnostics.tally}; trying {' '.join(shell_words(change))} to see whether it "
+            "helps"
+        )
+        try:
+            now = refit(fit, change)
+        except PyflowersError:
+            break
+        status, result = now.diagnostics.status, _result(now.diagnostics)
+        trials.append(Trial(change=dict(change), status=status, result=result))
+    if not trials:
+        return fit
+    return replace(fit, record=fit.record.model_copy(update={"trials": tuple(trials)}))
+
+
+def _advised(part: Part) -> dict[str, Any]:
+    """Return all inputs that the advice on a part changes; its failures need different ones."""
+    found: dict[str, Any] = {}
+    for check in (*part.failed, *part.imprecise):
+        if isinstance(check.advice, Advice):
+            found = {**check.advice.change, **found}
+    return found
+
+
+def _result(part: Part) -> str:
+    """Return the diagnostics that do not pass, or that all pass, in words."""
+    left = [f"{check.name} {check.number}" for check in (*part.failed, *part.imprecise)]
+    return ", ".join(left) if left else part.tally
+
+
+def refit(fit: Fit, change: dict[str, Any]) -> Fit:
+    """Repeat a fit with some options of the sampler, or the initial values, changed.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    change : dict
+        The new values by the names of the arguments of :func:`pyflowers.fit`.
+
+    Raises
+    ------
+    PyflowersError
+        If the fit cannot be repeated.
+    """
+    record, options = fit.record, dict(change)
+    is_embedded = record.engine.versions.get("cmdstan", "").startswith("embedded")
+    engine = find_engine(record.engine.name, "embedded" if is_embedded else None)
+    return fit_data(
+        fit.program,
+        fit.data,
+        engine=engine,
+        priors=record.priors if fit.data.has_table else None,
+        centered=record.centered if "centered" in engine.uses else None,
+        inits=options.pop("inits", record.inits),
+        interval=record.interval,
+        options=record.options.model_copy(update=options),
+    )
