@@ -393,6 +393,8 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
     spread = patterns.spread
     if patterns.steps and (is_explained or pattern.kind in STRUCTURAL):
         advice = of_mean(fit, patterns)
+    elif pattern.kind == "spread" and patterns.family:
+        advice = _of_heavier(fit, patterns)
     elif spread is not None and is_explained and judged is not spread:
         advice = of_pattern(fit, patterns, spread)[1]
     elif pattern.kind == "spread":
@@ -415,6 +417,8 @@ def first_remedy(fit: Fit, patterns: Patterns) -> str:
 def of_mean(fit: Fit, patterns: Patterns) -> str:
     """Return the advice on patterns of the mean: one formula with all the terms that they need."""
     formula = fit.program.declaration.formula
+    if formula is not None and patterns.family:
+        return _of_heavier(fit, patterns)
     if formula is not None:
         better = with_terms(formula.text, [step.term for step in patterns.steps])
         family = f" --family {formula.family}" if formula.family != "gaussian" else ""
@@ -426,6 +430,19 @@ def of_mean(fit: Fit, patterns: Patterns) -> str:
         need = "mean" if pattern.kind == "curvature" else pattern.kind
         found.append(_REMEDIES[need][""].format_map(words))
     return "; ".join(found)
+
+
+def _of_heavier(fit: Fit, patterns: Patterns) -> str:
+    """Return the advice on spread that is not unequal in a family with heavier tails."""
+    formula, family = fit.program.declaration.formula, patterns.family
+    why = "with its heavier tails, the spread may differ as much as here"
+    if formula is None:
+        return f"use a likelihood with heavier tails ({family}): {why}"
+    if not patterns.steps:
+        return _refit(family, f": {why}")
+    better = with_terms(formula.text, [step.term for step in patterns.steps])
+    text = f'refit with the formula "{better}" --family {family}: {why}'
+    return Advice(text, program=better, family=family)
 
 
 def _extremes(fit: Fit, judged: Judged) -> str:

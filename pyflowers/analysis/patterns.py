@@ -35,6 +35,11 @@ If a linear pattern is found, the effects that explain it are added to A, and th
 repeated: what then passes needs no other remedy. In the same way, the residuals of the data
 are divided by the simplest pattern of spread that explains the others.
 
+Spread also differs between bins by chance, and more so in a family with heavier tails. Therefore,
+unequal spread is compared with data sets from such a family, whose other parameters maximise the
+likelihood given the expectations of the fit. As these residuals hardly depend on the parameters,
+this predicts whether a refit with that family passes.
+
 References
 ----------
 .. [1] Cox and Hinkley (1974), Theoretical Statistics, section 9.3; Pregibon (1982), Score tests in
@@ -62,7 +67,7 @@ from pyflowers.analysis.average_effects import covariates, factor_levels, intera
 from pyflowers.analysis.statistics import FloatArray
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.design import design
-from pyflowers.programs.families import find_family
+from pyflowers.programs.families import Family, find_family
 from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
 from pyflowers.programs.terms import quote, read_terms
 
@@ -119,6 +124,13 @@ MOST_AT_ONCE = 1_000_000
 """The largest number of values of all rows and draws at once, unless a few draws exceed it."""
 
 _ROUNDING = 1e-4
+
+HEAVIER = {
+    "gaussian": "student",
+    "poisson": "negbinomial",
+    "zero_inflated_poisson": "zero_inflated_negbinomial",
+}
+"""The families with the same link and heavier tails."""
 
 ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
@@ -243,6 +255,8 @@ class Patterns:
         The remedies for the patterns of the mean, the strongest first.
     spread : Judged or None
         The pattern of spread that explains the others which these remedies do not explain.
+    family : str
+        The family with heavier tails in which no spread is unequal, if spread is; or empty.
     remaining : frozenset of str
         The names of the patterns that neither the remedies nor this spread explain.
     notes : tuple of str
@@ -252,6 +266,7 @@ class Patterns:
     judged: tuple[Judged, ...] = ()
     steps: tuple[Step, ...] = ()
     spread: Judged | None = None
+    family: str = ""
     remaining: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
@@ -278,6 +293,7 @@ class Residuals:
         }
         predictor = Predictor(rule, draws, fit.data.values, rows)
         eta, parameters, step = predictor.linear(), predictor.parameters, 0.01
+        self.eta = np.broadcast_to(eta, (1, eta.shape[1], fit.data.num_obs))[0]
         mean, variance = self.family.moments(eta, parameters)
         above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
         shape = eta.shape
@@ -372,6 +388,14 @@ def find_patterns(
         steps.append(Step(worst, term))
     unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
     spread, remove = None, residuals.projection(extra)
+    family = ""
+    if unequal and num >= FEWEST_REPLICATES:
+        heavier = _sets_of_heavier(fit, residuals, positions.size)
+        if heavier is not None:
+            name, others = heavier
+            judged_again = _judge(patterns, remove(own), map(remove, others))
+            is_equal = all(each.passed for each in judged_again if each.pattern.kind == "spread")
+            family = name if is_equal else ""
     # The simplest pattern that explains the others, or else the strongest, which comes last.
     strongest = max(unequal, key=lambda each: each.strength, default=None)
     for spread in [*sorted(unequal, key=lambda each: each.by_bin.size), *filter(None, [strongest])]:
@@ -381,7 +405,45 @@ def find_patterns(
             break
     remaining = frozenset(each.pattern.name for each in now if not each.passed)
     ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
-    return Patterns(ordered, tuple(steps), spread, remaining, tuple(notes))
+    return Patterns(ordered, tuple(steps), spread, family, remaining, tuple(notes))
+
+
+def _sets_of_heavier(
+    fit: Fit, residuals: Residuals, num: int
+) -> tuple[str, Iterator[FloatArray]] | None:
+    """Return a family with heavier tails and the residuals of data sets from it, in blocks."""
+    name = HEAVIER.get(residuals.family.name)
+    if name is None:
+        return None
+    family, rng = find_family(name), np.random.default_rng([fit.options.seed, 5])
+    values = _most_likely(family, fit, residuals.eta.mean(axis=0))
+    size = max(1, min(len(residuals.eta), MOST_AT_ONCE // fit.data.num_obs))
+
+    def sets() -> Iterator[FloatArray]:
+        for first in range(0, num, size):
+            rows = np.arange(first, min(first + size, num)) % len(residuals.eta)
+            yield residuals.of(np.asarray(family.draw(residuals.eta[rows][None], values, rng))[0])
+
+    return name, sets()
+
+
+def _most_likely(family: Family, fit: Fit, eta: FloatArray) -> dict[str, float]:
+    """Return the most likely values of a family's other parameters, given linear predictors."""
+    from scipy.optimize import minimize
+
+    names = [each.name for each in family.auxiliary if each.name != "zi"]
+    held = {"zi": float(fit.draws["zi"].mean())} if "zi" in fit.draws else {}
+    start = [float(np.mean(fit.draws[name])) if name in fit.draws else 5.0 for name in names]
+
+    def values_at(logs: FloatArray) -> dict[str, float]:
+        return held | dict(zip(names, np.exp(logs).tolist(), strict=True))
+
+    def loss(logs: FloatArray) -> float:
+        with np.errstate(all="ignore"):
+            total = float(np.sum(family.log_lik(fit.data.y, eta, values_at(logs))))
+        return -total if np.isfinite(total) else np.inf
+
+    return values_at(minimize(loss, np.log(start), method="Nelder-Mead").x)
 
 
 def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:

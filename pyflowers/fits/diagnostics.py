@@ -96,6 +96,9 @@ CENTRAL = 0.99
 
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
+FAR = 5.0
+"""Ratio of a covariate's mean to its sd above which its varying slopes should be centred."""
+
 _AT_MEANS = "Intercept_at_means"
 """The name of the intercept at the columns' means in a formula's program."""
 
@@ -223,6 +226,12 @@ def with_remedy(part: Part, remedy: Advice) -> Part:
     return replace(part, checks=tuple(checks))
 
 
+def named(change: Mapping[str, Any]) -> str:
+    """Return the inputs that a refit changes, as advice names them."""
+    words = [f'the formula "{change["program"]}"'] if "program" in change else []
+    return " ".join([*words, *shell_words(change)])
+
+
 _GRADES = ("passed", "imprecise", "failed")
 
 
@@ -238,11 +247,11 @@ def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
     """
     best = min(trials, key=lambda trial: _GRADES.index(trial.status))
     if _GRADES.index(best.status) < _GRADES.index(part.status):
-        options = " ".join(shell_words(best.change))
         then = best.result if best.status == "passed" else f"only {best.result} remains imprecise"
-        advice = Advice(f"refit with {options}: this was tried, and {then}", **best.change)
+        text = f"refit with {named(best.change)}: this was tried, and {then}"
+        advice = Advice(text, **best.change)
     else:
-        words = [f"with {' '.join(shell_words(t.change))}: {t.result}" for t in trials]
+        words = [f"with {named(trial.change)}: {trial.result}" for trial in trials]
         is_divergent = any(check.name == "divergences" for check in part.failed)
         rest = ON_DIVERGENCES if is_divergent else _ON_SLOW_CHAINS
         advice = Advice(f"tried in vain ({'; '.join(words)}); {rest}")

@@ -21,7 +21,7 @@ from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits.commands import command_of
-from pyflowers.fits.diagnostics import after_trials, diagnose, examine_prior, with_remedy
+from pyflowers.fits.diagnostics import FAR, after_trials, diagnose, examine_prior, with_remedy
 from pyflowers.fits.folder import (
     DIAGNOSTICS,
     DRAWS,
@@ -353,7 +353,7 @@ class Fit(Shown):
             self.record.independent,
             [str(n) for n, its in self.posterior.items() if groups & {*map(str, its.dims)}],
         )
-        found = with_remedy(found, self.program.python.rescaling(self.data))
+        found = with_remedy(found, self.program.python.rescaling(self.data, FAR))
         if self.record.trials:
             found = after_trials(found, self.record.trials)
         return self._advised(found)

@@ -1,8 +1,9 @@
 """Remedies for failed sampling, which are tried before they are advised.
 
 The advice on failed diagnostics is followed: the model is refitted with the same seed and the
-advised options, and the advice on that refit is followed in turn. As the refit is what the advised
-command does, its result is certain and not only likely.
+advised options, and the advice on that refit is followed in turn. If the advice ends, and slopes of
+a covariate vary by group, the model with that covariate centred is the last one. As the refit is
+what the advised command does, its result is certain and not only likely.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ from typing import Any
 from pyflowers.advice import Advice
 from pyflowers.engines import find_engine
 from pyflowers.errors import PyflowersError
-from pyflowers.fits.commands import shell_words
+from pyflowers.fits.commands import changed_inputs
+from pyflowers.fits.diagnostics import named
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import Trial
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Part
+from pyflowers.programs import Program
 
 QUICK = 10.0
 """The longest sampling, in seconds, after which another remedy is tried."""
 
 MOST_TRIALS = 3
+
+NOT_CENTRED = 1.0
+"""Ratio of a covariate's mean to its sd above which centring it is tried."""
 
 
 def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) -> Fit:
@@ -32,8 +38,7 @@ def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) ->
     Parameters
     ----------
     fit : Fit
-        The fit. Nothing is tried after a fit that took more than 10 seconds, or whose remedy is
-        another model.
+        The fit. Nothing is tried after a fit that took more than 10 seconds.
     announce : callable, optional
         Function that is called with a line before each refit.
 
@@ -47,14 +52,15 @@ def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) ->
     trials, now = list[Trial](), fit
     change: dict[str, Any] = {}
     while len(trials) < MOST_TRIALS and now.record.times.wall_seconds <= QUICK:
-        more = _advised(now.diagnostics)
-        if not more or "program" in more:
+        if now.diagnostics.status == "passed" or "program" in change:
             break
-        change |= more
-        announce(
-            f"{now.diagnostics.tally}; trying {' '.join(shell_words(change))} to see whether it "
-            "helps"
-        )
+        if more := _advised(now.diagnostics):
+            change |= more
+        else:
+            change = dict(fit.program.python.rescaling(fit.data, NOT_CENTRED).change)
+        if not change:
+            break
+        announce(f"{now.diagnostics.tally}; trying {named(change)} to see whether it helps")
         try:
             now = refit(fit, change)
         except PyflowersError:
@@ -82,7 +88,7 @@ def _result(part: Part) -> str:
 
 
 def refit(fit: Fit, change: dict[str, Any]) -> Fit:
-    """Repeat a fit with some options of the sampler, or the initial values, changed.
+    """Repeat a fit with some options of the sampler, the initial values or the formula changed.
 
     Parameters
     ----------
@@ -96,15 +102,22 @@ def refit(fit: Fit, change: dict[str, Any]) -> Fit:
     PyflowersError
         If the fit cannot be repeated.
     """
-    record, options = fit.record, dict(change)
+    record, options, program, data = fit.record, dict(change), fit.program, fit.data
+    priors = record.priors if data.has_table else None
+    centered = record.centered
+    if "program" in change:
+        inputs = changed_inputs(fit, change)
+        about = {name: inputs[name] for name in ("family", "default_priors") if name in inputs}
+        program = Program.from_formula(options.pop("program"), data.table, **about)
+        data, priors, centered = program.read(data.table), inputs.get("priors"), None
     is_embedded = record.engine.versions.get("cmdstan", "").startswith("embedded")
     engine = find_engine(record.engine.name, "embedded" if is_embedded else None)
     return fit_data(
-        fit.program,
-        fit.data,
+        program,
+        data,
         engine=engine,
-        priors=record.priors if fit.data.has_table else None,
-        centered=record.centered if "centered" in engine.uses else None,
+        priors=priors,
+        centered=centered if "centered" in engine.uses else None,
         inits=options.pop("inits", record.inits),
         interval=record.interval,
         options=record.options.model_copy(update=options),

@@ -177,7 +177,7 @@ def _no_numbers(*_: Any) -> Mapping[str, Any]:
     return {}
 
 
-def _no_advice(_: Data) -> Advice:
+def _no_advice(_: Data, __: float) -> Advice:
     """Return empty advice: the default if there is nothing to say."""
     return Advice("")
 
@@ -507,8 +507,8 @@ class Capabilities:
         Function of (draws, data). Returns what the likelihood alone says about parameters with a
         prior, by name; the verdict compares it with the prior.
     rescaling : callable
-        Function of the data block. Returns what to rescale first if the sampling fails; empty if
-        nothing stands out.
+        Function of the data block and of a limit. Returns what to rescale first if the sampling
+        fails: a covariate whose mean is more sds from 0 than the limit. Empty if there is none.
     choices : mapping of str to callable
         Functions of the data that choose the value of a variable of the data block, by the name of
         the variable, such as ``centered``.
@@ -543,7 +543,7 @@ class Capabilities:
     >>> alone = python.likelihood_alone(fit.draws, fit.data)
     >>> sorted(alone)
     ['mu', 'sigma2']
-    >>> python.rescaling(fit.data)
+    >>> python.rescaling(fit.data, 5.0)
     ''
     >>> python.check_priors({"sigma2_plant_nu": 1, "sigma2_plant_scale": 0})
     Traceback (most recent call last):
@@ -561,5 +561,5 @@ class Capabilities:
     priors_on_scale: Callable[[Data], Mapping[str, float]] = _no_numbers
     missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing
     likelihood_alone: Callable[[Draws, Data], Mapping[str, LikelihoodAlone]] = _no_numbers
-    rescaling: Callable[[Data], Advice] = _no_advice
+    rescaling: Callable[[Data, float], Advice] = _no_advice
     choices: Mapping[str, Callable[[Data], Any]] = field(default_factory=dict)

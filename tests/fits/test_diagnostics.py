@@ -794,7 +794,7 @@ def test_a_distant_covariate_with_varying_slopes_should_be_centred():
     ):
         program = Program.from_formula(formula, frame)
         data, _ = program.fill(program.read(frame), program.resolve_priors())
-        found = program.python.rescaling(data)
+        found = program.python.rescaling(data, 5.0)
         assert (advice in found) if advice else not found
         advised = with_remedy(part("computation", True, False), found)
         assert [each.advice for each in advised.failed] == [found or "advice 1"]

@@ -1,14 +1,20 @@
 """What the likelihood alone says about the parameters of a formula, one step from the posterior.
 
-The estimates start at the posterior means. With the sds of group effects and the other parameters
-held there, Newton steps without the priors of the coefficients β lead to the solution of the mixed
-model equations. With the columns C of β, Z of the group effects r, their covariance G, and the
-first and second derivatives u and -w of the log likelihood with respect to the linear predictor,
+The estimates start at the posterior means. With the sds of group effects held there, Newton steps
+without the priors of the coefficients β lead to the solution of the mixed model equations. With the
+columns C of β, Z of the group effects r, their covariance G, and the first and second derivatives u
+and -w of the log likelihood with respect to the linear predictor,
 
     (C'WC  C'WZ      ) (dβ)   (C'u         )
     (Z'WC  Z'WZ + G⁻¹) (dr) = (Z'u − G⁻¹ r).
 
 The variances of β are the diagonal of the inverse of the Schur complement of Z'WZ + G⁻¹.
+
+Where a prior holds β away from the data, the other parameters of the family make up for it: sigma
+is too large, or the shape of a negative binomial too small, and with them the variances of β. They
+are therefore multiplied by the ratio of their conditional maximum likelihood estimates at the
+solution and at the posterior means, and the steps are repeated. Without a conflict this ratio
+is near 1.
 
 References
 ----------
@@ -29,6 +35,12 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray, find_family
 
 MOST_STEPS = 12
+MOST_ROUNDS = 4
+"""The largest number of times that the other parameters of the family are adjusted."""
+
+SMALL_CHANGE = 0.02
+"""The relative change of these parameters with which the rounds end."""
+
 MOST_EFFECTS = 2_000
 """The largest number of group effects for which the likelihood of their sds is computed."""
 
@@ -68,7 +80,45 @@ def likelihood_alone(name: str, draws: Draws, data: Data) -> dict[str, Likelihoo
     effects = _Effects(values, means, rows)
     fixed, columns = _offset(values, data.num_obs, rows), columns[rows]
     beta, r = start, effects.start
-    unit = _unit(family, means)
+    auxiliary = [each.name for each in family.auxiliary if each.name != "threshold"]
+
+    def of_auxiliaries(beta: FloatArray, r: FloatArray) -> dict[str, LikelihoodAlone]:
+        eta = fixed + columns @ beta + effects.times(r)
+        return {name: _of_auxiliary(family, name, y, eta, other) for name in auxiliary}
+
+    at_means = of_auxiliaries(beta, r)
+    for _ in range(MOST_ROUNDS):
+        beta, r, variance = _solve(family, y, fixed, columns, effects, other, (beta, r))
+        alone, changed = of_auxiliaries(beta, r), False
+        for name in auxiliary:
+            if np.isfinite(alone[name].variance) and np.isfinite(at_means[name].variance):
+                ratio = float(alone[name].estimate / at_means[name].estimate)
+                value = np.full((1, 1, 1), means[name] * ratio)
+                changed |= bool(abs(np.log(value / other[name])) > SMALL_CHANGE)
+                other[name] = value
+        if not changed:
+            break
+    found, at = {}, 0
+    for name, num in names.items():
+        own = slice(at, at + num) if num else at
+        found[name] = LikelihoodAlone(np.asarray(beta[own]), np.asarray(variance[own]))
+        at += max(num, 1)
+    eta = fixed + columns @ beta + effects.times(r)
+    u, w = _derivatives(family, y, eta, other, _unit(other))
+    return {**found, **alone, **dict(effects.sds_alone(w, u, r))}
+
+
+def _solve(
+    family: Family,
+    y: FloatArray,
+    fixed: FloatArray,
+    columns: FloatArray,
+    effects: _Effects,
+    other: Mapping[str, Any],
+    start: tuple[FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the coefficients without their priors, the group effects, and the variances of β."""
+    (beta, r), unit = start, _unit(other)
     for _ in range(MOST_STEPS):
         eta = fixed + columns @ beta + effects.times(r)
         u, w = _derivatives(family, y, eta, other, unit)
@@ -82,17 +132,7 @@ def likelihood_alone(name: str, draws: Draws, data: Data) -> dict[str, Likelihoo
         beta, r = beta + factor * step, r + factor * step_r
         if moved < 1e-3 * unit:
             break
-    found, variance, at = {}, np.diagonal(inverse), 0
-    for name, num in names.items():
-        own = slice(at, at + num) if num else at
-        found[name] = LikelihoodAlone(np.asarray(beta[own]), np.asarray(variance[own]))
-        at += max(num, 1)
-    eta = fixed + columns @ beta + effects.times(r)
-    for each in family.auxiliary:
-        if each.name != "threshold":
-            found[each.name] = _of_auxiliary(family, each.name, y, eta, other)
-    u, w = _derivatives(family, y, eta, other, unit)
-    return {**found, **dict(effects.sds_alone(w, u, r))}
+    return beta, r, np.diagonal(inverse)
 
 
 def _of_auxiliary(
@@ -185,9 +225,9 @@ def _offset(values: Mapping[str, Any], num: int, rows: Any) -> FloatArray:
     return found
 
 
-def _unit(family: Family, means: Mapping[str, FloatArray]) -> float:
+def _unit(other: Mapping[str, Any]) -> float:
     """Return a change of the linear predictor that changes a log density by about 1."""
-    return float(means["sigma"]) if any(a.name == "sigma" for a in family.auxiliary) else 1.0
+    return float(np.ravel(other["sigma"])[0]) if "sigma" in other else 1.0
 
 
 def _derivatives(

@@ -35,9 +35,6 @@ from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.prediction import Predictor, rows_of
 
-FAR = 5.0
-"""Ratio of a covariate's mean to its sd above which its slopes should be centred."""
-
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
     """Return the capabilities of a formula's unedited program, written in NumPy."""
@@ -156,7 +153,7 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     return [MissingMoment("shape", alpha <= 1, reason)] if alpha <= 2 else []
 
 
-def _rescaling(formula: str, data: Data) -> Advice:
+def _rescaling(formula: str, data: Data, limit: float) -> Advice:
     """Return the advice to centre a covariate whose slopes vary by group; empty if none is far.
 
     Intercepts at a distant 0 are nearly a multiple of the slopes, so chains move slowly.
@@ -165,7 +162,7 @@ def _rescaling(formula: str, data: Data) -> Advice:
     for name in (key.removeprefix("Z_") for key in values if key.startswith("Z_")):
         effects = data.coords[f"effects_{name}"]
         for effect, column in zip(effects, np.asarray(values[f"Z_{name}"]).T, strict=True):
-            far = abs(float(column.mean())) > FAR * float(column.std()) > 0
+            far = abs(float(column.mean())) > limit * float(column.std()) > 0
             if far and "Intercept" in effects:
                 group = getattr(data.declaration.data[name], "column", name)
                 text = (
