@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.errors import ToolchainError as ToolchainError
     from pyflowers.fits.fit import Fit as Fit
     from pyflowers.fits.sampling import fit as fit
+    from pyflowers.fits.spec import Spec as Spec
     from pyflowers.fits.verdict import Verdict as Verdict
     from pyflowers.programs import Capabilities as Capabilities
     from pyflowers.programs import ClosedForm as ClosedForm
@@ -59,6 +60,7 @@ _HOMES = {
     "errors": "CompileError ConfigError DataError FitError PyflowersError ToolchainError",
     "fits.fit": "Fit",
     "fits.sampling": "fit",
+    "fits.spec": "Spec",
     "fits.verdict": "Verdict",
     "programs": "Capabilities ClosedForm Data NewData Pointwise PriorModel Program",
     "reports": "report",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pyflowers.errors import ConfigError, PyflowersError
 
@@ -57,7 +57,7 @@ class Record(BaseModel):
         values
             Usually a mapping.
         source : str
-            Origin of the values, with which the message begins.
+            Origin of the values, with which the message begins; empty for arguments of a call.
         error : type
             The class of the exception to raise.
         remedy : str
@@ -71,10 +71,51 @@ class Record(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as invalid:
-            sentence = f"{source}: {_first_complaint(cls, invalid)}"
+            parts = [source, complaint(cls, invalid)]
+            sentence = ": ".join(part for part in parts if part)
             raise error(f"{sentence}; {remedy}" if remedy else sentence) from invalid
         except RecursionError as deep:
             raise error(f"{source} is nested too deeply; simplify it") from deep
+
+
+def asked(
+    description: str,
+    default: Any = None,
+    *,
+    unset: str = "",
+    option: str = "",
+    metavar: str = "",
+    **limits: Any,
+) -> Any:
+    """Return a field of a record of inputs, such as :class:`pyflowers.Spec`.
+
+    Parameters
+    ----------
+    description : str
+        The help text.
+    default : value
+        The value of an input that is not given.
+    unset : str
+        What happens without the input, in words, if the default value does not say it.
+    option : str
+        Its option on the command line, if that is not its name with hyphens.
+    metavar : str
+        What stands for its value in the help of the command line.
+    **limits
+        Limits of its value, as pydantic names them.
+    """
+    about: dict[str, Any] = {"unset": unset, "option": option, "metavar": metavar}
+    return Field(default=default, description=description, json_schema_extra=about, **limits)
+
+
+def asked_as(record: type[BaseModel], name: str) -> Any:
+    """Return a field with the help and the default of another record's field."""
+    field = record.model_fields[name]
+    return Field(
+        default=field.get_default(),
+        description=field.description,
+        json_schema_extra=field.json_schema_extra,
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -132,7 +173,7 @@ def within_record(function: Any, *values: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _first_complaint(record: type[BaseModel], invalid: ValidationError) -> str:
+def complaint(record: type[BaseModel], invalid: ValidationError) -> str:
     """Return the complaint about the first unknown key, or else the first complaint."""
     errors = invalid.errors(include_url=False)
     # A misspelt key is also reported as missing.

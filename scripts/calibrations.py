@@ -14,6 +14,7 @@ import hashlib
 import platform
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ PRIORS: dict[str, dict[str, float]] = {
     "multilevel_poisson": {"mu_mean": 1.5, "mu_sd": 0.5, "sigma2_nu": 6, "sigma2_scale": 0.5},
 }
 ENGINES = ("stanli", "cmdstan")
-OPTIONS = {"adapt_delta": 0.95}
+OPTIONS: dict[str, Any] = {"adapt_delta": 0.95}
 
 SHAPE: dict[str, float] = {"shape_alpha": 5, "shape_beta": 10}
 ZEROS: dict[str, float] = {"zi_alpha": 2, "zi_beta": 4}
@@ -103,7 +104,7 @@ def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibrati
         sims=sims,
         seed=SEED,
         priors={**EFFECTS, **({} if name == "cumulative" else INTERCEPT), **FAMILIES[name]},
-        options=OF_FORMULAS,
+        **OF_FORMULAS,
         engine="stanli",
         workers=workers,
     )
@@ -117,7 +118,7 @@ def calibrated(name: str, engine: str, sims: int, workers: int | None, out: Path
         sims=sims,
         seed=SEED,
         priors=PRIORS[name],
-        options=OPTIONS,
+        **OPTIONS,
         engine=engine,
         cmdstan="embedded" if engine == "cmdstan" else None,
         workers=workers,

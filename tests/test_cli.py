@@ -113,7 +113,7 @@ ERRORS = """
 fit iid_normal --data absent.csv       | 1 | error: absent.csv: no such file
 fit iid_norml                          | 1 | named 'iid_norml'; did you mean iid_normal?
 fit iid_normal --prior tau=1           | 1 | error: prior tau: iid_normal has no such
-fit iid_normal --seed -1               | 1 | error: options: seed must be at least 0
+fit iid_normal --seed -1               | 1 | error: seed must be at least 0
 fit iid_normal --group pot             | 1 | there is no column 'pot'; the columns are
 fit iid_normal --cmdstan /nowhere      | 1 | /nowhere is not a CmdStan folder
 fit own.stan                           | 1 | no such Stan program; check the path
@@ -125,7 +125,6 @@ fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
 fit multilevel_poisson --engine exact --thin 2 | 2 | thin is not used by the engine exact
 fit iid_normal --engine stanli --centered yes | 1 | iid_normal offers no choice of parametrisation
 fit iid_normal --engine stanli --inits no.json | 1 | no.json cannot be read
-fit --config e.toml --inits 2          | 2 | leave out --inits or --config
 fit iid_normal --column flowers        | 2 | must be NAME=COLUMN
 replay absent                          | 1 | absent is not a run folder
 new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy

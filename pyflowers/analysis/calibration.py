@@ -43,12 +43,13 @@ from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.batches.keep import function_of, ranks
 from pyflowers.convergence import ess_bulk
 from pyflowers.display import Line, Shown, heading, in_file, verdict
-from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
+from pyflowers.engines import new_seed
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import name_in, stacked
 from pyflowers.fits.sampling import fit_data
-from pyflowers.programs import Capability, Data, Program, find_program
+from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
+from pyflowers.programs import Capability, Data, Program
 from pyflowers.records import Record
 from pyflowers.storage import FileKind, check_file, new_file, read_json
 
@@ -153,7 +154,7 @@ class Calibration(Shown):
     >>> import pyflowers
     >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
     ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
-    ...                       options={"chains": 2, "warmup": 250, "draws": 250})
+    ...                       chains=2, warmup=250, draws=250)
     >>> found.table().index.tolist()
     ['mu', 'sigma2', 'log_lik']
     >>> found.values("mu").shape
@@ -475,24 +476,20 @@ def of_fit(
     }
 
 
+@takes_inputs(*(name for name in INPUTS if name != "interval"))
 def sbc(
-    program: str | Path | Program,
+    program: str | Path | Program | Spec,
     data: Any = None,
     *,
     out: str | Path,
     sims: int = 1000,
-    seed: int | None = None,
-    priors: Mapping[str, float] | None = None,
     quantities: Sequence[str] = (),
     num_ranks: int = NUM_RANKS,
-    options: Mapping[str, Any] | None = None,
-    engine: str | Engine = "auto",
-    cmdstan: str | Path | None = None,
     executor: Any = None,
     workers: int | None = None,
     simulate: Callable[[int, int], PriorPredictive] | None = None,
     posterior: bool = False,
-    **design: Any,
+    **inputs: Any,
 ) -> Calibration:
     """Check a program's computation by simulation; a second run continues where the first stopped.
 
@@ -502,7 +499,7 @@ def sbc(
 
     Parameters
     ----------
-    program : str, Path or Program
+    program : str, Path, Program or Spec
         A program that has ``y_rep`` and, unless `posterior`, can draw from its prior.
     data : path, DataFrame or mapping, optional
         The design: groups, times, covariates. The observed column is read only if `posterior`, or
@@ -511,23 +508,12 @@ def sbc(
         The folder of the batch; see :func:`pyflowers.batch`.
     sims : int
         Number of simulated data sets, at least 1.
-    seed : int, optional
-        Seed of the simulated data and of the fits. Default: the seed of an earlier run in `out`,
-        otherwise a new one.
-    priors : mapping of str to float, optional
-        Hyperparameters to change. Every prior must be proper, unless `posterior`.
     quantities : sequence of str
         More test quantities, each as ``module:function``. The function takes draws and data, and
         returns an array of shape (chain, draw). The module is imported, which runs its code.
     num_ranks : int
         The minimum number of draws among which a true value is ranked, from 50 to the number of
         draws of a fit.
-    options : mapping, optional
-        Sampler options of the fits, such as ``chains``, ``warmup`` and ``draws``.
-    engine : str or Engine
-        ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see :func:`pyflowers.fit`.
-    cmdstan : str or Path, optional
-        The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
     executor : Pool, distributed.Client or Cluster, optional
         Where to fit; see :func:`pyflowers.batch`. Default: the cores of this machine.
     workers : int, optional
@@ -540,9 +526,7 @@ def sbc(
     posterior : bool
         Whether to draw the parameters from the posterior given the observed data. Each fit then
         has both the observed and the simulated data (posterior SBC).
-    **design
-        How the design is read: ``group``, ``time``, ``columns`` and others; see
-        :func:`pyflowers.prior`.
+    **inputs
 
     Returns
     -------
@@ -574,7 +558,7 @@ def sbc(
     >>> import pyflowers
     >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
     ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
-    ...                       options={"chains": 2, "warmup": 250, "draws": 250})
+    ...                       chains=2, warmup=250, draws=250)
     >>> found.quantities
     ['mu', 'sigma2', 'log_lik']
     >>> found.failed
@@ -583,18 +567,15 @@ def sbc(
     if isinstance(sims, bool) or not isinstance(sims, int) or sims < 1:
         raise ConfigError(f"sims must be a whole number of at least 1, got {sims!r}")
     check_files(out)
+    spec = Spec.of_call(program, data, **inputs)
+    seed = spec.seed
     if seed is None:
         # Without an earlier run, a new seed is drawn below; other errors will be reported by the
         # batch.
         with suppress(ConfigError):
             seed = Batch(Path(out)).seed
-    chosen = new_seed() if seed is None else seed
-    # Only the options that were given are passed to the tasks, because engines refuse options that
-    # they do not use.
-    given = dict(options or {})
-    if "seed" in given:
-        raise ConfigError("options: seed is not a sampler option; pass it as seed= instead")
-    sampler = SamplerOptions.of(**{"seed": chosen, **given})
+    spec = Spec.of_call(spec, seed=new_seed() if seed is None else seed)
+    sampler = spec.options()
     kept = sampler.chains * -(-sampler.draws // sampler.thin)
     thin = kept // num_ranks if num_ranks >= FEWEST_RANKS else 0
     if thin < 1:
@@ -604,33 +585,36 @@ def sbc(
         )
     if posterior and simulate is not None:
         raise ConfigError("posterior and simulate cannot be combined; leave one of them out")
-    setup: dict[str, Any] = {"priors": priors, "engine": engine, "cmdstan": cmdstan}
     if simulate is not None:
-        made = simulate(sims, chosen)
+        made = simulate(sims, sampler.seed)
         num = 0 if made.y_rep is None else made.y_rep.shape[0] * made.y_rep.shape[1]
         if made.y_rep is not None and num < sims:
             raise ConfigError(
                 f"simulate returned {num} data sets for {sims} simulations; return at least {sims}"
             )
     elif posterior:
-        num = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
-        thinned = SamplerOptions.of(**{"seed": chosen, **given, "draws": num, "thin": 1})
-        paths = tuple(map(str, design.pop("include_paths", ())))
-        opened = find_program(
-            program, paths, data=data, family=design.pop("family", None), **design
+        made = simulate_from_posterior(
+            spec, max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
         )
-        made = simulate_from_posterior(opened, opened.read(data, **design), thinned, **setup)
     else:
-        number = max(4, sims * PRIOR_THIN)
-        made = prior(program, data, draws=number, seed=chosen, **setup, **design)
+        of_fits = {*SAMPLER, "centered", "inits"} - {"seed"}
+        design = {name: getattr(spec, name) for name in spec.model_fields_set - of_fits}
+        made = prior(**design, draws=max(4, sims * PRIOR_THIN))
     if made.y_rep is None:
         made.program.require(Capability.Y_REP)
-    tasks = list(_tasks(made, sims, given, thin, quantities))
-    where = {"out": out, "executor": executor, "workers": workers, "engine": engine}
+    tasks = list(_tasks(made, spec, sims, thin, quantities))
     found = Calibration(
-        batch(tasks, seed=chosen, cmdstan=cmdstan, **where),
+        batch(
+            tasks,
+            out=out,
+            seed=sampler.seed,
+            engine=spec.engine,
+            cmdstan=spec.cmdstan,
+            executor=executor,
+            workers=workers,
+        ),
         made.program.name,
-        chosen,
+        sampler.seed,
         simulator_is_program=simulate is None and not posterior and made.drawn_by != "numpy",
         is_posterior=posterior,
         of_simulation=made.notes,
@@ -642,9 +626,13 @@ def sbc(
 
 
 def _tasks(
-    made: PriorPredictive, sims: int, options: Mapping[str, Any], thin: int, more: Sequence[str]
+    made: PriorPredictive, spec: Spec, sims: int, thin: int, more: Sequence[str]
 ) -> Iterator[Task]:
-    """Yield a task for each simulated data set."""
+    """Yield a task for each simulated data set, with the sampler that `spec` asks for."""
+    # Only the options that were given are passed on, because engines refuse options that they do
+    # not use.
+    of_fits = spec.model_fields_set & {*SAMPLER, "centered", "inits"} - {"seed"}
+    sampling = {name: getattr(spec, name) for name in of_fits}
     program, design = made.program, made.data
     assert made.y_rep is not None  # checked by the caller
     observed = design.observed
@@ -670,26 +658,16 @@ def _tasks(
             fits_in = np.isfinite(values).all() and values.max(initial=0) <= _LARGEST_COUNT
             values = values.astype(np.int64) if fits_in else values
         truth = {name: each[i].tolist() for name, each in true.items()}
+        block = {**fixed, observed: values.reshape(shape)}
         yield Task(
-            program,
-            {**fixed, observed: values.reshape(shape)},
+            Spec(program, block, priors=made.priors, **sampling),
             name=str(i + 1),
             repeat=i,
-            priors=made.priors,
-            options=options,
             keep=(Keep(f"{of_fit.__module__}:of_fit", {"true": truth, **how}, "ranks"),),
         )
 
 
-def simulate_from_posterior(
-    program: Program,
-    data: Data,
-    options: SamplerOptions,
-    *,
-    priors: Mapping[str, float] | None = None,
-    engine: str | Engine = "auto",
-    cmdstan: Any = None,
-) -> PriorPredictive:
+def simulate_from_posterior(spec: Spec, draws: int) -> PriorPredictive:
     """Draw parameters given the observed data, and new data from each draw.
 
     The posterior given the observed data is the prior for the new data. ``y_rep`` contains the
@@ -697,33 +675,39 @@ def simulate_from_posterior(
 
     Parameters
     ----------
-    program : Program
-        A program with ``y_rep`` and observed data.
-    data : Data
-        Its data block, without priors.
-    options : SamplerOptions
-        The sampler's options for the fit to the observed data.
-    priors, engine, cmdstan
-        See :func:`pyflowers.fit`.
+    spec : Spec
+        The question: a program with ``y_rep``, and observed data.
+    draws : int
+        Iterations per chain of the fit to the observed data.
 
     Raises
     ------
     ConfigError
         If the program cannot replicate data, or rows cannot be added to its data block.
     """
+    program = spec.open()
+    data = spec.read(program)
     program.require(Capability.Y_REP)
     program.require(Capability.OBSERVED)
     role = program.declaration.roles.held_out
     leaves_out = program.python.pointwise is None and role in program.source.blocks.data
     size = _size_of_rows(program, leaves_out)
-    values, _ = program.fill(data, program.resolve_priors(priors, data))
+    values, _ = program.fill(data, program.resolve_priors(spec.priors, data))
     num_obs = values.num_obs
     if leaves_out:
         twice = _twice(program, values, size)
         held_out = np.repeat([0, 1], num_obs)
         data = replace(twice, values={**twice.values, role: held_out}, table=None, labels={})
-    chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
-    fit = fit_data(program, data, options, priors=priors, engine=chosen)
+    options = Spec.of_call(spec, draws=draws, thin=1).options()
+    fit = fit_data(
+        program,
+        data,
+        options,
+        priors=spec.priors,
+        centered=spec.centered,
+        engine=spec.find_engine(),
+        inits=spec.inits,
+    )
     y_new = program.y_rep(fit.draws, fit.data, np.random.default_rng([options.seed, 3]))
     y_new = y_new[..., -num_obs:]
     both = np.concatenate([np.broadcast_to(values.y, y_new.shape), y_new], -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from pyflowers.fits.posterior import (
     varies,
 )
 from pyflowers.fits.sampling import fit
+from pyflowers.fits.spec import INPUTS, Spec, takes_inputs
 from pyflowers.programs import COMPARED, Capability, Data, Program
 from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
@@ -264,50 +265,30 @@ class Comparison(Shown):
         ]
 
 
+@takes_inputs(*INPUTS)
 def compare(
-    program: str | Path | Program = COMPARED,
+    program: str | Path | Program | Spec = COMPARED,
     data: Any = None,
     *,
-    seed: int | None = None,
-    priors: Mapping[str, float] | None = None,
-    engine: str = "auto",
-    cmdstan: str | Path | None = None,
-    include_paths: Sequence[str | Path] = (),
     nuts: Fit | None = None,
     approximations: bool = True,
-    interval: float | None = None,
-    **of_fit: Any,
+    **inputs: Any,
 ) -> Comparison:
     """Approximate one posterior by every method that applies.
 
     Parameters
     ----------
-    program : str, Path or Program
-        The program.
+    program : str, Path, Program or Spec
+        The program; or all of the question, of which other inputs that are given change their own.
     data : path, DataFrame, mapping or Data, optional
         The data; see :func:`pyflowers.fit`. Default: the example of the program.
-    seed : int, optional
-        Seed of all random numbers. Default: a new one, which is recorded.
-    priors : mapping of str to float, optional
-        Hyperparameters to change.
-    engine : str
-        The engine of the reference; see :func:`pyflowers.fit`. The approximations need CmdStan;
-        without it they are left out.
-    cmdstan : str or Path, optional
-        The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
-    include_paths : sequence of path
-        Directories of the files that the program includes.
     nuts : Fit, optional
-        A finished fit, by NUTS or with independent draws, to use as the reference. `program`,
-        `data`, `seed`, `priors`, `engine` and `include_paths` are then not used.
+        A finished fit, by NUTS or with independent draws, to use as the reference. `program` and
+        `data` are then not used, and of the other inputs only ``cmdstan`` and ``interval`` apply.
     approximations : bool
-        Whether to run ADVI, Laplace and Pathfinder.
-    interval : float, optional
-        Probability of the intervals. Default: the interval of the reference, which is 0.9 unless
-        `nuts` has another.
-    **of_fit
-        Other arguments of :func:`pyflowers.fit`: names of columns, how a file is read, sampler
-        options. Not allowed with `nuts`.
+        Whether to run ADVI, Laplace and Pathfinder, which need CmdStan; without it they are left
+        out.
+    **inputs
 
     Returns
     -------
@@ -336,22 +317,20 @@ def compare(
     >>> found.table().loc["mu", "sd_ratio"].round(1).to_dict()
     {'exact': 1.0, 'nuts': 1.0, 'vb': 0.9}
     """
-    reference = nuts
-    if reference is None:
-        how = {"seed": seed, "priors": priors, "engine": engine, "cmdstan": cmdstan, **of_fit}
-        reference = fit(program, data, include_paths=include_paths, **how)
-    elif of_fit:
-        given = next(iter(of_fit))
-        raise ConfigError(
-            f"{given} cannot be combined with nuts, which is a finished fit; leave {given} out"
-        )
-    reference = reference.with_interval(interval)
+    spec = Spec.of_call(program, data, **inputs)
+    if nuts is None:
+        reference = fit(spec)
+    else:
+        taken = {*INPUTS} - {"cmdstan", "interval"}
+        spec.refuse(taken, "cannot be combined with nuts, which is a finished fit")
+        asked = spec.interval if "interval" in spec.model_fields_set else None
+        reference = nuts.with_interval(asked)
     if not reference.posterior:
         raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
     if reference.is_partial:
         raise ConfigError(f"{reference.name} cannot be the reference, because {STREAMED}")
     results = {reference_method(reference): _reference(reference)}
-    find = partial(find_cmdstan, cmdstan)
+    find = partial(find_cmdstan, spec.cmdstan)
     failures = _approximations(reference, find, results) if approximations else {}
     exact, vb = _closed_form(reference, results)
     afar = reference.program.python.closed_form.vb_from_afar

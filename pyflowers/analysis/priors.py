@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,14 @@ import pandas as pd
 
 from pyflowers.analysis.statistics import STATISTICS, FloatArray, Function, Groups
 from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_quantiles, verdict
-from pyflowers.engines import Engine, SamplerOptions, find_engine
+from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
 from pyflowers.fits.verdict import Part
-from pyflowers.programs import Capability, Data, Program, find_program
+from pyflowers.programs import Capability, Data, Program
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -158,31 +159,21 @@ class PriorPredictive(Shown):
         ]
 
 
+@takes_inputs(*(name for name in INPUTS if name == "seed" or name not in SAMPLER))
 def prior(
-    program: str | Path | Program,
+    program: str | Path | Program | Spec,
     data: Any = None,
     *,
     draws: int = 4000,
-    seed: int | None = None,
-    priors: Mapping[str, float] | None = None,
     statistics: Mapping[str, Function] | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    value: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    engine: str | Engine = "auto",
-    cmdstan: str | Path | None = None,
-    include_paths: Sequence[str | Path] = (),
-    family: str | None = None,
-    interval: float = INTERVAL,
     show_progress: bool = False,
-    **reading: Any,
+    **inputs: Any,
 ) -> PriorPredictive:
     """Draw parameters from their prior, and data for the user's design given these parameters.
 
     Parameters
     ----------
-    program : str, Path or Program
+    program : str, Path, Program or Spec
         A program that can draw from its prior, either with a :class:`pyflowers.PriorModel` in
         Python, as the shipped programs do, or with ``prior_only`` in Stan, as formulas do.
     data : path, DataFrame, mapping or Data, optional
@@ -192,33 +183,12 @@ def prior(
     draws : int
         Number of draws, at least 4. With ``prior_only``, this is the total over four chains,
         rounded up to a multiple of 4.
-    seed : int, optional
-        Seed from 0 to 2³² − 1. Default: a new one, which is recorded.
-    priors : mapping of str to float, optional
-        Hyperparameters to change.
     statistics : mapping of str to callable, optional
         More statistics of the implied data by name. Each function takes an array of shape (draw, N)
         and returns one of shape (draw,).
-    group, time, value : str, optional
-        The table's columns with these roles, if their names differ from those in the declaration.
-    columns : mapping of str to str, optional
-        The columns' names in the table, by their names in the declaration.
-    engine : str or Engine
-        The engine that samples a program with ``prior_only``; see :func:`pyflowers.fit`. Not used
-        for draws in Python.
-    cmdstan : str or Path, optional
-        The CmdStan to use; see :func:`pyflowers.toolchain.find_cmdstan`.
-    include_paths : sequence of path
-        Directories of the files that the program includes.
-    family : str, optional
-        The family of a formula's response. Default: ``gaussian``.
-    interval : float
-        Probability of the interval that the tables show in addition to the 98% interval.
     show_progress : bool
         Whether to show a progress bar for each chain on the terminal.
-    **reading
-        How the table is read: ``sep``, ``decimal``, ``encoding`` and others; see
-        :meth:`pyflowers.Program.read`.
+    **inputs
 
     Returns
     -------
@@ -257,17 +227,16 @@ def prior(
     >>> round(narrow.implied().loc["mean", "95%"])
     51
     """
-    interval_quantiles(interval)  # refuses an invalid probability before anything is drawn
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
         raise ConfigError(f"draws must be a whole number of at least 4, got {draws!r}")
-    options = SamplerOptions.of(seed=seed, draws=-(-draws // 4))
-    reading |= {"group": group, "time": time, "value": value, "columns": columns}
-    paths = tuple(map(str, include_paths))
-    opened = find_program(program, paths, data=data, family=family, **reading)
+    spec = Spec.of_call(program, data, **inputs)
+    spec.refuse(set(SAMPLER) - {"seed"}, "is an option of the posterior's sampler")
+    options = SamplerOptions.of(seed=spec.seed, draws=-(-draws // 4))
+    opened = spec.open()
     opened.require(Capability.PRIOR_ONLY)
-    design = opened.read(data, design_only=True, **reading)
-    _refuse_infinite(opened, priors or {})
-    values = opened.resolve_priors(priors, design)
+    design = spec.read(opened, design_only=True)
+    _refuse_infinite(opened, spec.priors)
+    values = opened.resolve_priors(spec.priors, design)
     block = {**design.values, **opened.prior_values(values)}
     for name, remedy in opened.improper_priors(block).items():
         raise ConfigError(
@@ -285,9 +254,16 @@ def prior(
         can = y_rep is None and opened.python.pointwise is not None
     else:  # sampled with the likelihood switched off
         switched = replace(design, values={**design.values, roles.prior_only: 1})
-        chosen = find_engine(engine, cmdstan) if isinstance(engine, str) else engine
-        how: dict[str, Any] = {"engine": chosen, "show_progress": show_progress}
-        fit = fit_data(opened, switched, options, priors=values, **how)
+        fit = fit_data(
+            opened,
+            switched,
+            options,
+            priors=values,
+            centered=spec.centered,
+            engine=spec.find_engine(),
+            inits=spec.inits,
+            show_progress=show_progress,
+        )
         whole, found, y_rep, can = fit.data, dict(fit.draws), None, opened.can(Capability.Y_REP)
         drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
     if can:
@@ -312,7 +288,7 @@ def prior(
         *(opened, whole, found, y_rep, made, values, options.seed, drawn_by),
         verdict=judged,
         notes=tuple(notes),
-        interval=interval,
+        interval=spec.interval,
     )
 
 

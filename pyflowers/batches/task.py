@@ -21,12 +21,12 @@ from typing import Any, cast
 
 from pyflowers.batches.keep import Keep, keeps
 from pyflowers.digests import digest_of
-from pyflowers.engines import Engine, ProcessLostError, SamplerOptions
+from pyflowers.engines import Engine, ProcessLostError
 from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
 from pyflowers.fits.folder import package_versions
+from pyflowers.fits.spec import Spec
 from pyflowers.programs import Data, Program, find_program, shipped_names
-from pyflowers.programs.data import READING, TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.program import is_formula
 from pyflowers.programs.source import Source
@@ -36,14 +36,13 @@ FORMAT = 1
 """Part of every key: increase it when a change in pyflowers changes results."""
 
 
-@dataclass(frozen=True, eq=False)
 class Task:
     """One fit in a batch.
 
-    Attributes
+    Parameters
     ----------
-    program : str, Path or Program
-        The program, as for :func:`pyflowers.fit`.
+    program : str, Path, Program or Spec
+        The program; or all of the question, of which other inputs that are given change their own.
     data : path, DataFrame, Table, mapping or Data, optional
         The data, as for :func:`pyflowers.fit`.
     name : str
@@ -52,30 +51,21 @@ class Task:
     repeat : int
         A number that distinguishes tasks that are otherwise the same, so that their seeds differ.
         Without it, such tasks have the same results.
-    seed : int, optional
-        Seed of the fit, 0 to 2³² − 1. Default: derived from the batch's seed and the task's key.
-    priors : mapping of str to float
-        Hyperparameters to change, by name.
-    options : mapping of str to number or str
-        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth`` and
-        ``metric``; see :class:`pyflowers.engines.SamplerOptions`.
-    group, time, value, columns, sep, decimal, encoding, time_order, drop_missing
-        Names of columns, and how to read the table, as for :func:`pyflowers.fit`.
-    centered : bool or mapping of str to bool, optional
-        Whether the group effects are sampled in the centered parametrisation, as for
-        :func:`pyflowers.fit`.
-    family : str, optional
-        The family of a formula's response. Default: ``gaussian``.
-    inits : mapping, float, path or sequence of these, optional
-        Initial values, as for :func:`pyflowers.fit`.
-    include_paths : sequence of path
-        Folders to search for the program's included files.
     keep : sequence of str, function or Keep
         The tables to keep: ``summary``, ``draws`` (all), ``draws:mu,sigma2``, or functions of the
         fit; see :class:`pyflowers.Keep`.
     time_limit : float, optional
         Time limit in seconds, not counting the start of the worker and the loading of the
         program. Default: the batch's limit.
+    **inputs
+        The other inputs of the fit, such as ``priors`` and ``draws``; see :class:`pyflowers.Spec`.
+        Without a seed, it is derived from the batch's seed and the task's key. The engine is that
+        of the batch.
+
+    Raises
+    ------
+    ConfigError
+        If there is no input of a given name, or a value is out of its range.
 
     See Also
     --------
@@ -99,28 +89,20 @@ class Task:
     {'plant 1': 4000, 'plant 2': 4000}
     """
 
-    program: str | Path | Program
-    data: Any = None
-    name: str = ""
-    repeat: int = 0
-    seed: int | None = None
-    priors: Mapping[str, float] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    group: str | None = None
-    time: str | None = None
-    value: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    time_order: str | None = None
-    drop_missing: bool | None = None
-    centered: bool | Mapping[str, bool] | None = None
-    family: str | None = None
-    inits: Any = None
-    include_paths: Sequence[str | Path] = ()
-    keep: Sequence[str | Callable[..., Any] | Keep] = ("summary",)
-    time_limit: float | None = None
+    def __init__(
+        self,
+        program: str | Path | Program | Spec,
+        data: Any = None,
+        *,
+        name: str = "",
+        repeat: int = 0,
+        keep: Sequence[str | Callable[..., Any] | Keep] = ("summary",),
+        time_limit: float | None = None,
+        **inputs: Any,
+    ) -> None:
+        self.spec = Spec.of_call(program, data, **inputs)
+        self.spec.refuse(("engine", "cmdstan", "interval"), "is chosen for the whole batch")
+        self.name, self.repeat, self.keep, self.time_limit = name, repeat, keep, time_limit
 
 
 @dataclass(frozen=True)
@@ -252,22 +234,21 @@ class Planner:
                 reason = str(error)
                 if not isinstance(error, ProcessLostError):
                     break
-        of = str(getattr(task.program, "name", task.program))
+        of = str(getattr(task.spec.program, "name", task.spec.program))
         key = digest_of([FORMAT, "refused", name, of, reason, self._seed])
         seed = seed_of(self._seed, key)
         return Job(key, name, of, position, seed, refused=reason, attempts=attempts)
 
     def _planned(self, task: Task, name: str, position: int) -> Job:
         check_limit(task.time_limit)
-        if "seed" in task.options:
-            raise ConfigError("options: seed is not a sampler option; give it to the task itself")
-        program, engine_key, code, shipment = self._opened(task)
-        data = self._read(task, program)
-        options = SamplerOptions.of(seed=0 if task.seed is None else task.seed, **task.options)
-        priors = program.resolve_priors(task.priors, data)
-        whole, _ = program.fill(data, priors, centered=task.centered)
+        spec = task.spec
+        program, engine_key, code, shipment = self._opened(spec)
+        data = self._read(spec, program)
+        options = spec.options()
+        priors = program.resolve_priors(spec.priors, data)
+        whole, _ = program.fill(data, priors, centered=spec.centered)
         kept = keeps(task.keep)
-        inits = read_inits(task.inits)
+        inits = read_inits(spec.inits)
         packages = package_versions()
         if self._last_declared is None or self._last_declared[0] is not data.declaration:
             declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
@@ -284,15 +265,15 @@ class Planner:
                 "inits": inits,
                 "keep": [each.digest for each in kept],
                 "repeat": task.repeat,
-                "seed": ["batch", self._seed] if task.seed is None else ["own", task.seed],
+                "seed": ["batch", self._seed] if spec.seed is None else ["own", spec.seed],
             }
         )
-        seed = seed_of(self._seed, key) if task.seed is None else options.seed
+        seed = seed_of(self._seed, key) if spec.seed is None else spec.seed
         arguments = {
             "data": data,
             "options": options.model_copy(update={"seed": seed}),
-            "priors": dict(task.priors),
-            "centered": task.centered,
+            "priors": dict(spec.priors),
+            "centered": spec.centered,
             "inits": inits,
         }
         return Job(
@@ -307,23 +288,20 @@ class Planner:
             folder=working_folder(),
         )
 
-    def _opened(self, task: Task) -> tuple[Program, str, str, bytes]:
+    def _opened(self, spec: Spec) -> tuple[Program, str, str, bytes]:
         """Open a program once per batch, no matter how many tasks name it.
 
         The program of a formula is written for each task. The result is the program, the engine's
         key for it, a digest of its Python code, and the pickled input for workers.
         """
-        reference, includes = task.program, tuple(map(str, task.include_paths))
+        reference = spec.program
         if is_formula(reference):
-            how = {**_reading(task), "centered": task.centered}
-            return self._sent(
-                find_program(reference, includes, data=task.data, family=task.family, **how)
-            )
+            return self._sent(spec.open())
         called = reference if isinstance(reference, Program) else str(reference)
-        known_by = called, isinstance(reference, Path), includes, task.family
+        how = map(str, (*spec.include_paths, spec.family, spec.default_priors))
+        known_by = called, isinstance(reference, Path), *how
         if known_by not in self._programs:
-            opened = find_program(reference, includes, family=task.family)
-            self._programs[known_by] = self._sent(opened)
+            self._programs[known_by] = self._sent(spec.open())
         return self._programs[known_by]
 
     def _sent(self, program: Program) -> tuple[Program, str, str, bytes]:
@@ -344,30 +322,22 @@ class Planner:
             sent = replace(program, source=source)
         return program, engine_key, code, pickle.dumps((sent, self._engine), protocol=5)
 
-    def _read(self, task: Task, program: Program) -> Data:
+    def _read(self, spec: Spec, program: Program) -> Data:
         """Read data; keep the last file in memory, because tasks often share it."""
-        how = _reading(task)
-        path = program.example if task.data is None else task.data
+        path = program.example if spec.data is None else spec.data
         if not isinstance(path, str | Path):
-            return program.read(task.data, **how)
+            return spec.read(program)
         try:
             found = Path(path).stat()
         except OSError:
-            return program.read(task.data, **how)  # raises the error again, with its message
-        known_by = str(path), digest_of(how), found.st_mtime_ns, found.st_size
+            return spec.read(program)  # raises the error again, with its message
+        known_by = str(path), digest_of(spec.reading), found.st_mtime_ns, found.st_size
         last = self._last_read
         # Compare the program itself and not its id, which Python may reuse once the program is
         # gone.
         if last is None or last[0] is not program or last[1] != known_by:
-            self._last_read = last = program, known_by, program.read(task.data, **how)
+            self._last_read = last = program, known_by, spec.read(program)
         return last[2]
-
-
-def _reading(task: Task) -> dict[str, Any]:
-    """Return the arguments with which a task's data are read."""
-    given = {name: getattr(task, name) for name in (*TABLE_ROLES, *READING)}
-    how = {name: value for name, value in given.items() if value is not None}
-    return {**how, "columns": dict(task.columns)}
 
 
 def check_limit(time_limit: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyflowers.cli.console import say, say_json
-from pyflowers.cli.options import PATH, cmdstan_option, workers_option
+from pyflowers.cli.options import PATH, inputs, workers_option
 from pyflowers.cli.results import rows_of
 from pyflowers.display import styled
 
@@ -40,7 +40,7 @@ _MOST_NAMED = 5
     metavar="ADDRESS",
     help="Address of a Dask cluster to fit on, such as tcp://HOST:8786 (needs the extra dask).",
 )
-@cmdstan_option
+@inputs("cmdstan")
 @click.option("--out", type=PATH, help="Folder for the batch. [default: as in FILE.toml]")
 @click.option("--check", is_flag=True, help="Also exit with status 3 if a fit is doubtful.")
 @click.pass_context

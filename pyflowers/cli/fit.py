@@ -13,18 +13,16 @@ import click
 from pyflowers.cli.console import complain, is_quiet, say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
-    centered_option,
-    default_priors_option,
     from_command_line,
     given,
+    inputs,
     options,
     overwrite_option,
     plots_option,
-    program_options,
-    sampler_options,
 )
 from pyflowers.cli.results import finish, rows_of
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.spec import INPUTS
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -33,30 +31,12 @@ if TYPE_CHECKING:
 
 EXIT_DIAGNOSTICS_FAIL = 3
 
-fit_options = options(
-    program_options, sampler_options, centered_option, plots_option, overwrite_option
-)
-
-
-def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
-    """Return the radius if the text is a number; otherwise, return it as the name of a file."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
 
 
 @click.command("fit")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA", required=False)
 @fit_options
-@default_priors_option
-@click.option(
-    "--inits",
-    metavar="FILE|RADIUS",
-    callback=_inits,
-    help="File of initial values (CmdStan JSON), or the radius around 0 within which they are "
-    "drawn. [default: 2]",
-)
 @click.option(
     "--check",
     is_flag=True,
@@ -151,11 +131,6 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     from pyflowers.workflow.config import read_config
     from pyflowers.workflow.experiment import run_experiment
 
-    for name, option in {"inits": "--inits", "default_priors": "--priors"}.items():
-        if name in given:
-            raise click.UsageError(
-                f"{option} applies to a single model; leave out {option} or --config"
-            )
     run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
     del given["config"]
     experiment = read_config(path).with_options(**given)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pyflowers.cli.console import say, say_json
-from pyflowers.cli.options import PATH, cmdstan_option, family_option
+from pyflowers.cli.options import PATH, inputs
 from pyflowers.cli.results import Lines, finish
 from pyflowers.display import styled
 from pyflowers.errors import ToolchainError
@@ -103,7 +103,7 @@ def _install_official(version: str, jobs: int | None) -> Path:
     "compiled PROGRAM compute.",
 )
 @click.option("--data", type=PATH, help="Table for --density. [default: the program's example]")
-@family_option
+@inputs("family")
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=PATH)
 def doctor_command(
     repair: bool,
@@ -157,7 +157,7 @@ def _densities(program: str, data: Path | None, family: str | None) -> Finding:
 @click.option("--out", type=PATH, help="Write findings, numbers and figures to this folder.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed, from 0 to 4294967295.")
 @click.option("--quick", is_flag=True, help="Do a smaller run, for faster but noisier results.")
-@cmdstan_option
+@inputs("cmdstan")
 def lecture_command(
     name: str | None,
     show_list: bool,

@@ -14,22 +14,15 @@ import numpy as np
 from pyflowers.cli.fit import run_fit
 from pyflowers.cli.options import (
     PATH,
-    data_options,
-    engine_options,
-    family_option,
     given,
-    include_option,
-    interval_option,
+    inputs,
     overwrite_option,
     plots_option,
-    prior_option,
-    program_options,
-    sampler_options,
-    seed_option,
     workers_option,
 )
 from pyflowers.cli.results import Lines, finish, folder_kind, out_option, rows_of
 from pyflowers.display import INTERVAL, Line, heading
+from pyflowers.fits.spec import INPUTS, READING, SAMPLER
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
@@ -39,7 +32,7 @@ MOST_ELEMENTS = 110
 @click.command("prior")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @click.argument("table", metavar="[TABLE]", required=False, type=PATH)
-@program_options
+@inputs("data", *(name for name in INPUTS if name == "seed" or name not in SAMPLER))
 @click.option("--draws", type=int, default=4000, show_default=True, help="Number of draws.")
 @plots_option
 @out_option("prior")
@@ -88,7 +81,7 @@ def prior_command(
 
 @click.command("compare")
 @click.argument("program", metavar="[NAME|PROGRAM.stan|FORMULA]", required=False)
-@program_options
+@inputs("data", *INPUTS)
 @out_option("comparison")
 @overwrite_option
 def compare_command(program: str | None, out: Path | None, overwrite: bool, **options: Any) -> int:
@@ -129,13 +122,11 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
 
 @click.command("vb")
 @click.argument("program", metavar="[NAME]", required=False)
-@data_options
-@prior_option
-@interval_option
+@inputs("data", *READING, "priors", "interval")
 @out_option("vb")
 def vb_command(
     program: str | None,
-    priors: dict[str, float],
+    priors: dict[str, float] | None,
     interval: float | None,
     out: Path | None,
     **reading: Any,
@@ -200,8 +191,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 
 @click.command("sbc")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
-@data_options
-@family_option
+@inputs("data", *(name for name in INPUTS if name != "interval"))
 @click.option("--sims", type=int, default=1000, show_default=True, help="Number of simulations.")
 @click.option(
     "--quantity",
@@ -222,11 +212,6 @@ def _parameters(factor: Any) -> dict[str, Any]:
     help="Simulate from the posterior given --data, and fit the observed and the simulated data "
     "together.",
 )
-@seed_option
-@prior_option
-@sampler_options
-@engine_options
-@include_option
 @workers_option
 @click.option("--out", type=PATH, required=True, help="Folder for the calibration.")
 def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
@@ -241,14 +226,10 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
       pyflowers sbc iid_normal --sims 100 --out sbc
     """
     from pyflowers.analysis.calibration import check_files, sbc
-    from pyflowers.engines import SamplerOptions
     from pyflowers.plots import calibration
 
     check_files(out, ("calibration.csv", "calibration.png"))
-    names = SamplerOptions.fields() - {"seed"}
-    sampler = {name: value for name, value in given(options).items() if name in names}
-    more = {name: value for name, value in given(options).items() if name not in names}
-    found = replace(sbc(out=out, options=sampler, **more), drop=drop_doubtful)
+    found = replace(sbc(out=out, **given(options)), drop=drop_doubtful)
     found.save({"calibration.png": calibration(found)})
     record = {
         "program": found.name,

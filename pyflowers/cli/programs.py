@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyflowers.cli.console import say, say_json
-from pyflowers.cli.options import (
-    PATH,
-    cmdstan_option,
-    default_priors_option,
-    drop_missing_option,
-    family_option,
-    include_option,
-)
+from pyflowers.cli.options import PATH, given, inputs
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
 from pyflowers.resources import stan_folder
@@ -29,8 +22,8 @@ if TYPE_CHECKING:
 
 @click.command("models")
 @click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
-@include_option
-def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
+@inputs("include_paths")
+def models_command(program: str | None, include_paths: tuple[str, ...] | None) -> None:
     """List the shipped models, their priors and capabilities.
 
     With NAME or PROGRAM.stan, show what that program can do, and what to add to enable the rest.
@@ -41,7 +34,8 @@ def models_command(program: str | None, include_paths: tuple[str, ...]) -> None:
     from pyflowers.programs import find_program, shipped_names
 
     names = shipped_names() if program is None else [program]
-    programs = [find_program(name, () if program is None else include_paths) for name in names]
+    folders = () if program is None else include_paths or ()
+    programs = [find_program(name, folders) for name in names]
     say_json({"models": [_record(each) for each in programs]})
     for each in programs:
         _show(each, with_remedies=program is not None)
@@ -86,19 +80,15 @@ def _show(program: Program, with_remedies: bool) -> None:
 @click.argument("formula", required=False)
 @click.option("--from", "source", metavar="NAME", help="Shipped model to copy.")
 @click.option("--data", type=PATH, help="Table for the formula or for the drafted declaration.")
-@family_option
-@default_priors_option
-@drop_missing_option
-@include_option
+@inputs("family", "default_priors", "centered", "sep", "decimal", "encoding", "drop_missing")
+@inputs("include_paths")
 def new_command(
     name: Path,
     formula: str | None,
     source: str | None,
     data: Path | None,
-    family: str | None,
-    default_priors: str | None,
-    drop_missing: bool | None,
-    include_paths: tuple[str, ...],
+    include_paths: tuple[str, ...] | None,
+    **of_formula: Any,
 ) -> None:
     """Write a Stan program to start from, or draft a declaration for a program of your own.
 
@@ -112,23 +102,21 @@ def new_command(
     """
     notes = []
     target = name if name.suffix == ".stan" else Path(f"{name}.stan")
-    if formula is None and (family or default_priors or drop_missing):
-        raise click.UsageError("--family, --priors and --drop-missing apply only to a FORMULA")
+    asked = given(of_formula)
+    if formula is None and asked:
+        from pyflowers.fits.spec import option_of
+
+        raise click.UsageError(f"{option_of(next(iter(asked)))} applies only to a FORMULA")
     if formula is not None:
-        from pyflowers.programs import find_program
+        from pyflowers.fits.spec import Spec
 
         if data is None or source is not None or include_paths:
             raise click.UsageError(
                 "a FORMULA needs --data FILE, and cannot be combined with --from or --include"
             )
-        program = find_program(
-            formula,
-            data=data,
-            family=family,
-            default_priors=default_priors,
-            drop_missing=drop_missing,
-        )
-        read = program.read(data, drop_missing=drop_missing)
+        spec = Spec(formula, data, **asked)
+        program = spec.open()
+        read = spec.read(program)
         program.write(target)
         files = dict.fromkeys((target, target.with_suffix(".toml")), "")
         notes = [f"note: {note}" for note in (*read.notes, *program.python.check(read))]
@@ -145,7 +133,7 @@ def new_command(
         from pyflowers.programs.source import read_source
 
         columns = list(read_table(data).cells)
-        draft = drafted(name.name, columns, read_source(name, include_paths).blocks)
+        draft = drafted(name.name, columns, read_source(name, include_paths or ()).blocks)
         files = {name.with_suffix(".toml"): draft}
         fill_in = "fill in the marked lines, then " if TO_FILL_IN in draft else ""
         then = f"{fill_in}pyflowers models {name}"
@@ -186,10 +174,9 @@ def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str
 @click.command("compile")
 @click.argument("program", metavar="PROGRAM.stan", type=PATH)
 @click.option("-o", "--output", "--out", type=PATH, help="Copy the executable to this path.")
-@include_option
-@cmdstan_option
+@inputs("include_paths", "cmdstan")
 def compile_command(
-    program: Path, output: Path | None, include_paths: tuple[str, ...], cmdstan: str | None
+    program: Path, output: Path | None, include_paths: tuple[str, ...] | None, cmdstan: str | None
 ) -> None:
     """Compile a Stan program into an executable.
 
@@ -201,7 +188,7 @@ def compile_command(
     from pyflowers.programs.source import read_source
     from pyflowers.toolchain import compile_source, find_cmdstan
 
-    source = read_source(program, include_paths)
+    source = read_source(program, include_paths or ())
     target = output
     if output is not None:
         target = output / source.safe_name if output.is_dir() else output

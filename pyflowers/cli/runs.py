@@ -14,8 +14,8 @@ import click
 from pyflowers.cli.console import say, say_json, shows_progress
 from pyflowers.cli.options import (
     PATH,
-    cmdstan_option,
     groups_option,
+    inputs,
     interval_option,
     rows_options,
 )
@@ -462,7 +462,7 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
     type=click.Choice(["cmdstan", "stanli", "exact"]),
     help="Engine to use instead of the recorded one.",
 )
-@cmdstan_option
+@inputs("cmdstan")
 def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str | None) -> int:
     """Repeat the fits of run folders and report whether the draws are equal.
 

@@ -23,7 +23,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.errors import ConfigError, FitError, UnusedOptionError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
-from pyflowers.records import Record
+from pyflowers.records import Record, asked
 
 EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
 
@@ -41,7 +41,9 @@ def _of_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-_Int = Annotated[int, Strict(), BeforeValidator(_of_python)]
+Whole = Annotated[int, Strict(), BeforeValidator(_of_python)]
+"""A whole number of Python or NumPy."""
+
 _Float = Annotated[float, Strict(), BeforeValidator(_of_python)]
 
 
@@ -76,26 +78,28 @@ class SamplerOptions(Record):
         are kept, or none if there are more than 50 million.
     """
 
-    seed: _Int = Field(ge=0, le=LARGEST_SEED)
-    chains: _Int = Field(default=4, ge=1, le=10_000, description="Number of chains.")
-    warmup: _Int = Field(default=1000, ge=0, le=_MANY, description="Warmup iterations per chain.")
-    draws: _Int = Field(
+    seed: Whole = Field(ge=0, le=LARGEST_SEED)
+    chains: Whole = Field(default=4, ge=1, le=10_000, description="Number of chains.")
+    warmup: Whole = Field(default=1000, ge=0, le=_MANY, description="Warmup iterations per chain.")
+    draws: Whole = Field(
         default=1000, ge=1, le=_MANY, description="Iterations per chain after warmup."
     )
-    thin: _Int = Field(
+    thin: Whole = Field(
         default=1, ge=1, le=_MANY, description="Keep only every n-th iteration after warmup."
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
-    max_treedepth: _Int = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
+    max_treedepth: Whole = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
     metric: Literal["diag_e", "dense_e", "unit_e", "pilot"] = Field(
         default="diag_e",
         description="Inverse metric of NUTS: diagonal, dense, the identity, or diagonal from short "
         "pilot runs (engine stanli), which shortens the warm-up of simple posteriors.",
     )
-    keep: tuple[str, ...] = Field(
-        default=(),
-        description="For the engine exact: quantities or elements whose draws are kept; other "
-        "group quantities are only summarised.",
+    keep: tuple[str, ...] = asked(
+        "For the engine exact: quantities or elements whose draws are kept; other group quantities "
+        "are only summarised.",
+        (),
+        unset="all draws, or none if there are more than 50 million",
+        metavar="NAME",
     )
 
     @classmethod
@@ -107,7 +111,7 @@ class SamplerOptions(Record):
         ConfigError
             If an option cannot be used; the message names it.
         """
-        return cls.parse({"seed": new_seed() if seed is None else seed, **options}, "options")
+        return cls.parse({"seed": new_seed() if seed is None else seed, **options}, "")
 
     def of_engine(self, used: Collection[str]) -> Self:
         """Return the options that an engine uses, each set explicitly, for a record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from pyflowers.engines import (
     LoadedProgram,
     Sample,
     SamplerOptions,
-    find_engine,
     refuse_unused,
 )
 from pyflowers.errors import ConfigError
@@ -31,36 +30,23 @@ from pyflowers.fits.folder import (
     plain_inits,
 )
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
-from pyflowers.programs import Data, Program, find_program
-from pyflowers.programs.data import READING
+from pyflowers.fits.spec import INPUTS, Spec, takes_inputs
+from pyflowers.programs import Data, Program
 from pyflowers.progress import heartbeat
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
 
 
+@takes_inputs(*INPUTS)
 def fit(
-    program: str | Path | Program,
+    program: str | Path | Program | Spec,
     data: Any = None,
     *,
-    seed: int | None = None,
-    priors: Mapping[str, float] | None = None,
-    centered: bool | Mapping[str, bool] | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    value: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    engine: str | Engine = "auto",
-    cmdstan: str | Path | None = None,
-    include_paths: Sequence[str | Path] = (),
-    family: str | None = None,
-    default_priors: str | None = None,
-    inits: Any = None,
     cores: int | None = None,
-    interval: float = INTERVAL,
     show_progress: bool = False,
     before_sampling: Callable[[RunRecord], object] = lambda _: None,
-    **options: Any,
+    **inputs: Any,
 ) -> Fit:
     """Sample the posterior of a program.
 
@@ -69,56 +55,23 @@ def fit(
 
     Parameters
     ----------
-    program : str, Path or Program
+    program : str, Path, Program or Spec
         The name of a shipped program, the path of a ``.stan`` file with its declaration in the same
         folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``; see
-        :meth:`pyflowers.Program.from_formula`.
+        :meth:`pyflowers.Program.from_formula`. Or all of the question, as a
+        :class:`pyflowers.Spec`, of which other inputs that are given change their own.
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
         table.
-    seed : int, optional
-        Seed of all random numbers, 0 to 2³² − 1. Default: a seed from the operating system's
-        entropy, which the fit records.
-    priors : mapping of str to float, optional
-        Hyperparameters to change, by name. Default: the declared values.
-    centered : bool or mapping of str to bool, optional
-        Whether the group effects are sampled in the centered parametrisation, for programs that
-        offer the choice; for a formula, also by group. Default: chosen from the data.
-    group, time, value : str, optional
-        The names of these columns in the table, if they differ from the names in the declaration.
-    columns : mapping of str to str, optional
-        The same for any column, as a mapping from names in the declaration to names in the table.
-    engine : str or Engine
-        ``auto``, ``cmdstan``, ``stanli`` or ``exact``; see
-        :func:`pyflowers.engines.find_engine`.
-    cmdstan : str or Path, optional
-        A CmdStan folder or ``"embedded"``; see :func:`pyflowers.toolchain.find_cmdstan`.
-    include_paths : sequence of path
-        Folders to search for the program's included files.
-    family : str, optional
-        The family of a formula's response. Default: ``gaussian``.
-    default_priors : str, optional
-        ``brms`` gives a formula's program the default priors of brms, which are flat for
-        coefficients. Default: the proper priors of pyflowers.
-    inits : mapping, float, path or sequence of these, optional
-        Initial values of the parameters, as CmdStanPy accepts them; a sequence has one entry per
-        chain. Default: random.
     cores : int, optional
         Number of cores, for chains that run at the same time or for independent draws. Default:
         all usable cores.
-    interval : float
-        Probability of the central intervals that tables and figures show: 0.95 gives the columns
-        ``2.5%`` and ``97.5%``.
     show_progress : bool
         Whether to show progress bars on the terminal, one for each chain if there are chains.
     before_sampling : callable, optional
         Function that is called with the record of the inputs before sampling starts. An exception
         that it raises prevents the sampling.
-    **options
-        ``chains``, ``warmup``, ``draws``, ``thin``, ``adapt_delta``, ``max_treedepth``, ``metric``
-        and ``keep``; see :class:`pyflowers.engines.SamplerOptions`. An option that the engine does
-        not use is refused. ``sep``, ``decimal``, ``encoding``, ``time_order`` and ``drop_missing``
-        determine how the table is read; see :meth:`pyflowers.Program.read`.
+    **inputs
 
     Returns
     -------
@@ -155,26 +108,21 @@ def fit(
     >>> print(fit.summary().loc["b[age]", "mean"].round(1))
     6.2
     """
-    reading = {name: options.pop(name) for name in READING if name in options}
-    chosen = SamplerOptions.of(seed=seed, **options)
-    reading |= {"group": group, "time": time, "value": value, "columns": columns}
-    of_formula = {"family": family, "default_priors": default_priors}
-    opened = find_program(
-        program, include_paths, data=data, centered=centered, **of_formula, **reading
-    )
-    read = opened.read(data, **reading)
+    spec = Spec.of_call(program, data, **inputs)
+    opened = spec.open()
+    read = spec.read(opened)
     # Errors in the data or the priors are reported before CmdStan is searched for or built.
-    opened.fill(read, opened.resolve_priors(priors, read), centered=centered)
+    opened.fill(read, opened.resolve_priors(spec.priors, read), centered=spec.centered)
     return fit_data(
         opened,
         read,
-        chosen,
-        priors=priors,
-        centered=centered,
-        engine=find_engine(engine, cmdstan),
-        inits=inits,
+        spec.options(),
+        priors=spec.priors,
+        centered=spec.centered,
+        engine=spec.find_engine(),
+        inits=spec.inits,
         cores=cores,
-        interval=interval,
+        interval=spec.interval,
         show_progress=show_progress,
         before_sampling=before_sampling,
     )

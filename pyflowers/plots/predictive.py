@@ -429,7 +429,7 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     >>> import pyflowers
     >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
     ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
-    ...                       options={"chains": 2, "warmup": 250, "draws": 250})
+    ...                       chains=2, warmup=250, draws=250)
     >>> figure = pyflowers.plots.calibration(found)
     >>> figure.savefig("calibration.png")
     """

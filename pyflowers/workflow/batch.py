@@ -23,9 +23,8 @@ from pyflowers.batches.keep import Keep, is_short, keeps
 from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
-from pyflowers.programs.program import is_formula
 from pyflowers.records import Record, read_toml, within_record
-from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, is_file, refuse_twice
+from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
 
 OF_A_FILE = ("sep", "decimal", "encoding")
 """Keys that determine how a file is read as a table."""
@@ -95,8 +94,8 @@ class BatchConfig(Models):
     models : tuple of str
         Names of shipped programs, paths of ``.stan`` files, and formulas. Every model is fitted to
         every table.
-    family : str or None
-        The family of the formulas' response; ``gaussian`` by default.
+    family, default_priors : str or None
+        The family of the formulas' response, and ``brms`` for the default priors of brms.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping
@@ -194,8 +193,6 @@ class Tasks:
 
     def _task(self, model: str, table: tuple[str, Any], variant: Variant, repeat: int) -> Task:
         config, (label, data) = self.config, table
-        given = config.sampler.model_dump(exclude={"seed", "engine"}, exclude_unset=True)
-        sampler = {**given, **variant.sampler}
         program = config.names()[model]
         parts = [
             *([program] if len(config.models) > 1 else []),
@@ -203,20 +200,15 @@ class Tasks:
             *([variant.name] if variant.name else []),
             *([str(repeat)] if config.repeats > 1 else []),
         ]
-        reading = config.data.reading_of(model, config.models)
+        of_batch = {"seed": None, "engine": None}
+        priors = {**config.priors.get(program, {}), **variant.priors}
+        more = {**variant.sampler, "priors": priors, **of_batch}
         if isinstance(data, Table):  # already read
-            reading = {name: how for name, how in reading.items() if name not in OF_A_FILE}
+            more |= dict.fromkeys(OF_A_FILE)
         return Task(
-            model,
-            data,
+            config.spec_of(model, config.data, data, **more),
             name="/".join(parts) or program,
             repeat=repeat,
-            priors={**config.priors.get(program, {}), **variant.priors},
-            centered=sampler.pop("centered", None),
-            family=config.family if is_formula(model) else None,
-            options=sampler,
-            **reading,
-            include_paths=config.include_paths if is_file(model) else (),
             keep=config.keep,
         )
 

@@ -16,61 +16,24 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pyflowers.display import INTERVAL
-from pyflowers.engines import SamplerOptions
-from pyflowers.engines.base import EngineName
 from pyflowers.errors import ConfigError
 from pyflowers.fits.folder import FILE, RunRecord, read_record
-from pyflowers.programs import LECTURE, Program, find_program
-from pyflowers.programs.data import READING, TABLE_ROLES
+from pyflowers.fits.spec import Reading, Sampling, Spec
+from pyflowers.programs import LECTURE, find_program
+from pyflowers.programs.data import TABLE_ROLES
+from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas import name_of
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.program import is_formula
-from pyflowers.records import Record, read_toml, within_record
+from pyflowers.records import Record, asked, asked_as, read_toml, within_record
 
 
-class DataConfig(Record):
-    """The table and the names of its columns.
+class DataConfig(Reading):
+    """The table and the names of its columns."""
 
-    Attributes
-    ----------
-    file : path or None
-        The table. Default: the example of each program.
-    group : str or None
-        The column that groups the rows. Default: the name in the declaration.
-    time : str or None
-        The column that orders the rows of a group. Default: the name in the declaration.
-    value : str or None
-        The column that is observed. Default: the name in the declaration.
-    columns : mapping of str to str
-        For other columns of the declaration, their names in the table.
-    sep : str or None
-        Separator of the columns of a text file.
-    decimal : str or None
-        Decimal mark of a text file.
-    encoding : str or None
-        Encoding of a text file.
-    time_order : str
-        How times are ordered: by ``value``, or by ``appearance`` in the rows.
-    drop_missing : bool
-        Whether rows without a value in a used column are left out.
-    """
-
-    file: Path | None = None
-    group: str | None = None
-    time: str | None = None
-    value: str | None = None
-    columns: dict[str, str] = Field(default_factory=dict)
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    time_order: Literal["value", "appearance"] = "value"
-    drop_missing: bool = False
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """The arguments of :meth:`pyflowers.Program.read` that are given, except the file."""
-        return self.model_dump(include={"columns", *TABLE_ROLES, *READING}, exclude_defaults=True)
+    columns: dict[str, str] = asked_as(Reading, "columns")
+    file: Path | None = asked("The table.", unset="the example of each program")
 
     def reading_of(self, model: str, models: Collection[str]) -> dict[str, Any]:
         """Return the arguments for one of several models.
@@ -111,36 +74,26 @@ def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
         )
 
 
-class SamplerConfig(SamplerOptions):
-    """The sampler's options; without a seed, a new one is drawn and recorded.
+class SamplerConfig(Sampling):
+    """The sampler's options, the initial values and the engine.
 
-    Attributes
-    ----------
-    seed : int or None
-        Seed of the random numbers, 0 to 2³² − 1; 0 has no special meaning. Default: drawn at random
-        and recorded.
-    centered : bool or mapping or None
-        The parametrisation of a program that offers a choice, by group if it differs between
-        groups. Default: the program's choice.
-    engine : str
-        The engine; ``auto`` is CmdStan if it is installed, otherwise stanli.
+    A file has no mappings of initial values, so it names a file or a radius.
     """
 
-    seed: Annotated[int | None, Field(ge=0, le=2**32 - 1, strict=True)] = None  # type: ignore[assignment]
-    centered: bool | dict[str, bool] | None = None
-    engine: EngineName = "auto"
+    centered: bool | dict[str, bool] | None = asked_as(Sampling, "centered")
+    inits: Annotated[float, Field(strict=True)] | Path | None = asked_as(Sampling, "inits")
 
-    def options(self) -> SamplerOptions:
-        """Return the sampler's options, with a new seed if there is none."""
-        given = self.model_dump(exclude={"centered", "engine"}, exclude_unset=True)
-        return SamplerOptions.of(**given)
+
+OF_FORMULAS = ("family", "default_priors")
+"""The inputs that only formulas have."""
 
 
 class Models(Record):
     """The common part of experiments and batches: the programs, and how they are sampled."""
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
-    family: str | None = None
+    family: str | None = asked_as(Spec, "family")
+    default_priors: Literal["brms"] | None = asked_as(Spec, "default_priors")
     include_paths: tuple[Path, ...] = ()
     priors: dict[str, dict[str, float]] = Field(default_factory=dict)
     sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
@@ -162,15 +115,36 @@ class Models(Record):
 
     @model_validator(mode="after")
     def _family_of_formula(self) -> Self:
+        for name in OF_FORMULAS:
+            if getattr(self, name) is not None and not any(map(is_formula, self.models)):
+                raise ValueError(f"{name}: none of the models is a formula; leave {name} out")
         if self.family is not None:
-            if not any(map(is_formula, self.models)):
-                raise ValueError("family: none of the models is a formula; leave family out")
             within_record(find_family, self.family)
         return self
 
     def names(self) -> dict[str, str]:
         """Return the name of each model's program, by the entry in `models`."""
         return {model: _called(model, self.family or "gaussian") for model in self.models}
+
+    def spec_of(self, model: str, data: DataConfig, file: Any, **more: Any) -> Spec:
+        """Return what is asked of one model.
+
+        Parameters
+        ----------
+        model : str
+            An entry of `models`.
+        data : DataConfig
+            How the tables are read.
+        file : path or Table
+            The table.
+        **more
+            Inputs that replace those of the file.
+        """
+        own = self.sampler.model_dump(exclude_unset=True)
+        own |= {name: getattr(self, name) for name in OF_FORMULAS if is_formula(model)}
+        own["priors"] = self.priors.get(self.names()[model], {})
+        own["include_paths"] = self.include_paths if is_file(model) else ()
+        return Spec(model, file, **{**own, **data.reading_of(model, self.models), **more})
 
     def relative_to(self, folder: Path) -> Self:
         """Resolve all relative paths against a folder."""
@@ -232,8 +206,8 @@ class Experiment(Models):
     ----------
     models : tuple of str
         Names of shipped programs, paths of ``.stan`` files, and formulas.
-    family : str or None
-        The family of the formulas' response; ``gaussian`` by default.
+    family, default_priors : str or None
+        The family of the formulas' response, and ``brms`` for the default priors of brms.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping
@@ -319,23 +293,16 @@ class Experiment(Models):
             output = output.model_copy(update={"report": None})
         return alone.model_copy(update={"priors": priors, "output": output})
 
-    def programs(self) -> list[Program]:
-        """Open the models; only the user's own programs can include files."""
-        how: dict[str, Any] = {"family": self.family, "centered": self.sampler.centered}
-        return [
-            find_program(
-                name, data=self.data.file, **how, **self.data.reading_of(name, self.models)
-            )
-            if is_formula(name)
-            else find_program(name, self.include_paths if is_file(name) else ())
-            for name in self.models
-        ]
+    def specs(self) -> list[Spec]:
+        """Return what is asked of each model."""
+        interval = {"interval": self.interval}
+        return [self.spec_of(name, self.data, self.data.file, **interval) for name in self.models]
 
     def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """Return the priors of each model, changed by the given priors that apply to the model."""
         known = {name: priors.keys() for name in self.names().values()}
         if len(known) > 1:  # for a single model, a later check reports unknown priors
-            opened = self.programs()
+            opened = [spec.open() for spec in self.specs()]
             known = {program.name: program.declaration.priors.keys() for program in opened}
         for prior in priors:
             if not any(prior in names for names in known.values()):
@@ -376,23 +343,29 @@ def read_config(path: str | Path) -> Experiment:
 
 def from_record(record: RunRecord) -> Experiment:
     """Return the experiment that repeats a run."""
-    if record.inits is not None:
+    if isinstance(record.inits, dict | list):
         raise ConfigError(
             "run.json: the run has its own initial values, which a configuration cannot hold; "
             "repeat it with pyflowers replay"
         )
-    family = None
-    if is_formula(record.program.reference):
-        family = record.program.declaration["formula"]["family"]
+    formula = Declaration.model_validate(record.program.declaration).formula
+    if not is_formula(record.program.reference):
+        formula = None
     options = record.options.model_dump(exclude_unset=True)
     renamed = {theirs: ours for theirs, ours in record.data.columns.items() if theirs != ours}
     values = {
         "models": [record.program.reference],
-        "family": family,
+        "family": formula and formula.family,
+        "default_priors": formula and (formula.priors or None),
         "include_paths": record.program.include_paths,
         "interval": record.interval,
         "data": {"file": record.data.source, "columns": renamed, **record.data.reading},
         "priors": {record.program.name: record.priors},
-        "sampler": {**options, "centered": record.centered, "engine": record.engine.name},
+        "sampler": {
+            **options,
+            "centered": record.centered,
+            "inits": record.inits,
+            "engine": record.engine.name,
+        },
     }
     return Experiment.parse(values, "run.json")

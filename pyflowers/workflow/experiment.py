@@ -16,6 +16,7 @@ from pyflowers.fits.folder import (
     PLOTS,
     RunRecord,
     check_run_folder,
+    plain_inits,
     read_record,
     reading_run,
     refuse_to_replace,
@@ -23,8 +24,9 @@ from pyflowers.fits.folder import (
 )
 from pyflowers.fits.posterior import element_names
 from pyflowers.fits.sampling import engine_record, fit_data
+from pyflowers.fits.spec import SAMPLER, Sampling, Spec
 from pyflowers.programs import Capability, Data, Program, find_program
-from pyflowers.workflow.config import Experiment, SamplerConfig
+from pyflowers.workflow.config import Experiment
 
 if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
@@ -66,6 +68,7 @@ class _Task:
     is still valid.
     """
 
+    spec: Spec
     program: Program
     data: Data
     priors: dict[str, float]
@@ -115,9 +118,9 @@ def run_experiment(
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
-    sampler = experiment.sampler.model_dump(exclude={"engine"}, exclude_unset=True)
-    refuse_unused(engine.name, engine.uses, [k for k, v in sampler.items() if v is not None])
-    tasks = [_with_reasons(task, experiment, engine) for task in tasks]
+    given = [name for name in Sampling.model_fields if name in tasks[0].spec.model_fields_set]
+    refuse_unused(engine.name, {*engine.uses, "engine"}, given)
+    tasks = [_with_reasons(task, engine) for task in tasks]
     for task in () if overwrite else tasks:
         _refuse_to_lose(task, refit_changed)
     outcomes = []
@@ -197,24 +200,22 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
 
 def _tasks(experiment: Experiment) -> list[_Task]:
     """Open all programs, and read and check their data, before the first chain runs."""
-    opened = experiment.programs()
-    for name in experiment.priors.keys() - {program.name for program in opened}:
+    opened = [(spec, spec.open()) for spec in experiment.specs()]
+    for name in experiment.priors.keys() - {program.name for _, program in opened}:
         find_program(name).resolve_priors(experiment.priors[name])
     tasks = []
-    for name, program in zip(experiment.models, opened, strict=True):
+    for spec, program in opened:
         folder = experiment.output.folder / program.name
         check_run_folder(folder)
-        how = experiment.data.reading_of(name, experiment.models)
-        data = program.read(experiment.data.file, **how)
-        priors = program.resolve_priors(experiment.priors.get(program.name), data)
-        tasks.append(_Task(program, data, priors, folder))
+        data = spec.read(program)
+        tasks.append(_Task(spec, program, data, program.resolve_priors(spec.priors, data), folder))
     return tasks
 
 
-def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
+def _with_reasons(task: _Task, engine: Engine) -> _Task:
     """Determine whether a task can be fitted, whether it must be fitted, and why."""
     try:
-        task.program.fill(task.data, task.priors, centered=experiment.sampler.centered)
+        task.program.fill(task.data, task.priors, centered=task.spec.centered)
     except DataError as error:
         return replace(task, refused=str(error))
     loaded = engine.load(task.program)
@@ -222,7 +223,7 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
         return replace(task, reasons=("there is no run yet",))
     try:
         with reading_run(task.folder) as run:
-            now = (experiment, task.program, task.data, task.priors, loaded)
+            now = (task.spec, task.program, task.data, task.priors, loaded)
             reasons = why_refit(run.record, *now)
             return replace(task, reasons=reasons, earlier=None if reasons else fit_of(run))
     except (DataError, ConfigError):
@@ -231,7 +232,7 @@ def _with_reasons(task: _Task, experiment: Experiment, engine: Engine) -> _Task:
 
 def why_refit(
     record: RunRecord,
-    experiment: Experiment,
+    spec: Spec,
     program: Program,
     data: Data,
     priors: dict[str, float],
@@ -243,15 +244,14 @@ def why_refit(
     ----------
     record : RunRecord
         The run's ``run.json``.
-    experiment, program, data, priors
+    spec, program, data, priors
         The current inputs.
     loaded : LoadedProgram
         The program as loaded by the engine.
     """
     if record.program.reference != program.reference:
         return (f"the folder holds a run of {record.program.name}",)
-    sampler = experiment.sampler
-    options = sampler.model_dump(exclude={"engine", "centered"}, exclude_none=True)
+    options = spec.model_dump(include=set(SAMPLER), exclude_unset=True)
     declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
     source = {"sha256": loaded.source.sha256, "declaration": declared}
     now: dict[str, Any] = {
@@ -260,18 +260,18 @@ def why_refit(
         "engine": engine_record(loaded),
         "priors": priors,
         "options": record.options.model_copy(update=options),
-        "centered": record.centered if _is_as_asked(record, program, sampler) else sampler.centered,
-        "interval": experiment.interval,
-        "inits": None,  # an experiment always uses random initial values
+        "centered": record.centered if _is_as_asked(record, program, spec) else spec.centered,
+        "interval": spec.interval,
+        "inits": plain_inits(spec.inits),
     }
     return tuple(run_changes(record, record.model_copy(update=now)))
 
 
-def _is_as_asked(record: RunRecord, program: Program, sampler: SamplerConfig) -> bool:
+def _is_as_asked(record: RunRecord, program: Program, spec: Spec) -> bool:
     """Whether a run has the requested parametrisation, or none is requested."""
-    if sampler.centered is None:
+    if spec.centered is None:
         return True
-    asked = program.parametrisation(sampler.centered).items()
+    asked = program.parametrisation(spec.centered).items()
     return asked <= program.parametrisation(record.centered).items()
 
 
@@ -305,11 +305,12 @@ def _run(
     done = fit_data(
         task.program,
         task.data,
-        experiment.sampler.options(),
+        task.spec.options(),
         priors=task.priors,
-        centered=experiment.sampler.centered,
+        centered=task.spec.centered,
         engine=engine,
-        interval=experiment.interval,
+        inits=task.spec.inits,
+        interval=task.spec.interval,
         show_progress=show_progress,
     )
     done = replace(done, folder=task.folder)

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 import pyflowers
 from pyflowers.analysis.calibration import Calibration, simulate_from_posterior
-from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
+from pyflowers.fits.spec import Spec
 from pyflowers.plots import alt_text
 from pyflowers.plots import calibration as figure_of
 from pyflowers.programs import Program, find_program
@@ -27,11 +27,10 @@ PRIORS = {
 }
 QUICK = {"chains": 2, "warmup": 300, "draws": 500, "adapt_delta": 0.95}
 QUICKER = {"chains": 2, "warmup": 200, "draws": 300, "adapt_delta": 0.9}
-POSTERIOR = {"seed": 1, "engine": "stanli", "options": QUICKER, "num_ranks": 50, "posterior": True}
+POSTERIOR = {"seed": 1, "engine": "stanli", **QUICKER, "num_ranks": 50, "posterior": True}
 
 
 def calibrated(program, name, out, sims, engine="stanli", **more):
-    options = more.pop("options", QUICK)
     return pyflowers.sbc(
         program,
         out=out,
@@ -41,8 +40,7 @@ def calibrated(program, name, out, sims, engine="stanli", **more):
         engine=engine,
         cmdstan="embedded" if engine == "cmdstan" else None,
         num_ranks=more.pop("num_ranks", 50),
-        options=options,
-        **more,
+        **{**QUICK, **more},
     )
 
 
@@ -142,7 +140,7 @@ def test_draws_of_a_prior_by_markov_chains_are_spread(tmp_path, own_program):
     program = own_program("chained", text)
     data = {"N": 4, "y": [0.0] * 4}
     found = pyflowers.sbc(
-        program, data, out=tmp_path / "sbc", sims=60, seed=1, engine="stanli", options=QUICK
+        program, data, out=tmp_path / "sbc", sims=60, seed=1, engine="stanli", **QUICK
     )
     assert len(found.batch.failures) == 0
     true = found.ranks["true"].to_numpy()
@@ -161,7 +159,7 @@ def test_what_cannot_be_calibrated_is_refused(tmp_path, own_program):
         calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, num_ranks=10)
     # Thinning leaves fewer draws than the requested ranks.
     with pytest.raises(ConfigError, match="num_ranks must lie between 50 and the 40 draws"):
-        calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, options={**QUICK, "thin": 25})
+        calibrated("iid_normal", "iid_normal", tmp_path / "a", 4, thin=25)
     bare = own_program("bare", "parameters { real x; } model { x ~ normal(0, 1); }")
     with pytest.raises(ConfigError, match="bare has no prior_only"):
         pyflowers.sbc(bare, out=tmp_path / "a", sims=4, engine="stanli")
@@ -180,7 +178,9 @@ def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
         priors=wide,
         engine="stanli",
         num_ranks=50,
-        options={"chains": 2, "warmup": 100, "draws": 100},
+        chains=2,
+        warmup=100,
+        draws=100,
     )
     failures = found.batch.failures
     assert len(failures) > 0
@@ -199,7 +199,7 @@ def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
 
 
 def test_a_calibration_without_a_seed_goes_on_where_it_stopped(tmp_path):
-    how = {"out": tmp_path / "sbc", "priors": NORMAL, "engine": "exact", "options": {"draws": 100}}
+    how = {"out": tmp_path / "sbc", "priors": NORMAL, "engine": "exact", "draws": 100}
     some = pyflowers.sbc("iid_normal", sims=3, **how)
     fitted = some.batch.ledger()[["key", "seed", "seconds"]]
     more = pyflowers.sbc("iid_normal", sims=3, **how)
@@ -250,7 +250,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
         seed=1,
         engine="stanli",
         num_ranks=50,
-        options=QUICK,
+        **QUICK,
     )
     with pytest.raises(ConfigError, match=r"no task is done, and 4 failed, the first with: "):
         found.table()
@@ -261,7 +261,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
 def test_a_thousand_simulations(name, tmp_path):
     """One engine is used here; scripts/calibration, which writes docs/calibration.md, uses both."""
     found: Calibration = calibrated(
-        name, name, tmp_path / "sbc", 1000, num_ranks=100, options={"adapt_delta": 0.95}
+        name, name, tmp_path / "sbc", 1000, num_ranks=100, warmup=1000, draws=1000, chains=4
     )
     assert found.num_fits == 1000
     assert found.failed == []
@@ -337,8 +337,8 @@ def test_parameters_are_those_of_the_observed_data(tmp_path):
 def test_new_observations_have_effects_of_their_own(tmp_path, own_program):
     program = own_program("effects", OWN)
     data = {"N": 4, "y": [9, 0, 2, 3], "held_out": [0] * 4}
-    options = SamplerOptions.of(seed=1, **QUICKER)
-    made = simulate_from_posterior(program, program.read(data), options, engine="stanli")
+    spec = Spec(program, data, seed=1, engine="stanli", **QUICKER)
+    made = simulate_from_posterior(spec, draws=300)
     assert made.y_rep.shape == (2, 300, 8)
     assert (made.y_rep[..., :4] == [9, 0, 2, 3]).all()
     assert made.data["N"] == 8

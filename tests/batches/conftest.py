@@ -39,7 +39,7 @@ def normal(tmp_path):
 @pytest.fixture
 def tasks(normal):
     def made(number, first=0, **changes):
-        usual = {"options": QUICK, "keep": ["summary", "draws:x"], **changes}
+        usual = {**QUICK, "keep": ["summary", "draws:x"], **changes}
         return [
             Task(normal, {"m": float(i)}, **{"name": f"site {i}", **usual})
             for i in range(first, first + number)

@@ -17,9 +17,7 @@ def of_kills(program, number):
     """Return tasks that take about ten milliseconds, for batches whose processes are killed."""
     options = {"chains": 2, "warmup": 4000, "draws": 50}
     return [
-        pyflowers.Task(
-            program, {"m": i / 7}, name=str(i), options=options, keep=["summary", "draws:x"]
-        )
+        pyflowers.Task(program, {"m": i / 7}, name=str(i), keep=["summary", "draws:x"], **options)
         for i in range(number)
     ]
 

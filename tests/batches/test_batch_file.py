@@ -55,7 +55,7 @@ def test_all_combinations(folder):
     names = [task.name for task in tasks]
     assert names[:3] == ["s0/short/0", "s0/short/1", "s0/long/0"]
     assert config.folder == folder / "out"
-    assert {task.options["draws"] for task in tasks} == {50, 60}
+    assert {task.spec.draws for task in tasks} == {50, 60}
 
 
 def test_a_batch_its_status_and_its_failures(folder, capsys):
@@ -132,9 +132,9 @@ def test_parts_of_one_table(tmp_path):
         *("multilevel_poisson/a", "multilevel_poisson/b", "iid_normal/a", "iid_normal/b")
     ]
     first, _, third, _ = tasks
-    assert first.data.cells["flowers"].tolist() == list("3447")
-    assert first.data.rows.tolist() == [2, 3, 5, 6]
-    assert (first.priors, third.priors) == ({}, {"mu_sd": 5})
+    assert first.spec.data.cells["flowers"].tolist() == list("3447")
+    assert first.spec.data.rows.tolist() == [2, 3, 5, 6]
+    assert (first.spec.priors, third.spec.priors) == ({}, {"mu_sd": 5})
 
 
 @pytest.mark.parametrize("pattern", ["sites/[ab].csv", "../*/sites/?.csv", "{here}/*/*/*.csv"])
@@ -148,7 +148,7 @@ def test_a_folder_of_any_name_is_no_pattern(tmp_path, monkeypatch, pattern):
     (folder / "b.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     _, tasks = read_batch(f"{folder.name}/b.toml")
-    assert [task.data for task in tasks] == [folder / "sites" / f"{name}.csv" for name in "ab"]
+    assert [task.spec.data for task in tasks] == [folder / "sites" / f"{name}.csv" for name in "ab"]
 
 
 def test_an_entry_is_first_taken_as_the_name_of_a_file(tmp_path):

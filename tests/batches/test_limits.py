@@ -24,7 +24,7 @@ if limit:
 ledger.SECONDS_BETWEEN_WRITES = 0.1
 options = {"chains": 2, "warmup": 4000, "draws": 50}
 tasks = [
-    Task(program, {"m": i / 7}, name=str(i), options=options, keep=["summary", "draws:x"])
+    Task(program, {"m": i / 7}, name=str(i), keep=["summary", "draws:x"], **options)
     for i in range(300)
 ]
 try:
@@ -112,7 +112,7 @@ def check_memory(normal, out, number, after, growth):
                     sizes["client"].append(own(os.getpid()))
                     sizes["workers"].append(sum(resident(pid) for pid in pool.pids))
                     handles.append(num_open([os.getpid(), *pool.pids]))
-                yield Task(normal, {"m": 0.0}, repeat=i, options=QUICK)
+                yield Task(normal, {"m": 0.0}, repeat=i, **QUICK)
 
         batch = pyflowers.batch(tasks(), out=out, executor=pool, seed=1, engine="stanli")
     assert batch.progress.done == number

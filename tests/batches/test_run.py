@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import tempfile
@@ -21,6 +22,7 @@ from pyflowers.batches.run import Pool
 from pyflowers.batches.task import Planner
 from pyflowers.engines import find_engine
 from pyflowers.engines.workers import Worker, close_workers
+from pyflowers.fits.spec import Spec
 from pyflowers.programs import find_program
 
 QUICK = {"chains": 2, "warmup": 100, "draws": 50}
@@ -85,7 +87,7 @@ def test_results_do_not_depend_on_workers_or_order(run, tasks, tmp_path):
 
 
 def test_the_lectures_fit_is_that_of_a_fit_alone(run, tmp_path):
-    task = Task("multilevel_poisson", options=QUICK, keep=["summary", "draws"])
+    task = Task("multilevel_poisson", keep=["summary", "draws"], **QUICK)
     batch = run([task], tmp_path / "out")
     seed = int(batch.ledger()["seed"].iloc[0])
     fit = pyflowers.fit("multilevel_poisson", seed=seed, engine="stanli", **QUICK)
@@ -110,7 +112,7 @@ def test_a_second_run_does_nothing_and_a_changed_task_is_run_again(run, tasks, t
     out = tmp_path / "out"
     before = run(tasks(4), out).ledger()
     pd.testing.assert_frame_equal(run(tasks(4), out).ledger(), before)
-    changed = [*tasks(3), *tasks(1, first=3, options={**QUICK, "draws": 60})]
+    changed = [*tasks(3), *tasks(1, first=3, draws=60)]
     after = run(changed, out)
     assert len(after.ledger()) == 4
     assert (after.ledger()["key"] == before["key"]).tolist() == [True, True, True, False]
@@ -119,10 +121,7 @@ def test_a_second_run_does_nothing_and_a_changed_task_is_run_again(run, tasks, t
 
 def test_names_are_no_reason_to_fit_again(run, tasks, tmp_path):
     before = run(tasks(2), tmp_path / "out").ledger()
-    renamed = [
-        Task(t.program, t.data, name="new " + t.name, options=t.options, keep=t.keep)
-        for t in tasks(2)
-    ]
+    renamed = [Task(t.spec, name="new " + t.name, keep=t.keep) for t in tasks(2)]
     batch = run(renamed, tmp_path / "out")
     assert batch.ledger()["key"].tolist() == before["key"].tolist()
     assert batch.table()["task"].unique().tolist() == ["new site 0", "new site 1"]
@@ -170,7 +169,6 @@ FAILURES = [
     ({"keep": ["studies:no_memory"]}, "not enough memory"),
     ({"keep": ["draws:z"]}, "z is not a quantity of normal"),
     ({"keep": ["studies:absent"]}, "cannot be imported"),
-    ({"options": {"chains": 0}}, "chains"),
     ({"priors": {"tau": 1}}, "normal declares no priors"),
     ({"program": "nosuch"}, "no program is named 'nosuch'"),
     ({"program": "multilevel_poisson", "data": "no.csv"}, "no.csv"),
@@ -180,7 +178,7 @@ FAILURES = [
 
 def test_a_failing_task_is_a_row(run, tasks, normal, tmp_path):
     bad = [
-        Task(**{"program": normal, "data": {"m": 0.0}, "options": QUICK, "name": str(i), **what})
+        Task(**{"program": normal, "data": {"m": 0.0}, **QUICK, "name": str(i), **what})
         for i, (what, _) in enumerate(FAILURES)
     ]
     batch = run([*bad, *tasks(2)], tmp_path / "out")
@@ -192,7 +190,7 @@ def test_a_failing_task_is_a_row(run, tasks, normal, tmp_path):
 
 def test_stan_error_is_a_row(run, tasks, own_program, tmp_path):
     stuck = own_program("stuck", "parameters { real x; } model { reject(1); }\n")
-    batch = run([Task(stuck.path, options=QUICK), *tasks(1)], tmp_path / "out")
+    batch = run([Task(stuck.path, **QUICK), *tasks(1)], tmp_path / "out")
     assert batch.failures["0"].startswith("no starting point found")
     assert batch.progress.done == 1
 
@@ -308,8 +306,8 @@ def test_shipped_programs_and_labels(run, tmp_path):
     )
     batch = run(
         [
-            Task("multilevel_poisson", frame, options=QUICK),
-            Task("iid_normal", frame, options=QUICK, priors={"mu_mean": 3}),
+            Task("multilevel_poisson", frame, **QUICK),
+            Task("iid_normal", frame, priors={"mu_mean": 3}, **QUICK),
         ],
         tmp_path / "out",
     )
@@ -322,7 +320,7 @@ def test_shipped_programs_and_labels(run, tmp_path):
 def test_cmdstan_as_the_engine(run, cmdstan, executables, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    tasks = [Task("iid_normal", options=QUICK, keep=["draws:mu"], repeat=i) for i in range(2)]
+    tasks = [Task("iid_normal", keep=["draws:mu"], repeat=i, **QUICK) for i in range(2)]
     batch = run(tasks, tmp_path / "out", engine="cmdstan", cmdstan="embedded", workers=2)
     assert not list((tmp_path / "tmp").iterdir())
     assert not len(batch.failures), batch.failures.iloc[0]
@@ -453,7 +451,7 @@ def test_two_clients_at_one_batch(run, tasks, tmp_path):
 def test_numbers_of_numpy_name_and_seed_tasks(run, normal, tmp_path):
     """NumPy's numbers are accepted, such as group-by keys and integers from a generator."""
     tasks = [
-        Task(normal, {"m": 1.0}, name=np.int64(i), seed=np.int64(5), repeat=i, options=QUICK)
+        Task(normal, {"m": 1.0}, name=np.int64(i), seed=np.int64(5), repeat=i, **QUICK)
         for i in range(2)
     ]
     batch = run(tasks, tmp_path / "out")
@@ -466,7 +464,7 @@ def test_numbers_of_numpy_name_and_seed_tasks(run, normal, tmp_path):
 def test_initial_values_count_by_what_is_in_their_file(run, normal, tmp_path):
     inits = tmp_path / "inits.json"
     inits.write_text(json.dumps({"x": 1.0}))
-    task = Task(normal, {"m": 1.0}, options=QUICK, inits=str(inits))
+    task = Task(normal, {"m": 1.0}, inits=str(inits), **QUICK)
     keys = [run([task], tmp_path / "out").ledger()["key"].tolist() for _ in range(2)]
     assert keys[0] == keys[1]
     inits.write_text(json.dumps({"x": 2.0}))
@@ -477,13 +475,22 @@ def test_initial_values_count_by_what_is_in_their_file(run, normal, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"chains": 0}, "chains must be at least 1, got 0"),
+        ({"drwas": 5}, "unknown key drwas; did you mean draws?"),
+        ({"time_order": "name"}, "time_order must be 'value' or 'appearance', got 'name'"),
+        ({"engine": "exact"}, "engine is chosen for the whole batch; leave engine out"),
+    ],
+)
+def test_inputs_are_checked_when_a_task_is_made(normal, inputs, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        Task(normal, {"m": 1.0}, **inputs)
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"options": {"seed": 1}}, "seed is not a sampler option; give it to the task itself"),
-        (
-            {"data": "x.csv", "time_order": "name"},
-            "time_order must be value or appearance",
-        ),
         ({"time_limit": "60"}, "time_limit must be a finite number of seconds above 0, got '60'"),
         ({"time_limit": np.nan}, "time_limit must be a finite number of seconds above 0, got nan"),
     ],
@@ -491,7 +498,7 @@ def test_initial_values_count_by_what_is_in_their_file(run, normal, tmp_path):
 def test_a_mistaken_task_is_a_row_and_the_others_are_fitted(
     run, normal, tmp_path, changes, message
 ):
-    usual = {"data": {"m": 1.0}, "options": QUICK}
+    usual = {"data": {"m": 1.0}, **QUICK}
     tasks = [Task(normal, **{**usual, **changes}), Task(normal, **usual)]
     batch = run(tasks, tmp_path / "out")
     assert batch.ledger()["outcome"].tolist() == ["failed", "done"]
@@ -507,4 +514,4 @@ def test_a_table_is_read_anew_for_each_program_whatever_its_address(tmp_path, mo
     for column in "xzx":
         formula = f"y ~ {column}"
         program = find_program(formula, data=path)
-        assert planner._read(Task(formula, path), program).coords["X"] == (column,)
+        assert planner._read(Spec(formula, path), program).coords["X"] == (column,)

@@ -110,7 +110,7 @@ import pyflowers
 from mine import late
 
 if __name__ == "__main__":
-    task = pyflowers.Task("iid_normal", keep=[late], options={"chains": 1, "draws": 100})
+    task = pyflowers.Task("iid_normal", keep=[late], chains=1, draws=100)
     batch = pyflowers.batch([task], out="b", seed=1, engine="stanli", workers=1)
     print(batch.table("late")["size"].tolist(), batch.failures.tolist())
 """

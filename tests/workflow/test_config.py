@@ -47,7 +47,7 @@ def test_an_empty_file_is_the_default(write):
         ("[sampler]\nchanis = 3", "unknown key sampler.chanis; did you mean chains?"),
         (
             "[data]\nzzz = 3",
-            "unknown key data.zzz; the keys here are file, group, time, value, columns",
+            "unknown key data.zzz; the keys here are group, time, value, columns, sep",
         ),
         ("[smapler]\nseed = 1", "unknown key smapler; did you mean sampler?"),
         ("models = []", "models must name at least one, got []"),
@@ -206,5 +206,7 @@ def test_a_configuration_is_no_other_json_file_and_has_no_initial_values(tmp_pat
     with pytest.raises(ConfigError, match=r"a configuration is a \.toml file or a run's run\.json"):
         read_config(folder / "diagnostics.json")
     fit = pyflowers.fit("y ~ x", tmp_path / "d.csv", inits=0.1, **how)
+    assert read_config(fit.save(tmp_path / "narrow") / "run.json").sampler.inits == 0.1
+    fit = pyflowers.fit("iid_normal", inits={"mu": 4.0, "sigma2": 2.0}, **how)
     with pytest.raises(ConfigError, match="has its own initial values, which a configuration"):
         read_config(fit.save(tmp_path / "near") / "run.json")

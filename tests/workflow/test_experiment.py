@@ -42,7 +42,7 @@ def earlier(lecture_fits, cmdstan):
 
     def why(record=fit.record, experiment=experiment, data=fit.data):
         priors = model.resolve_priors(experiment.priors.get(MODEL), data)
-        return why_refit(record, experiment, model, data, priors, loaded)
+        return why_refit(record, experiment.specs()[0], model, data, priors, loaded)
 
     return fit, experiment, loaded, why
 
@@ -185,7 +185,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each option overrides a key, or is handled separately."""
     sections = (Experiment, DataConfig, SamplerConfig, OutputConfig)
     keys = {name for section in sections for name in section.model_fields} | {"data", "out"}
-    handled = {"program", "inits", "config", "cmdstan", "overwrite", "default_priors"}
+    handled = {"program", "config", "cmdstan", "overwrite"}
     assert {parameter.name for parameter in fit_command.params} - keys == handled
     file = read_config(write())
     assert file.with_options(thin=3).sampler.thin == 3
@@ -227,14 +227,14 @@ def test_a_formula_ignores_the_column_names_that_other_models_need(tmp_path):
     models = ["multilevel_poisson", "flowers ~ 1 + (1 | plot)"]
     head = f"models = {models}\nfamily = 'poisson'\n"
     file.write_text(f"{head}[data]\nfile = 'd.csv'\ngroup = 'plot'\n")
-    shipped, formula = read_config(file).programs()
+    shipped, formula = (spec.open() for spec in read_config(file).specs())
     assert shipped.name == "multilevel_poisson"
     assert "r_plot" in formula.source.text
     experiment = read_config(file)
     readings = [experiment.data.reading_of(model, models) for model in models]
     assert readings == [{"group": "plot"}, {}]
     with pytest.raises(ConfigError, match="a formula names its own columns"):
-        experiment.with_options(models=models[1:]).programs()
+        experiment.with_options(models=models[1:]).specs()[0].open()
 
 
 def test_an_unreadable_run_is_fitted_again(write, tmp_path, executables, cmdstan):

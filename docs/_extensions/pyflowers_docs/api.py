@@ -23,7 +23,7 @@ MODULES = ("pyflowers.exact", "pyflowers.vb")
 """Modules that are public in the same way as packages."""
 
 TASKS = {
-    "Fit": "fit Fit Verdict approximate",
+    "Fit": "fit Spec Fit Verdict approximate",
     "Data": "read_table from_frame Table Data",
     "Programs": "Program Capabilities NewData Pointwise PriorModel ClosedForm",
     "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",

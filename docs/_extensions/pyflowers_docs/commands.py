@@ -36,7 +36,7 @@ SHARED = {
     "Model options": "--prior --priors --include --centered",
     "Engine options": "--engine --cmdstan --workers",
     "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
-    "--metric --keep",
+    "--metric --keep --inits",
     "Output options": "--interval --plots --out --overwrite",
 }
 """The options that several commands share, by section; no links lead to the first section."""

@@ -44,6 +44,8 @@ def table_of(record: type[BaseModel]) -> list[str]:
             default = "see below"
         # A value that is None in Python is null in a file.
         meaning = re.sub(r"\bNone\b", "`null`", field.get("description") or meanings.get(key, ""))
+        if field.get("unset"):
+            meaning += f" Default: {field['unset']}."
         rows.append(f"| `{key}` | {value} | {default} | {meaning} |".replace("``", "`"))
     return rows
 

@@ -1,0 +1,429 @@
+"""What is asked of a fit: each input once, with its help, its range and its default.
+
+The arguments of :func:`pyflowers.fit` and the other functions that fit, the options of the command
+line, the keys of experiment and batch files, the tasks of a batch and the command that repeats a
+run are renderings of :class:`Spec`. A new input is a new field here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import ConfigDict, SkipValidation, ValidationError
+from pydantic.fields import FieldInfo
+
+from pyflowers.display import INTERVAL
+from pyflowers.engines import Engine, SamplerOptions, find_engine
+from pyflowers.engines.base import LARGEST_SEED, EngineName, Whole
+from pyflowers.errors import ConfigError
+from pyflowers.programs import Data, Program, find_program
+from pyflowers.records import Record, asked, asked_as, complaint
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_inputs(*names: str) -> Callable[[Function], Function]:
+    """Return a decorator that spells out a function's ``**inputs`` as inputs of :class:`Spec`.
+
+    They are shown in the function's signature, and their help takes the place of ``**inputs`` in
+    its docstring.
+
+    Parameters
+    ----------
+    *names : str
+        The names of the inputs.
+    """
+
+    def decorate(function: Function) -> Function:
+        shape = inspect.signature(function)
+        own = [p for p in shape.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        fields = {name: Spec.model_fields[name] for name in names}
+        more = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.get_default(call_default_factory=True),
+                annotation=field.annotation,
+            )
+            for name, field in fields.items()
+        ]
+        function.__signature__ = shape.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        help_texts = "".join(_documented(name, field) for name, field in fields.items())
+        function.__doc__ = (function.__doc__ or "").replace("    **inputs\n", help_texts, 1)
+        return function
+
+    return decorate
+
+
+def _documented(name: str, field: FieldInfo) -> str:
+    """Return the entry of an input in the section *Parameters* of a docstring."""
+    default = default_in_words(field)
+    text = f"{field.description} Default: {default}." if default else str(field.description)
+    lines = textwrap.fill(text, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    return f"    {name} : {_in_words(field.annotation)}\n{lines}\n"
+
+
+def _in_words(kind: Any) -> str:
+    """Return the type of an input as docstrings name it, such as ``mapping of str to float``."""
+    origin, inner = get_origin(kind), [each for each in get_args(kind) if each is not NoneType]
+    if origin is Annotated:
+        return _in_words(inner[0])
+    if origin is Literal:
+        return f"{{{', '.join(map(repr, inner))}}}"
+    if origin is dict:
+        return f"mapping of {_in_words(inner[0])} to {_in_words(inner[1])}"
+    if origin is tuple:
+        return f"sequence of {_in_words(inner[0])}"
+    if origin in (Union, UnionType):
+        is_optional = NoneType in get_args(kind)
+        return " or ".join(map(_in_words, inner)) + (", optional" if is_optional else "")
+    return "value" if kind is Any else str(kind.__name__)
+
+
+def default_in_words(field: FieldInfo) -> str:
+    """Return what happens without an input; empty if nothing has to be said."""
+    words = str(rendering(field).get("unset", ""))
+    if words or field.default in (None, {}, ()):
+        return words
+    return str(field.default)
+
+
+def rendering(field: FieldInfo) -> Mapping[str, str]:
+    """Return how an input is rendered: ``unset``, ``option`` and ``metavar`` of :func:`asked`."""
+    extra = field.json_schema_extra
+    return {} if extra is None or callable(extra) else extra  # type: ignore[return-value]
+
+
+def option_of(name: str) -> str:
+    """Return the option of an input on the command line."""
+    return rendering(Spec.model_fields[name]).get("option") or f"--{name.replace('_', '-')}"
+
+
+class Reading(Record):
+    """How a table is read, and the names of its columns."""
+
+    group: str | None = asked(
+        "Column of the groups, such as plants.", unset="as declared", metavar="COLUMN"
+    )
+    time: str | None = asked(
+        "Column of the times, such as months.", unset="as declared", metavar="COLUMN"
+    )
+    value: str | None = asked(
+        "Column of the observed values.", unset="as declared", metavar="COLUMN"
+    )
+    columns: Annotated[dict[str, str], SkipValidation] = asked(
+        "Use COLUMN of the table for the declared column NAME.",
+        {},
+        option="--column",
+        metavar="NAME=COLUMN",
+    )
+    sep: str | None = asked("Field separator of a CSV file.", metavar="CHARACTER")
+    decimal: Literal[".", ","] | None = asked("Decimal mark of a text file.", unset="a point")
+    encoding: str | None = asked("Encoding of a text file.", unset="utf-8", metavar="NAME")
+    time_order: Literal["value", "appearance"] = asked(
+        "Order of the times: by value, or by appearance in the rows.", "value"
+    )
+    drop_missing: bool = asked(
+        "Leave out rows with a missing value in a column that is used.",
+        False,
+        unset="report an error",
+    )
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of :meth:`pyflowers.Program.read` that differ from their defaults."""
+        return self.model_dump(include=set(Reading.model_fields), exclude_defaults=True)
+
+
+class Sampling(SamplerOptions):
+    """The sampler's options and the engine; without a seed, a new one is drawn and recorded."""
+
+    seed: Whole | None = asked(  # type: ignore[assignment]
+        f"Seed, from 0 to {LARGEST_SEED}.",
+        unset="drawn at random and recorded",
+        ge=0,
+        le=LARGEST_SEED,
+    )
+    centered: Annotated[bool | dict[str, bool] | None, SkipValidation] = asked(
+        "Whether to use the centered parametrisation, for all groups or for one GROUP, in formulas "
+        "and programs that offer the choice.",
+        unset="chosen from the data, or as your own program declares",
+        metavar="yes|no|GROUP=yes|GROUP=no",
+    )
+    inits: Any = asked(
+        "Initial values: a file (CmdStan JSON), or the radius around 0 within which they are "
+        "drawn; in Python, also a mapping, or a list with one entry per chain.",
+        unset="2",
+        metavar="FILE|RADIUS",
+    )
+    engine: EngineName = asked(
+        "cmdstan; stanli (a Stan interpreter that needs no compiler); exact (independent draws "
+        "without a Markov chain, for programs that support this); or auto (cmdstan if it is "
+        "installed or already built, otherwise stanli).",
+        "auto",
+    )
+
+
+class Spec(Reading, Sampling):
+    """What is asked of a fit: a program, data, and everything else that shapes its result.
+
+    Parameters
+    ----------
+    program : str, Path or Program
+        The name of a shipped program, the path of a ``.stan`` file with its declaration in the same
+        folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``; see
+        :meth:`pyflowers.Program.from_formula`.
+    data : path, DataFrame, Table, mapping or Data, optional
+        A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
+        table.
+    **inputs
+        The other inputs. An input that is None counts as not given.
+
+    Raises
+    ------
+    ConfigError
+        If there is no input of a given name, or a value is out of its range.
+
+    Examples
+    --------
+    One question, asked of two engines:
+
+    >>> import pyflowers
+    >>> spec = pyflowers.Spec("iid_normal", seed=1, draws=500)
+    >>> pyflowers.fit(spec, engine="stanli").posterior.sizes["draw"]
+    500
+    >>> pyflowers.fit(spec, engine="exact").posterior.sizes["draw"]
+    500
+    """
+
+    model_config = ConfigDict(**{**Record.model_config, "arbitrary_types_allowed": True})
+
+    program: Any
+    data: Any = asked(
+        "File with a tidy table (CSV, TSV, JSON records, Parquet or Excel) or with the data block "
+        "(CmdStan JSON).",
+        unset="the program's example table",
+        metavar="FILE",
+    )
+    family: str | None = asked(
+        "Response family of a formula: gaussian, student, lognormal, gamma, beta, bernoulli, "
+        "binomial, poisson, negbinomial, zero_inflated_poisson, zero_inflated_negbinomial or "
+        "cumulative.",
+        unset="gaussian",
+        metavar="NAME",
+    )
+    default_priors: Literal["brms"] | None = asked(
+        "Use the default priors of brms, which are flat for coefficients, in a formula's program.",
+        unset="proper priors on the scale of the data",
+        option="--priors",
+    )
+    priors: Annotated[dict[str, float], SkipValidation] = asked(
+        "Set a hyperparameter. To list a program's hyperparameters, run pyflowers models NAME; for "
+        "a formula, see the .toml file that pyflowers new writes.",
+        {},
+        option="--prior",
+        metavar="NAME=VALUE",
+    )
+    include_paths: tuple[str | Path, ...] = asked(
+        "Folder to search for #include files.", (), option="--include", metavar="FOLDER"
+    )
+    engine: Annotated[EngineName | Engine, SkipValidation] = asked_as(  # type: ignore[assignment]
+        Sampling, "engine"
+    )
+    cmdstan: Annotated[str | Path | None, SkipValidation] = asked(
+        "CmdStan folder, or 'embedded'.",
+        unset="the first found in $CMDSTAN, ~/.cmdstan and the conda environment; otherwise, the "
+        "embedded one",
+        metavar="PATH",
+    )
+    interval: float = asked(
+        "Probability of the central intervals in tables and figures, such as 0.95.",
+        INTERVAL,
+        metavar="PROBABILITY",
+        gt=0,
+        lt=1,
+    )
+
+    def __init__(self, program: Any, data: Any = None, **inputs: Any) -> None:
+        given = {name: value for name, value in inputs.items() if value is not None}
+        values = {"program": program, "data": data, **given}
+        try:
+            self.__pydantic_validator__.validate_python(values, self_instance=self)
+        except ValidationError as invalid:
+            raise ConfigError(complaint(type(self), invalid)) from invalid
+
+    @classmethod
+    def of_call(cls, program: Any, data: Any = None, **inputs: Any) -> Spec:
+        """Return the question that the arguments of a call ask.
+
+        Parameters
+        ----------
+        program : str, Path, Program or Spec
+            The program; or a question, of which the other arguments change the inputs they name.
+        data
+            The data.
+        **inputs
+            The other inputs.
+
+        Returns
+        -------
+        Spec
+            The question.
+
+        Raises
+        ------
+        ConfigError
+            If there is no input of a given name, or a value is out of its range.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> spec = pyflowers.Spec("iid_normal", seed=1, draws=500)
+        >>> pyflowers.Spec.of_call(spec, draws=100).draws
+        100
+        """
+        if not isinstance(program, Spec):
+            return cls(program, data, **inputs)
+        asked_before = {name: getattr(program, name) for name in program.model_fields_set}
+        changes = {**inputs, **({} if data is None else {"data": data})}
+        return cls(**{**asked_before, **changes})
+
+    __eq__ = object.__eq__  # the data may be a table, and tables have no single answer
+    __hash__ = object.__hash__
+
+    def refuse(self, names: Collection[str], reason: str) -> None:
+        """Refuse inputs that a function does not take.
+
+        Parameters
+        ----------
+        names : collection of str
+            The names of these inputs.
+        reason : str
+            The verb phrase that says why, such as ``is chosen for the whole batch``.
+
+        Raises
+        ------
+        ConfigError
+            If one of the named inputs is given; the message ends with the reason.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> spec = pyflowers.Spec("iid_normal", engine="exact")
+        >>> spec.refuse(["engine"], "is chosen for the whole batch")
+        Traceback (most recent call last):
+            ...
+        pyflowers.errors.ConfigError: engine is chosen for the whole batch; leave engine out
+        """
+        for name in INPUTS:
+            if name in names and name in self.model_fields_set:
+                raise ConfigError(f"{name} {reason}; leave {name} out")
+
+    def options(self) -> SamplerOptions:
+        """Return the sampler's options that are given, with a new seed if there is none.
+
+        Returns
+        -------
+        SamplerOptions
+            The options; engines refuse those that they do not use.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> pyflowers.Spec("iid_normal", seed=1, draws=500).options().draws
+        500
+        """
+        given = self.model_dump(include=set(SamplerOptions.model_fields), exclude_unset=True)
+        return SamplerOptions.of(**given)
+
+    def open(self) -> Program:
+        """Open the program, or write the program of a formula.
+
+        Returns
+        -------
+        Program
+            The program.
+
+        Raises
+        ------
+        PyflowersError
+            If there is no such program, or a formula cannot be fitted to its table.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> pyflowers.Spec("flowers ~ 1 + (1 | plant)", "data/flowers.csv").open().name
+        'flowers_1_1_plant'
+        """
+        return find_program(
+            self.program,
+            self.include_paths,
+            data=self.data,
+            family=self.family,
+            centered=self.centered,
+            default_priors=self.default_priors,
+            **self.reading,
+        )
+
+    def read(self, program: Program, *, design_only: bool = False) -> Data:
+        """Read the data into the data block of the program; see :meth:`pyflowers.Program.read`.
+
+        Parameters
+        ----------
+        program : Program
+            The program that :meth:`open` returned.
+        design_only : bool
+            Whether to ignore the observed values.
+
+        Returns
+        -------
+        Data
+            The data block without priors, and the labels behind it.
+
+        Raises
+        ------
+        DataError
+            If the data cannot be used; the message is a sentence that names the place.
+        ConfigError
+            If the declaration does not match the program or the table, or an option does not apply.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> spec = pyflowers.Spec("multilevel_poisson")
+        >>> spec.read(spec.open()).num_obs
+        12
+        """
+        return program.read(self.data, design_only=design_only, **self.reading)
+
+    def find_engine(self) -> Engine:
+        """Return the engine that samples.
+
+        Returns
+        -------
+        Engine
+            The engine.
+
+        Raises
+        ------
+        PyflowersError
+            If there is no such engine, or it is not available.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> pyflowers.Spec("iid_normal", engine="exact").find_engine().name
+        'exact'
+        """
+        return find_engine(self.engine, self.cmdstan)
+
+
+READING = tuple(Reading.model_fields)
+SAMPLER = tuple(SamplerOptions.model_fields)
+INPUTS = tuple(name for name in Spec.model_fields if name not in ("program", "data"))
+"""The names of the inputs: those of a table, those of the sampler, and all but the first two."""
