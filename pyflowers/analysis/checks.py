@@ -835,7 +835,7 @@ class LooPit:
     def has_heavy_tails(self) -> bool:
         """Whether more values are outside their 99% intervals than chance explains."""
         share = float(np.mean(np.abs(self.values - 0.5) > 0.495))
-        return share > 0.01 + 3 * np.sqrt(0.01 * 0.99 / self.values.size)
+        return bool(share > 0.01 + 3 * np.sqrt(0.01 * 0.99 / self.values.size))
 
 
 def evenly(total: int, most: int | None) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyflowers.advice import Advice
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
+from pyflowers.fits.spec import INPUTS, option_of
 from pyflowers.programs.program import is_formula
 
 if TYPE_CHECKING:
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
 
 FRAME = "data.csv"
 """The file that a shell command names for data that came from Python instead of a file."""
-
-_OPTIONS = {
-    "columns": "column",
-    "default_priors": "priors",
-    "include_paths": "include",
-    "priors": "prior",
-}
-"""The options that are called differently in Python."""
 
 _OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order", "centered")
 """Inputs that belong to a program in Stan, so that a formula that replaces it does without them."""
@@ -141,7 +134,7 @@ def shell_words(inputs: Mapping[str, Any]) -> list[str]:
     for name, value in inputs.items():
         if name == "program":
             continue
-        option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+        option = option_of(name) if name in INPUTS else f"--{name}"
         if value is True:
             words.append(option)
         elif isinstance(value, Mapping):
