@@ -6,6 +6,7 @@ tables. The command that produces the result prints the same text.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from html import escape
 from io import StringIO
 from itertools import product
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from pyflowers.errors import ConfigError
 
@@ -85,6 +86,37 @@ class Shown:
             else _html_table(part) + _html(left_out(part))
             for part in self.lines()
         )
+
+
+class Result(Shown):
+    """An answer: what is printed, the files that hold it, and its record.
+
+    The command that computes a result writes its files and figures to ``--out``, together with the
+    record that ``--json`` prints. ``pyflowers.plots.results`` draws the figures of each kind.
+
+    Attributes
+    ----------
+    holds : str
+        What the folder of such a result holds, such as ``checks``; the record is ``checks.json``.
+    """
+
+    holds: ClassVar[str]
+
+    def files(self) -> dict[str, Any]:
+        """Return tables, and what else has a ``save``, by the file names that they get."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values, for JSON."""
+        raise NotImplementedError
+
+
+def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table's rows as mappings; missing values are None."""
+    found: list[dict[str, Any]] = json.loads(
+        table.reset_index().to_json(orient="records", double_precision=15)
+    )
+    return found
 
 
 def styled(text: str, **style: Any) -> Styled:

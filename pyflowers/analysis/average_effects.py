@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ from pyflowers.analysis.predictions import (
 )
 from pyflowers.data import Table
 from pyflowers.data.table import as_written, number_text
-from pyflowers.display import Line, Shown, heading, in_file
+from pyflowers.display import Line, Result, heading, in_file, records_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.programs.data import as_table
@@ -106,7 +106,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Effects(Shown):
+class Effects(Result):
     """Average effects of columns on the expected response.
 
     Attributes
@@ -160,6 +160,8 @@ class Effects(Shown):
     >>> found.draws().shape
     (4, 1000, 1)
     """
+
+    holds: ClassVar[str] = "effects"
 
     fit: Fit
     scale: str
@@ -252,6 +254,17 @@ class Effects(Shown):
             ),
             *([] if judged.passed else [judged.line]),
         ]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the table by file name."""
+        return {"effects.csv": self.table()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the effects as plain values, for JSON."""
+        about = {"scale": self.scale, "rows": self.source, "groups": self.groups}
+        if self.step > 1:
+            about["draws used"] = f"1 in {self.step}"
+        return {**self.fit.identity(), **about, "effects": records_of(self.table())}
 
 
 def effects(

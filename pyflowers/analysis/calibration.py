@@ -42,7 +42,7 @@ from pyflowers.analysis.priors import PriorPredictive, prior
 from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.batches.keep import function_of, ranks
 from pyflowers.convergence import ess_bulk
-from pyflowers.display import Line, Shown, heading, in_file, verdict
+from pyflowers.display import Line, Result, heading, in_file, records_of, verdict
 from pyflowers.engines import new_seed
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -114,7 +114,7 @@ class _Record(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration(Shown):
+class Calibration(Result):
     """Results of simulation-based calibration.
 
     Attributes
@@ -163,6 +163,8 @@ class Calibration(Shown):
     >>> pyflowers.Calibration.load("sbc").failed
     []
     """
+
+    holds: ClassVar[str] = "folder"
 
     batch: Batch
     name: str
@@ -390,6 +392,19 @@ class Calibration(Shown):
             verdict(self.sentence, not self.failed),
             f"seed: {self.seed}",
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the calibration as plain values, for JSON."""
+        return {
+            "program": self.name,
+            "fits": self.num_fits,
+            "calibration": records_of(self.table()),
+            "passed": not self.failed,
+            "verdict": self.sentence,
+            "notes": list(self.notes),
+            "seed": self.seed,
+            "folder": str(self.batch.folder),
+        }
 
     @property
     def sentence(self) -> str:

@@ -55,7 +55,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -85,7 +85,15 @@ from pyflowers.analysis.statistics import (
 )
 from pyflowers.convergence import good_k
 from pyflowers.data import Table, read_table
-from pyflowers.display import Line, Shown, format_number, heading, in_file, interval_quantiles
+from pyflowers.display import (
+    Line,
+    Result,
+    format_number,
+    heading,
+    in_file,
+    interval_quantiles,
+    records_of,
+)
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
@@ -245,7 +253,7 @@ class PredictiveCheck:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PredictiveChecks(Shown):
+class PredictiveChecks(Result):
     """All predictive checks of a fit.
 
     Attributes
@@ -281,6 +289,8 @@ class PredictiveChecks(Shown):
     zeros         0.1  0.0   0.2      0.2
     maximum      10.0  7.0  16.0      0.6
     """
+
+    holds: ClassVar[str] = "checks"
 
     fit: Fit
     checks: tuple[PredictiveCheck, ...]
@@ -370,6 +380,26 @@ class PredictiveChecks(Shown):
             self.verdict.line,
             f"replicated data sets: {self.num_replicates}",
         ]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the table by file name."""
+        return {"checks.csv": self.table()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the checks as plain values, for JSON."""
+        of_checks = [
+            {**row, "finding": each.finding, "advice": each.advice}
+            for row, each in zip(records_of(self.table()), self.checks, strict=True)
+        ]
+        return {
+            **self.fit.identity(),
+            "num_replicates": self.num_replicates,
+            "passed": self.passed,
+            "verdict": self.verdict.to_dict(),
+            "checks": of_checks,
+            "pit": None if self.pit is None else self.pit.to_dict(),
+            "notes": list(self.notes),
+        }
 
 
 def check(
@@ -836,6 +866,18 @@ class LooPit:
         """Whether more values are outside their 99% intervals than chance explains."""
         share = float(np.mean(np.abs(self.values - 0.5) > 0.495))
         return bool(share > 0.01 + 3 * np.sqrt(0.01 * 0.99 / self.values.size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the PITs with everything that is needed to plot them again."""
+        band = {name: getattr(self.band, name) for name in ("prob", "points", "lower", "upper")}
+        return {
+            "values": self.values,
+            "observations": self.rows + 1,
+            "num_draws": self.num_draws,
+            "k_hat": self.k_hat,
+            "good_k": self.good_k,
+            "band": band,
+        }
 
 
 def evenly(total: int, most: int | None) -> NDArray[np.int64]:

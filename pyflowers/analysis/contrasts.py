@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.analysis.predictions import in_blocks, predictor_of, row_sets
 from pyflowers.data.table import number_text
-from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
+from pyflowers.display import Line, Result, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
@@ -451,7 +451,7 @@ def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contrasts(Shown):
+class Contrasts(Result):
     """Contrasts and probabilities of derived quantities.
 
     Attributes
@@ -485,6 +485,8 @@ class Contrasts(Shown):
     >>> [record["kind"] for record in found.records()]
     ['number', 'condition', 'rank', 'rank', 'rank']
     """
+
+    holds: ClassVar[str] = "contrasts"
 
     fit: Fit
     derived: tuple[xr.DataArray, ...]
@@ -550,6 +552,14 @@ class Contrasts(Shown):
             *(in_file(table, file) for file, table in self.tables().items()),
             *([] if judged.passed else [judged.line]),
         ]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the tables that are not empty, by file name."""
+        return self.tables()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the contrasts as plain values, for JSON."""
+        return {**self.fit.identity(), "contrasts": self.records()}
 
     def records(self) -> list[dict[str, object]]:
         """Return every row as a mapping, for JSON; missing values are None."""

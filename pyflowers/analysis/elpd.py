@@ -49,7 +49,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import compress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,7 @@ from pyflowers.analysis.refits import predict_held_out
 from pyflowers.convergence import ess_mean, good_k
 from pyflowers.cores import usable_cores
 from pyflowers.data import Labels
-from pyflowers.display import Line, Shown, heading
+from pyflowers.display import Line, Result, heading
 from pyflowers.errors import ConfigError, PyflowersError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.posterior import element_names
@@ -117,8 +117,10 @@ class ModelElpd:
 
 
 @dataclass(frozen=True, repr=False)
-class ElpdComparison(Shown):
+class ElpdComparison(Result):
     """Models of the same data, best first."""
+
+    holds: ClassVar[str] = "loo"
 
     models: tuple[ModelElpd, ...]
 
@@ -156,6 +158,27 @@ class ElpdComparison(Shown):
         """Return the table and its limitations."""
         notes = (f"note: {caution}" for caution in self.cautions)
         return [heading("elpd", f"one of {self.left_out}"), self.table(), *notes]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the table by file name."""
+        return {"loo.csv": self.table()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values, for JSON."""
+        rows = self.table().to_dict(orient="index")
+        models = {
+            model.name: {**rows[model.name], **self._terms_of(model)} for model in self.models
+        }
+        return {**self._compared, "models": models, "cautions": self.cautions}
+
+    @property
+    def _compared(self) -> dict[str, Any]:
+        """The observations or groups that are compared, for JSON."""
+        raise NotImplementedError
+
+    def _terms_of(self, model: Any) -> dict[str, Any]:
+        """Return the elpd of each observation or group, for JSON."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +306,13 @@ class LooComparison(ElpdComparison):
     num_obs: int
     num_fitted: Mapping[str, int]
     rounded: tuple[str, ...] = ()
+
+    @property
+    def _compared(self) -> dict[str, Any]:
+        return {"observations": self.num_obs, "fitted": dict(self.num_fitted)}
+
+    def _terms_of(self, model: ModelLoo) -> dict[str, Any]:
+        return {"refitted": model.refitted + 1, "k_hat": model.k_hat, "terms": model.terms}
 
     @property
     def left_out(self) -> str:
@@ -736,6 +766,16 @@ class GroupComparison(ElpdComparison):
     models: tuple[ModelGroups, ...]
     column: str
     groups: tuple[str, ...]
+
+    @property
+    def _compared(self) -> dict[str, Any]:
+        return {"column": self.column}
+
+    def _terms_of(self, model: ModelGroups) -> dict[str, Any]:
+        return {
+            "terms": dict(zip(self.groups, model.terms, strict=True)),
+            "mcse of terms": dict(zip(self.groups, model.mcse, strict=True)),
+        }
 
     @property
     def left_out(self) -> str:

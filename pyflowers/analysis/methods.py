@@ -8,14 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import mcse_sd
-from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_quantiles, styled
+from pyflowers.display import (
+    INTERVAL,
+    Line,
+    Result,
+    heading,
+    in_file,
+    interval_quantiles,
+    records_of,
+    styled,
+)
 from pyflowers.engines.approximate import METHODS, Approximation, approximate, k_hat_verdict
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.fits.fit import Fit
@@ -115,7 +124,7 @@ class MethodResult:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Shown):
+class Comparison(Result):
     """The results of several methods on one posterior.
 
     Attributes
@@ -159,6 +168,8 @@ class Comparison(Shown):
     >>> found.position("sigma2")
     ('sigma2', ())
     """
+
+    holds: ClassVar[str] = "comparison"
 
     program: Program
     data: Data
@@ -263,6 +274,23 @@ class Comparison(Shown):
             ),
             f"seed: {self.seed}",
         ]
+
+    def files(self) -> dict[str, Any]:
+        """Return the reference, which is saved as a run folder, and the tables, by name."""
+        tables = {"table.csv": self.table(), "methods.csv": self.methods()}
+        return {self.reference: self.nuts, **tables}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values, for JSON."""
+        return {
+            "program": self.program.name,
+            "seed": self.seed,
+            "reference": self.reference,
+            "comparison": records_of(self.table()),
+            "methods": records_of(self.methods()),
+            "left_out": dict(self.failures),
+            "diagnostics": self.nuts.diagnostics.to_dict(),
+        }
 
 
 @takes_inputs(*INPUTS)

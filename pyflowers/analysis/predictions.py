@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from pyflowers import convergence
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
 from pyflowers.data.table import has_order
-from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
+from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -92,7 +92,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predictions(Shown):
+class Predictions(Result):
     """Predictions of the next observation of each group and of a new group.
 
     Attributes
@@ -128,6 +128,8 @@ class Predictions(Shown):
     (4, 1000, 1)
     """
 
+    holds: ClassVar[str] = "predictions"
+
     fit: Fit
     parts: tuple[Prediction, ...]
     seed: int
@@ -156,6 +158,19 @@ class Predictions(Shown):
             *([] if judged.passed else [judged.line]),
             f"seed: {self.seed}",
         ]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the table by file name."""
+        return {"predictions.csv": self.table()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the predictions as plain values, for JSON."""
+        return {
+            **self.fit.identity(),
+            "seed": self.seed,
+            "predictions": records_of(self.table()),
+            "notes": list(self.notes),
+        }
 
 
 def cell_text(cell: Any) -> str:
@@ -296,7 +311,7 @@ def in_blocks(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowPredictions(Shown):
+class RowPredictions(Result):
     """Predictions of the rows of a table, or of averages over them.
 
     Attributes
@@ -332,6 +347,8 @@ class RowPredictions(Shown):
     (4, 1000, 2)
     >>> found.save("predictions.nc")
     """
+
+    holds: ClassVar[str] = "predictions"
 
     fit: Fit
     predictor: Predictor
@@ -427,6 +444,20 @@ class RowPredictions(Shown):
         if cells:
             index = pd.MultiIndex.from_frame(pd.DataFrame({"row": self._table.rows, **cells}))
         return pd.DataFrame(columns, index)
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the table by file name."""
+        return {"predictions.csv": self.table()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the predictions as plain values, for JSON."""
+        return {
+            **self.fit.identity(),
+            "seed": self.predictor.seed,
+            "of": self.kind,
+            "groups": self.predictor.groups,
+            "predictions": records_of(self.table()),
+        }
 
     def contents(self) -> list[Line]:
         """Return the predicted quantity, the table, and the fit's verdict if it is negative."""

@@ -43,6 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -53,16 +54,17 @@ from pyflowers.display import (
     INTERVAL,
     MOST_ROWS,
     Line,
-    Shown,
+    Result,
     format_number,
     heading,
     in_file,
     interval_quantiles,
+    records_of,
     styled,
 )
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat
-from pyflowers.fits.verdict import Check, Part
+from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability
 
 FloatArray = NDArray[np.float64]
@@ -148,13 +150,13 @@ class Scaled:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sensitivity(Shown):
+class Sensitivity(Result):
     """How the posterior changes when the prior and the likelihood are raised to powers.
 
     Attributes
     ----------
-    name : str
-        The program.
+    fit : Fit
+        The fit.
     components : tuple of Scaled
         The prior, and the likelihood if the program has ``log_lik``, with their k-hat.
     distances : DataFrame
@@ -191,13 +193,25 @@ class Sensitivity(Shown):
     {'95%': 'falls', 'mean': 'falls'}
     """
 
-    name: str
+    holds: ClassVar[str] = "sensitivity"
+
+    fit: Fit
     components: tuple[Scaled, ...]
     distances: pd.DataFrame
     shifts: pd.Series[float]
     conclusions: pd.DataFrame
     notes: tuple[str, ...] = ()
     flat: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return self.fit.name
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the fit, with the check of its sensitivity to the prior."""
+        return self.fit.verdict.also(self.part)
 
     @property
     def part(self) -> Part:
@@ -254,7 +268,28 @@ class Sensitivity(Shown):
             ),
             *(f"note: {note}" for note in self.notes),
             styled(self.sentence, bold=True),
+            self.verdict.line,
         ]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the tables by file name."""
+        return {"sensitivity.csv": self.table(), "conclusions.csv": self.conclusions}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sensitivities as plain values, for JSON."""
+        return {
+            **self.fit.identity(),
+            "sensitivity_of": self.name,
+            "k_hat": {
+                scaled.component: {f"{alpha:g}": str(k) for alpha, k in scaled.k_hat.items()}
+                for scaled in self.components
+            },
+            "notes": list(self.notes),
+            "sensitivity": records_of(self.table()),
+            "moves": records_of(self.moves()),
+            "conclusion": self.sentence,
+            "verdict": self.verdict.to_dict(),
+        }
 
     def moves(self, component: str = "prior") -> pd.DataFrame:
         """Return the conclusions that move when a component is scaled, and in which direction.
@@ -380,7 +415,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         shifts = (medians["per_doubling"].abs() / unit).astype(float)
         whole, moves = pd.concat(distances[1:]), _judged(conclusions, fit.summary())
     return Sensitivity(
-        fit.name, tuple(components), whole, shifts, moves, tuple(notes), _flat_priors(fit)
+        fit, tuple(components), whole, shifts, moves, tuple(notes), _flat_priors(fit)
     )
 
 

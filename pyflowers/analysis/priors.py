@@ -20,13 +20,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from pyflowers.analysis.statistics import STATISTICS, FloatArray, Function, Groups
-from pyflowers.display import INTERVAL, Line, Shown, heading, in_file, interval_quantiles, verdict
+from pyflowers.display import (
+    INTERVAL,
+    Line,
+    Result,
+    heading,
+    in_file,
+    interval_quantiles,
+    records_of,
+    verdict,
+)
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError
 from pyflowers.fits import idata as inference_data
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorPredictive(Shown):
+class PriorPredictive(Result):
     """Draws from the prior, and the data that they imply.
 
     Attributes
@@ -87,6 +96,8 @@ class PriorPredictive(Shown):
     [8.0, 146.0]
     >>> found.save(Path("prior.nc"))
     """
+
+    holds: ClassVar[str] = "prior"
 
     program: Program
     data: Data
@@ -157,6 +168,26 @@ class PriorPredictive(Shown):
             *([verdict(self.verdict, self.verdict.passed)] if self.verdict is not None else []),
             f"seed: {self.seed}, drawn by: {self.drawn_by}",
         ]
+
+    def files(self) -> dict[str, Any]:
+        """Return the draws, which :meth:`save` writes, and the tables, by file name."""
+        return {"draws.nc": self, "parameters.csv": self.summary(), "implied.csv": self.implied()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the prior as plain values, for JSON."""
+        return {
+            "program": self.name,
+            "program_sha256": self.program.source.sha256,
+            "prior_of": self.name,
+            "design": self.data.source,
+            "priors": dict(self.priors),
+            "seed": self.seed,
+            "drawn_by": self.drawn_by,
+            "parameters": records_of(self.summary()),
+            "implied": records_of(self.implied()),
+            "diagnostics": None if self.verdict is None else self.verdict.to_dict(),
+            "notes": list(self.notes),
+        }
 
 
 @takes_inputs(*(name for name in INPUTS if name == "seed" or name not in SAMPLER))

@@ -11,8 +11,7 @@ import click
 
 from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, inputs, workers_option
-from pyflowers.cli.results import rows_of
-from pyflowers.display import styled
+from pyflowers.display import records_of, styled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +77,7 @@ def batch_command(
             "folder": str(batch.folder),
             **asdict(progress),
             "seconds_left": progress.seconds_left,
-            "not_passed": rows_of(_poor(batch)),
+            "not_passed": records_of(_poor(batch)),
         }
     )
     _show(batch, progress)

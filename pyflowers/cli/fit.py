@@ -20,7 +20,7 @@ from pyflowers.cli.options import (
     overwrite_option,
     plots_option,
 )
-from pyflowers.cli.results import finish, rows_of
+from pyflowers.cli.results import told
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.spec import INPUTS
 
@@ -92,7 +92,7 @@ def fit_command(
 
         save(fit, out, plots, overwrite=overwrite)
     status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
-    return finish("run folder", fit, record_of(fit, out), out, status=status)
+    return told(fit, out, status)
 
 
 def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
@@ -109,20 +109,6 @@ def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
 
     progress = shows_progress()
     return pyflowers.fit(**given(options), show_progress=progress, before_sampling=refuse)
-
-
-def record_of(fit: Fit, run: Path) -> dict[str, Any]:
-    """Return the record that ``--json`` prints for a fit in a run folder."""
-    summary = fit.summary()
-    return {
-        "program": fit.name,
-        "run": str(run),
-        "seed": fit.options.seed,
-        "engine": fit.record.engine.name,
-        "summary": rows_of(summary),
-        "verdict": fit.verdict.to_dict(),
-        "notes": [*summary.attrs["notes"], *fit.notes],
-    }
 
 
 def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
@@ -170,7 +156,7 @@ def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
     return [
         {"program": outcome.name, "refused": outcome.refused}
         if outcome.fit is None
-        else {**record_of(outcome.fit, outcome.folder), "refitted": outcome.refitted}
+        else {**outcome.fit.to_dict(), "run": str(outcome.folder), "refitted": outcome.refitted}
         for outcome in outcomes
     ]
 

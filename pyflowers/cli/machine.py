@@ -12,7 +12,7 @@ import click
 
 from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, inputs
-from pyflowers.cli.results import Lines, finish
+from pyflowers.cli.results import Plain, told
 from pyflowers.display import styled
 from pyflowers.errors import ToolchainError
 
@@ -197,4 +197,4 @@ def lecture_command(
     folder = None if out is None else str(out)
     record = {"title": lecture.title, "findings": lecture.findings, "folder": folder}
     lines = [styled(lecture.title, bold=True), *(f"- {finding}" for finding in lecture.findings)]
-    return finish("folder", Lines(lines), record, out)
+    return told(Plain("folder", lines, record), out)

@@ -20,7 +20,7 @@ from pyflowers.cli.options import (
     plots_option,
     workers_option,
 )
-from pyflowers.cli.results import Lines, finish, folder_kind, out_option, rows_of
+from pyflowers.cli.results import Plain, finish, folder_kind, out_option, told
 from pyflowers.display import INTERVAL, Line, heading
 from pyflowers.fits.spec import INPUTS, READING, SAMPLER
 
@@ -55,28 +55,13 @@ def prior_command(
         if options["data"] is not None:
             raise click.UsageError("TABLE and --data mean the same thing; give only one.", ctx)
         options["data"] = table
-    prior = pyflowers.prior(**given(options))
-    record = {
-        "program": prior.name,
-        "program_sha256": prior.program.source.sha256,
-        "prior_of": prior.name,
-        "design": prior.data.source,
-        "priors": dict(prior.priors),
-        "seed": prior.seed,
-        "drawn_by": prior.drawn_by,
-        "parameters": rows_of(prior.summary()),
-        "implied": rows_of(prior.implied()),
-        "diagnostics": None if prior.verdict is None else prior.verdict.to_dict(),
-        "notes": list(prior.notes),
-    }
+    found = pyflowers.prior(**given(options))
 
-    def files() -> dict[str, Any]:
-        made = {} if plots == "none" else pyflowers.plots.prior_figures(prior, plots)
-        figures = {f"plots/{name}": figure for name, figure in made.items()}
-        tables = {"parameters.csv": prior.summary(), "implied.csv": prior.implied()}
-        return {"draws.nc": prior, **tables, **figures}
+    def figures() -> dict[str, Any]:
+        made = {} if plots == "none" else pyflowers.plots.prior_figures(found, plots)
+        return {f"plots/{name}": figure for name, figure in made.items()}
 
-    return finish("prior", prior, record, out, files)
+    return finish(found, out, figures=figures)
 
 
 @click.command("compare")
@@ -96,28 +81,12 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
       pyflowers compare multilevel_normal --seed 1 --out comparison
     """
     from pyflowers.analysis.methods import compare
-    from pyflowers.plots.methods import comparison_figures
     from pyflowers.programs import COMPARED
 
     earlier = [] if overwrite or out is None else [out / n for n in folder_kind("comparison").inner]
     nuts = run_fit(program=program or COMPARED, replacing=earlier, **options)
     found = compare(nuts=nuts, cmdstan=options["cmdstan"])
-    record = {
-        "program": found.program.name,
-        "seed": found.seed,
-        "folder": None if out is None else str(out),
-        "reference": found.reference,
-        "comparison": rows_of(found.table()),
-        "methods": rows_of(found.methods()),
-        "left_out": dict(found.failures),
-        "diagnostics": found.nuts.diagnostics.to_dict(),
-    }
-
-    def files() -> dict[str, Any]:
-        tables = {"table.csv": found.table(), "methods.csv": found.methods()}
-        return {found.reference: found.nuts, **tables, **comparison_figures(found)}
-
-    return finish("comparison", found, record, out, files)
+    return finish(found, out)
 
 
 @click.command("vb")
@@ -178,7 +147,7 @@ def vb_command(
         kl = f"so KL(q ‖ posterior) = {record['kl']:.6f}"
         lines.insert(3, f"log evidence {exact.log_evidence:.6f}, {kl}")
     lines += [f"note: {note}" for note in notes]
-    return finish("vb", Lines(lines), record, out, lambda: {"vb.csv": table})
+    return finish(Plain("vb", lines, record, {"vb.csv": table}), out)
 
 
 def _parameters(factor: Any) -> dict[str, Any]:
@@ -231,15 +200,4 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     check_files(out, ("calibration.csv", "calibration.png"))
     found = replace(sbc(out=out, **given(options)), drop=drop_doubtful)
     found.save({"calibration.png": calibration(found)})
-    record = {
-        "program": found.name,
-        "fits": found.num_fits,
-        "calibration": rows_of(found.table()),
-        "passed": not found.failed,
-        "verdict": found.sentence,
-        "notes": list(found.notes),
-        "seed": found.seed,
-        "folder": str(out),
-    }
-    status = EXIT_NOT_CALIBRATED if found.failed else 0
-    return finish("folder", found, record, out, status=status)
+    return told(found, out, EXIT_NOT_CALIBRATED if found.failed else 0)

@@ -5,9 +5,8 @@ The folder holds tables, figures and ``KIND.json``, the record that ``--json`` p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,9 @@ import click
 
 from pyflowers.cli.console import json_of, say, say_json, show
 from pyflowers.cli.options import PATH, Decorator
-from pyflowers.display import Line, Shown
+from pyflowers.display import Line, Result
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from pyflowers.fits.fit import Fit
     from pyflowers.storage import FolderKind
 
 _BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sensitivity_of"}
@@ -55,55 +51,74 @@ def folder_kind(name: str) -> FolderKind:
 
 
 def finish(
-    kind: str,
-    found: Shown,
-    record: Mapping[str, Any],
+    found: Result,
     out: Path | None,
-    files: Callable[[], Mapping[str, Any]] | None = None,
     status: int = 0,
+    figures: Callable[[], Mapping[str, Any]] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> int:
     """Write a result's folder, if one is requested, print the result and return the exit status.
 
     Parameters
     ----------
-    kind : str
-        What the folder holds, such as ``checks``.
-    found : Shown
+    found : Result
         The result.
-    record : mapping
-        What ``--json`` prints.
     out : Path or None
         The folder.
-    files : callable, optional
-        Function that returns tables, figures and runs by file name, called only if a folder is
-        requested. If it is None, the folder has already been written.
     status : int
         The exit status.
+    figures : callable, optional
+        Function that returns figures by file name. Default: those of ``plots.results``.
+    more : mapping, optional
+        Files that are written only if they are requested, by name.
     """
-    if out is not None and files is not None:
+    if out is not None:
         from pyflowers.storage import new_folder
 
-        with new_folder(out, folder_kind(kind)) as new:
-            for name, made in files().items():
+        with new_folder(out, folder_kind(found.holds)) as new:
+            drawn = _figures_of(found) if figures is None else figures()
+            for name, made in {**found.files(), **drawn, **(more or {})}.items():
                 _write(new / name, made)
-            text = json_of({"kind": kind, **record})
-            (new / f"{kind}.json").write_text(text + "\n", encoding="utf-8")
-    say_json(record)
+            text = json_of({"kind": found.holds, **found.to_dict()})
+            (new / f"{found.holds}.json").write_text(text + "\n", encoding="utf-8")
+    return told(found, out, status)
+
+
+def told(found: Result, out: Path | None, status: int = 0) -> int:
+    """Print a result whose folder, if any, has been written, and return the exit status."""
+    say_json(found.to_dict())
     show(found)
     if out is not None:
-        say(f"{kind}: {out}")
+        say(f"{found.holds}: {out}")
     return status
 
 
-@dataclass(frozen=True, repr=False)
-class Lines(Shown):
-    """Lines and tables as a result."""
+def _figures_of(found: Result) -> Mapping[str, Any]:
+    from pyflowers.plots.results import figures_of
 
+    return figures_of(found)
+
+
+@dataclass(frozen=True, repr=False)
+class Plain(Result):
+    """Lines and tables, and their record, as a result of a command."""
+
+    holds: str  # type: ignore[misc]
     text: Sequence[Line]
+    record: Mapping[str, Any]
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
     def contents(self) -> Sequence[Line]:
         """Return the lines and tables."""
         return self.text
+
+    def files(self) -> dict[str, Any]:
+        """Return the tables by file name."""
+        return dict(self.tables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record."""
+        return dict(self.record)
 
 
 def _write(path: Path, made: Any) -> None:
@@ -114,18 +129,3 @@ def _write(path: Path, made: Any) -> None:
         made.savefig(path, dpi=150)
     else:
         made.save(path)
-
-
-def about(fit: Fit, run: Path, **more: Any) -> dict[str, Any]:
-    """Return the head of a record: the run that it is about, and the verdict on that run."""
-    verdict = fit.verdict.to_dict()
-    head = {"program": fit.name, "run": str(run), "run_seed": fit.options.seed, "verdict": verdict}
-    return {**head, **more}
-
-
-def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows as mappings; missing values are None."""
-    found: list[dict[str, Any]] = json.loads(
-        table.reset_index().to_json(orient="records", double_precision=15)
-    )
-    return found

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +17,12 @@ from pyflowers.cli.options import (
     interval_option,
     rows_options,
 )
-from pyflowers.cli.results import Lines, about, finish, out_option, rows_of
+from pyflowers.cli.results import finish, out_option
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyflowers.analysis.checks import PredictiveChecks
-    from pyflowers.analysis.elpd import GroupComparison, LooComparison
+    from pyflowers.analysis.elpd import GroupComparison
     from pyflowers.fits.fit import Fit
 
 EXIT_CHECKS_FAIL = 3
@@ -87,59 +84,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
 
     fit = _open(run, interval)
     found = check(fit, **options)
-    table = found.table()
-    record = about(
-        *(fit, run),
-        num_replicates=found.num_replicates,
-        passed=found.passed,
-        verdict=found.verdict.to_dict(),
-        checks=[
-            {
-                **row,
-                "finding": each.finding,
-                "advice": each.advice,
-                "command": each.judged.command,
-            }
-            for row, each in zip(rows_of(table), found.checks, strict=True)
-        ],
-        pit=_pit(found),
-        notes=list(found.notes),
-    )
-    status = 0 if found.verdict.passed else EXIT_CHECKS_FAIL
-    return finish("checks", found, record, out, partial(_check_files, found), status)
-
-
-def _check_files(found: PredictiveChecks) -> dict[str, Any]:
-    """Return the table of a check, and the figures that the program allows, by file name."""
-    from pyflowers import plots
-    from pyflowers.programs import Capability
-
-    program = found.fit.program
-    replicated = plots.predictive if program.counts else plots.density_overlay
-    made = {"checks.csv": found.table(), "checks.png": plots.predictive_checks(found)}
-    made["replicated.png"] = replicated(found.fit)
-    # If each group has its own mean, every observed mean is in the middle of its interval.
-    if found.groups is not None and not program.can(Capability.GROUP_MEAN):
-        made["groups.png"] = plots.group_intervals(found)
-    if found.pit is not None:
-        made["loo_pit.png"] = plots.pit_ecdf(found)
-    return made
-
-
-def _pit(found: PredictiveChecks) -> dict[str, Any] | None:
-    """Return the PITs with everything that is needed to plot them again."""
-    pit = found.pit
-    if pit is None:
-        return None
-    band = {name: getattr(pit.band, name) for name in ("prob", "points", "lower", "upper")}
-    return {
-        "values": pit.values,
-        "observations": pit.rows + 1,
-        "num_draws": pit.num_draws,
-        "k_hat": pit.k_hat,
-        "good_k": pit.good_k,
-        "band": band,
-    }
+    return finish(found, out, 0 if found.verdict.passed else EXIT_CHECKS_FAIL)
 
 
 @click.command("predict")
@@ -175,27 +120,14 @@ def predict_command(
       pyflowers predict runs/flowers
       pyflowers predict runs/rats --new rats.csv --kind observation
     """
-    from pyflowers import plots
     from pyflowers.analysis.predictions import RowPredictions, predict
 
     if draws and out is None:
         raise click.UsageError("--draws writes predictions.nc to --out; add --out")
-    fit = _open(run, interval)
-    found = predict(fit, seed=seed, **_given(options))
-    table, record = found.table(), about(fit, run)
-    if isinstance(found, RowPredictions):
-        record |= {"seed": found.predictor.seed, "of": found.kind, "groups": found.predictor.groups}
-        record |= {"predictions": rows_of(table)}
-    else:
-        record |= {"seed": found.seed, "predictions": rows_of(table), "notes": list(found.notes)}
+    found = predict(_open(run, interval), seed=seed, **_given(options))
     if draws and not isinstance(found, RowPredictions):
         raise click.UsageError("--draws applies only to rows of a table; add --new or --kind")
-
-    def files() -> dict[str, Any]:
-        made = {"predictions.csv": table, "predictions.png": plots.predictions(found)}
-        return {**made, "predictions.nc": found} if draws else made
-
-    return finish("predictions", found, record, out, files)
+    return finish(found, out, more={"predictions.nc": found} if draws else None)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -250,25 +182,7 @@ def effects_command(
     """
     from pyflowers.analysis.average_effects import effects
 
-    fit = _open(run, interval)
-    found = effects(fit, *columns, **_given(options))
-    table = found.table()
-    record = about(fit, run, scale=found.scale, rows=found.source, groups=found.groups)
-    record |= {"draws used": f"1 in {found.step}"} if found.step > 1 else {}
-    record |= {"effects": rows_of(table)}
-
-    def files() -> dict[str, Any]:
-        from pyflowers import plots
-
-        made: dict[str, Any] = {"effects.csv": table}
-        for column in dict.fromkeys(table.index.get_level_values("column")):
-            name = "effect-" + re.sub(r"[^\w.-]+", "_", column)
-            while f"{name}.png" in made:  # "a b" and "a_b" give the same name
-                name += "_"
-            made[f"{name}.png"] = plots.conditional_effects(fit, column)
-        return made
-
-    return finish("effects", found, record, out, files)
+    return finish(effects(_open(run, interval), *columns, **_given(options)), out)
 
 
 @click.command("contrast")
@@ -297,19 +211,7 @@ def contrast_command(
     """
     from pyflowers.analysis.contrasts import contrast
 
-    fit = _open(run, interval)
-    found = contrast(fit, *expressions)
-
-    def files() -> dict[str, Any]:
-        from pyflowers import plots
-        from pyflowers.programs import Capability
-
-        made: dict[str, Any] = dict(found.tables())
-        if fit.program.can(Capability.GROUP_MEAN):
-            made["forest.png"] = plots.forest(fit)
-        return made
-
-    return finish("contrasts", found, about(fit, run, contrasts=found.records()), out, files)
+    return finish(contrast(_open(run, interval), *expressions), out)
 
 
 @click.command("sensitivity")
@@ -329,34 +231,7 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     from pyflowers.analysis.prior_sensitivity import sensitivity
     from pyflowers.fits.fit import Fit
 
-    fit = Fit.load(run)
-    found = sensitivity(fit, interval=interval)
-    verdict = fit.verdict.also(found.part)
-    record = {
-        "sensitivity_of": found.name,
-        "k_hat": {
-            scaled.component: {f"{alpha:g}": str(k) for alpha, k in scaled.k_hat.items()}
-            for scaled in found.components
-        },
-        "notes": list(found.notes),
-        "run": str(run),
-        "sensitivity": rows_of(found.table()),
-        "moves": rows_of(found.moves()),
-        "conclusion": found.sentence,
-        "verdict": verdict.to_dict(),
-    }
-
-    def files() -> dict[str, Any]:
-        from pyflowers.plots import power_scaling
-
-        made: dict[str, Any] = {"sensitivity.csv": found.table()}
-        made["conclusions.csv"] = found.conclusions
-        distances = found.distances.get("prior")
-        if distances is not None and distances.notna().any():
-            made["sensitivity.png"] = power_scaling([found])
-        return made
-
-    return finish("sensitivity", Lines([*found.contents(), verdict.line]), record, out, files)
+    return finish(sensitivity(Fit.load(run), interval=interval), out)
 
 
 @click.command("loo")
@@ -401,6 +276,7 @@ def loo_command(
       pyflowers loo runs/poisson runs/negbinomial
       pyflowers loo runs/flowers --by-group
     """
+    from pyflowers.analysis.elpd import loo
     from pyflowers.fits.fit import Fit
 
     if column and not by_group:
@@ -413,30 +289,11 @@ def loo_command(
             "leave out --no-refit or --by-group"
         )
     fits = [Fit.load(folder) for folder in folders]
-    found, record = _by_group(fits, column) if by_group else _by_observation(fits, bool(refit))
-    table = found.table()
-    for name, row in table.to_dict(orient="index").items():
-        record["models"][name] = {**row, **record["models"][name]}
-    record["cautions"] = found.cautions
-    return finish("loo", found, record, out, lambda: {"loo.csv": table})
+    return finish(_by_group(fits, column) if by_group else loo(fits, refit=bool(refit)), out)
 
 
-def _by_observation(fits: list[Fit], refit: bool) -> tuple[LooComparison, dict[str, Any]]:
-    from pyflowers.analysis.elpd import loo
-
-    found = loo(fits, refit=refit)
-    terms = {
-        m.name: {"refitted": m.refitted + 1, "k_hat": m.k_hat, "terms": m.terms}
-        for m in found.models
-    }
-    return found, {
-        "observations": found.num_obs,
-        "fitted": dict(found.num_fitted),
-        "models": terms,
-    }
-
-
-def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dict[str, Any]]:
+def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
+    """Leave out one group at a time, and show the progress."""
     from pyflowers.analysis.elpd import group_labels, leave_one_group_out
     from pyflowers.progress import stage
 
@@ -444,15 +301,7 @@ def _by_group(fits: list[Fit], column: str | None) -> tuple[GroupComparison, dic
     with suppress(ConfigError):  # the call below raises it again
         num = len(fits) * len(group_labels(fits[0], column))
     with stage("Leaving out one group at a time", num) as advance:
-        found = leave_one_group_out(fits, column=column, advance=lambda: advance(1))
-    terms = {
-        model.name: {
-            "terms": dict(zip(found.groups, model.terms, strict=True)),
-            "mcse of terms": dict(zip(found.groups, model.mcse, strict=True)),
-        }
-        for model in found.models
-    }
-    return found, {"column": found.column, "models": terms}
+        return leave_one_group_out(fits, column=column, advance=lambda: advance(1))
 
 
 @click.command("replay")

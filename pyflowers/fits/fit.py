@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.advice import Advice
-from pyflowers.display import Line, Shown, heading, in_file, interval_quantiles
+from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
@@ -63,7 +63,7 @@ class _Draws(dict[str, NDArray[np.float64]]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit(Shown):
+class Fit(Result):
     """A fitted program: its draws with the user's labels, and the record of the fit.
 
     Attributes
@@ -119,6 +119,8 @@ class Fit(Shown):
     >>> again.summary().equals(fit.summary())
     True
     """
+
+    holds: ClassVar[str] = "run folder"
 
     program: Program
     data: Data
@@ -492,6 +494,41 @@ class Fit(Shown):
             self.verdict.line,
             f"seed: {self.options.seed}, engine: {self.record.engine.name}",
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary and the verdict as plain values, for JSON."""
+        summary = self.summary()
+        return {
+            "program": self.name,
+            "run": None if self.folder is None else str(self.folder),
+            "seed": self.options.seed,
+            "engine": self.record.engine.name,
+            "summary": records_of(summary),
+            "verdict": self.verdict.to_dict(),
+            "notes": [*summary.attrs["notes"], *self.notes],
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """Return how the records of results name this fit.
+
+        Returns
+        -------
+        dict
+            ``program``, ``run`` (the run folder, if any), ``run_seed`` and ``verdict``.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+        >>> fit.identity()["program"], fit.identity()["run_seed"]
+        ('iid_normal', 1)
+        """
+        return {
+            "program": self.name,
+            "run": None if self.folder is None else str(self.folder),
+            "run_seed": self.options.seed,
+            "verdict": self.verdict.to_dict(),
+        }
 
 
 def fit_of(run: SavedRun) -> Fit:

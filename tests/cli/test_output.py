@@ -12,7 +12,7 @@ from synthetic_fits import synthetic_fit, table
 
 import pyflowers
 from pyflowers.cli.main import COMMANDS, cli, main
-from pyflowers.cli.results import rows_of
+from pyflowers.display import records_of
 from pyflowers.workflow import doctor
 
 STRANGE = ["\x7f\x9b2J", "\u202e\"'\\", "nan"]
@@ -144,7 +144,7 @@ def test_strange_labels_and_numbers_come_back(run):
     names = {row["value"] for row in values["predictions"]}
     assert {f"y_new[{label}]" for label in STRANGE} <= names
     numbers = pd.DataFrame({"x": [np.nan, np.inf, 1e-20, 0.25]}, index=["a", "b", "c", "d"])
-    assert [row["x"] for row in rows_of(numbers)] == [None, None, 1e-20, 0.25]
+    assert [row["x"] for row in records_of(numbers)] == [None, None, 1e-20, 0.25]
 
 
 def test_json_is_printed_where_both_are_asked_for(run):
