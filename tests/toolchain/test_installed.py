@@ -76,6 +76,11 @@ def distributions(tmp_path_factory):
     return sdist, wheel
 
 
+def versions_in(lock):
+    """Return the pinned versions of a lock; with its hashes, pip would want one of our own file."""
+    return re.findall(r"^[\w.-]+==[\w.+!-]+", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def install(distribution, folder):
     """Install the file with its dependencies in a separate environment."""
     venv.create(folder, with_pip=True)
@@ -83,7 +88,8 @@ def install(distribution, folder):
     probe = subprocess.run([*pip, "--dry-run", "hatchling"], capture_output=True, cwd=folder)
     if probe.returncode:
         pytest.skip("no package index can be reached")
-    run([*pip, "--constraint", LOCK, distribution], cwd=folder)
+    (folder / "constraints.txt").write_text("\n".join(versions_in(LOCK)))
+    run([*pip, "--constraint", "constraints.txt", distribution], cwd=folder)
     return folder / "bin"
 
 
