@@ -65,6 +65,7 @@ from pyflowers import convergence
 from pyflowers.analysis import ecdf
 from pyflowers.analysis.findings import (
     EDGES,
+    MOST_RATINGS,
     first_remedy,
     is_binary,
     of_pattern,
@@ -131,6 +132,10 @@ effects. A 90% interval that is by so much too narrow or too wide covers 84% or 
 OUTLYING = 0.01
 """If the largest or smallest value is as far out as in less than this share of the replicates, the
 tails may be too heavy for averages to be safe."""
+
+MOST_AT_END = 0.05
+"""If a larger share of the values is equal to the largest or to the smallest one, values may have
+been cut off there, which changes averages."""
 
 _ENDS = {"minimum": "smallest", "maximum": "largest"}
 
@@ -534,7 +539,7 @@ def check(
     pit = _check_pit(fit, rng, found, notes)
     if first := first_remedy(fit, patterns):
         found = [
-            replace(each, advice=first) if _follows(each, patterns) else each for each in found
+            replace(each, advice=first) if _follows(fit, each, patterns) else each for each in found
         ]
     found = _limited(fit, found, patterns, pit)
     found = [replace(each, advice=fit.advised(each.advice)) for each in found]
@@ -573,12 +578,14 @@ def _check(
     return replace(found, finding=finding, advice=advice)
 
 
-def _follows(check: PredictiveCheck, patterns: Patterns) -> bool:
+def _follows(fit: Fit, check: PredictiveCheck, patterns: Patterns) -> bool:
     """Return whether a failure may have the cause of a pattern of residuals.
 
-    Unequal spread does not explain why values end at a limit.
+    Unequal spread does not explain why values end at a limit, and nothing but another family
+    explains why there are only a few different values.
     """
-    ends = EDGES in check.advice and not patterns.steps
+    is_rating = len(np.unique(fit.data.y)) <= MOST_RATINGS
+    ends = EDGES in check.advice and (is_rating or not patterns.steps)
     return not check.passed and check.name in _OF_ROWS and not ends
 
 
@@ -603,7 +610,9 @@ def _limited(
     if min(outward.values(), default=1.0) < OUTLYING or (pit is not None and pit.has_heavy_tails):
         return found
     sizes = {each.pattern.name: each.size for each in patterns.judged}
-    has_end = any(each.name in outward for each in failed)
+    ends = {each.name: each for each in failed if each.name in outward}
+    if any(np.mean(fit.data.y == end.observed) > MOST_AT_END for end in ends.values()):
+        return found
     marked = []
     for each in found:
         size = sizes.get(each.name, np.nan)
@@ -612,8 +621,12 @@ def _limited(
         elif size <= SMALL_SPREAD:
             finding = f"{each.finding}; beyond chance, it differs by about {size:.0%}"
             marked.append(replace(each, limited=True, finding=finding))
-        elif each.name in outward or (each.name == LOO_PIT and has_end):
+        elif each.name in ends:
             marked.append(replace(each, limited=True))
+        elif each.name == LOO_PIT and ends:
+            # Bounded values have no long tails, so the distribution of all values differs, too.
+            advice = next(iter(ends.values())).advice
+            marked.append(replace(each, limited=True, advice=advice))
         else:
             return found
     return marked

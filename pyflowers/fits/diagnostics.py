@@ -56,7 +56,7 @@ from pyflowers.convergence import e_bfmi, mcse_quantile
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.commands import shell_words
-from pyflowers.fits.posterior import stacked
+from pyflowers.fits.posterior import labels_along, stacked
 from pyflowers.fits.verdict import Check, Part
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
@@ -531,7 +531,8 @@ def _omitted(program: Program, data: Data, draws: Draws) -> dict[str, pd.Series[
         found[_AT_MEANS] = pd.Series({_AT_MEANS: float(np.median(at_means))})
     if matrix is not None and "b" in draws:
         adjusted = np.linalg.solve(np.asarray(matrix), draws["b"].reshape(-1, len(matrix)).T)
-        names = [f"b_adjusted[{label}]" for label in data.coords["X"]]
+        # Data without a table, as those of a calibration, have no names of columns.
+        names = [f"b_adjusted[{label}]" for label in labels_along("X", len(matrix), data)]
         found["b_adjusted"] = pd.Series(np.median(adjusted, axis=1), names)
     return found
 

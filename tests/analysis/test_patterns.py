@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run as run_command
+from scipy.stats import truncnorm
 
 import pyflowers
 from pyflowers.analysis import patterns
@@ -291,12 +292,9 @@ def test_a_column_of_time_needs_rows():
 
 OF_SINGLE_VALUES = {
     # kind: the formula, the status of the data part, and what the sentence says of single values
-    "ceiling": ("y ~ x + (1 | g)", "limited", "near the largest y are wrong"),
-    "floor and ceiling": (
-        "y ~ x + (1 | g)",
-        "limited",
-        "the smallest and largest y are wrong",
-    ),
+    "ceiling": ("y ~ x + (1 | g)", "limited", "wrong near the largest y:"),
+    "many cut off": ("y ~ x + (1 | g)", "failed", ""),
+    "floor and ceiling": ("y ~ x + (1 | g)", "limited", "near the smallest and largest y:"),
     "small differences in spread": ("y ~ f", "limited", "predictions of single values are rough:"),
     "large differences in spread": ("y ~ f", "failed", ""),
     "ceiling and outlier": ("y ~ x + (1 | g)", "failed", ""),
@@ -310,10 +308,15 @@ OF_SINGLE_VALUES = {
 def of_single_values(kind, seed=1):
     """Return data with a ceiling, outliers or unequal spread, and the same mean otherwise."""
     frame, rng = planted("none", seed), np.random.default_rng([13, seed])
-    if kind.startswith("ceiling"):
+    limits = {"ceiling": (-np.inf, 1.2), "floor and ceiling": (-1.0, 1.0)}
+    limits |= {"ceiling and outlier": limits["ceiling"]}
+    if kind in limits:
+        frame = pd.concat([frame] * 4, ignore_index=True)
+        codes = frame.g.str[1:].astype(int).to_numpy()
+        error = truncnorm.rvs(*limits[kind], size=len(frame), random_state=rng)
+        frame["y"] = 5 + 0.1 * frame.x + rng.normal(0, 0.1, NUM_GROUPS)[codes] + error
+    if kind == "many cut off":
         frame["y"] = np.minimum(frame.y, 2.5)
-    if kind == "floor and ceiling":
-        frame["y"] = frame.y.clip(-0.5, 2.5)
     if kind.endswith("outlier"):
         frame.loc[seed, "y"] -= 9
     if kind == "heavy tails":
@@ -343,6 +346,8 @@ def test_what_concerns_only_single_values_leaves_averages_to_be_trusted(kind, tm
     assert not verdict.trusted
     if status == "limited":
         assert not found.failed
+        if not kind.endswith("in spread"):
+            assert all("cut off at a limit" in check.advice for check in found.limited)
         assert verdict.sentence.startswith("averages and effects can be trusted, but predictions")
         assert words in verdict.sentence
         assert f"{len(found.checks) - len(found.limited)} of {len(found.checks)} respects" in str(
