@@ -3,6 +3,7 @@
 Parameters are drawn from the prior, or from the posterior of one data set.
 """
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -164,6 +165,26 @@ def test_what_cannot_be_calibrated_is_refused(tmp_path, own_program):
     with pytest.raises(ConfigError, match="bare has no prior_only"):
         pyflowers.sbc(bare, out=tmp_path / "a", sims=4, engine="stanli")
     assert not (tmp_path / "a").exists()
+
+
+def test_a_formula_with_linked_columns_is_calibrated(tmp_path):
+    rng = np.random.default_rng(1)
+    units = [f"u{i}" for i in range(6)]
+    frame = pd.DataFrame(itertools.product(units, (2005.0, 2012.0, 2020.0)), columns=["g", "year"])
+    frame["arm"] = np.where(frame.g.isin(units[::2]), "a", "b")
+    frame["y"] = rng.normal(10, 1, len(frame))
+    found = pyflowers.sbc(
+        "y ~ year * arm + (1 | g)",
+        frame,
+        out=tmp_path / "sbc",
+        sims=6,
+        seed=1,
+        engine="stanli",
+        num_ranks=20,
+        options={"chains": 2, "warmup": 100, "draws": 100},
+    )
+    assert (found.num_fits, len(found.batch.failures)) == (6, 0)
+    assert {"b[1]", "b[2]", "b[3]"} <= set(found.quantities)
 
 
 def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
