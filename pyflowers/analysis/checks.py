@@ -133,7 +133,7 @@ OUTLYING = 0.01
 """If the largest or smallest value is as far out as in less than this share of the replicates, the
 tails may be too heavy for averages to be safe."""
 
-MOST_AT_END = 0.05
+MOST_AT_END = 0.02
 """If a larger share of the values is equal to the largest or to the smallest one, values may have
 been cut off there, which changes averages."""
 

@@ -180,7 +180,7 @@ def test_a_formula_with_linked_columns_is_calibrated(tmp_path):
         sims=6,
         seed=1,
         engine="stanli",
-        num_ranks=20,
+        num_ranks=50,
         options={"chains": 2, "warmup": 100, "draws": 100},
     )
     assert (found.num_fits, len(found.batch.failures)) == (6, 0)
