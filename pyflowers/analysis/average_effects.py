@@ -91,7 +91,8 @@ class Change:
     label : str
         The change, such as ``treated - control``.
     words : str
-        The change as part of a sentence, such as ``where group is treated, not control``.
+        The change as part of a sentence, such as ``for group = treated compared with
+        control``.
     values : tuple of array, shape (N,)
         Values of the column: the new values and then the old ones, or the nodes of a derivative.
     weights : tuple of array, shape (N,)
@@ -415,8 +416,8 @@ def effects(
             if slopes:
                 raise
             raise ConfigError(
-                f"effects: no prediction can be computed {change.words}; choose other values with "
-                f"step or between ({error})"
+                f"effects: no prediction can be computed for {change.column} {change.label}; "
+                f"choose other values with step or between ({error})"
             ) from None
         drawn.update(predictor.new_labels)
         if every > 1:
@@ -732,7 +733,7 @@ def _of_levels(
         Change(
             column,
             f"{level} - {base}",
-            f"where {column} is {level}, not {base}",
+            f"for {column} = {level} compared with {base}",
             (all_at(level), reference),
         )
         for level, base in pairs
@@ -777,7 +778,7 @@ def _of_numbers(
             raise ConfigError(f"between takes two numbers for {column}, got {between!r}") from None
     elif step is not None or (len(different) > 2 and np.isinf(within[0])):
         if step == "sd":
-            words = f"where {column} is 1 sd ({sd:.4g}) larger"
+            words = f"per sd ({sd:.4g}) of {column}"
             return Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))
         try:
             num = 1.0 if step is None else float(step)
@@ -785,16 +786,17 @@ def _of_numbers(
             num = np.nan
         if not np.isfinite(num) or num == 0:
             raise ConfigError(f"step must be a finite number other than 0, or 'sd', got {step!r}")
-        larger = "larger" if num > 0 else "smaller"
         label = f"{'+' if num > 0 else '-'} {abs(num):g}"
-        words = f"where {column} is {abs(num):g} {larger}"
+        words = f"per unit of {column}"
+        if num != 1:
+            words = f"for {column} {label} compared with {column}"
         return Change(column, label, words, (values + num, values))
     elif len(different) == 2:
         low, high = different
     else:
         low, high = np.quantile(own, [0.25, 0.75])
     cells = np.full(len(table), high), np.full(len(table), low)
-    words = f"where {column} is {high:.4g}, not {low:.4g}"
+    words = f"for {column} = {high:.4g} compared with {low:.4g}"
     return Change(column, f"{high:.4g} - {low:.4g}", words, cells)
 
 
@@ -822,4 +824,4 @@ def _derivative(
     wanted = powers[:, None] * at ** np.maximum(powers - 1, 0)[:, None]
     weights = np.linalg.solve(np.power.outer(offsets, powers).T.astype(float), wanted) / width
     nodes = tuple(center + each * width for each in offsets)
-    return Change(column, "slope", f"for each unit of {column}", nodes, tuple(weights))
+    return Change(column, "slope", f"per unit of {column}", nodes, tuple(weights))

@@ -18,6 +18,7 @@ from pyflowers.advice import Advice
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.spec import INPUTS, option_of
+from pyflowers.programs import Program
 from pyflowers.programs.program import is_formula
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def inputs_of(fit: Fit, path: ShowPath = str) -> dict[str, Any]:
     roles = {role: name for role, name in called.items() if name != declared[role]}
     columns = record.data.columns.items()
     others = {c: name for c, name in columns if name not in (c, *roles.values())}
+    if is_formula(record.program.reference):  # which names its own columns
+        roles, others = {}, {}
     source, inits = record.data.source, record.inits
     usual = SamplerOptions.of(seed=record.options.seed).model_dump()
     options = record.options.model_dump(exclude_unset=True).items()
@@ -113,17 +116,22 @@ def _of_formula(fit: Fit) -> dict[str, Any]:
     if formula and is_formula(record.program.reference):
         family = formula.family if formula.family != "gaussian" else None
         about = {"family": family, "default_priors": formula.priors or None}
-    if record.centered is None:
-        return about
-    usual, _ = fit.program.fill(fit.data, record.priors)
     if isinstance(record.centered, bool):
+        usual, _ = fit.program.fill(fit.data, record.priors)
         same = usual.values["centered"] == record.centered
         return about if same else {**about, "centered": "yes" if record.centered else "no"}
-    names = fit.program.parametrisations
+    if not record.centered:
+        return about
+    declared = fit.program.declaration.data
+    if is_formula(record.program.reference):  # whose own declaration has what the fit chose
+        made = {name: value for name, value in about.items() if value}
+        program = Program.from_formula(record.program.reference, fit.data.table, **made)
+        declared = program.declaration.data
+    names, own = fit.program.parametrisations, fit.program.declaration.data
     changed = {
-        group: "yes" if its else "no"
-        for group, its in record.centered.items()
-        if usual.values[names[group]] != its
+        fit.data.name_of(str(own[key].index_of)) if key in own else key: "yes" if its else "no"
+        for key, its in record.centered.items()
+        if getattr(declared.get(names[key]), "value", None) != its
     }
     return {**about, "centered": changed}
 
@@ -162,11 +170,12 @@ def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> s
         file = values.pop("data")
         first.append("data" if file == FRAME else _literal(file))
     if "centered" in values:
-        values["centered"] = _as_bool(values["centered"])
+        values["centered"] = as_bool(values["centered"])
     return f"{function}({', '.join([*first, *(f'{k}={_literal(v)}' for k, v in values.items())])})"
 
 
-def _as_bool(value: Any) -> Any:
+def as_bool(value: Any) -> Any:
+    """Return a parametrisation, or one for each group, with True for yes."""
     if isinstance(value, Mapping):
         return {group: its == "yes" for group, its in value.items()}
     return value == "yes"
@@ -201,9 +210,9 @@ def changed_inputs(fit: Fit, change: Mapping[str, Any], path: ShowPath = str) ->
     is_new = "program" in change or "family" in change
     if is_new and not is_formula(inputs["program"]):
         example = fit.program.example
+        file = inputs.get("data", path(str(example)) if example else FRAME)
         inputs = {name: its for name, its in inputs.items() if name not in _OF_PROGRAM}
-        inputs.setdefault("data", path(str(example)) if example else FRAME)
-        priors = {}
+        inputs, priors = {"program": inputs["program"], "data": file, **inputs}, {}
     if is_new and inputs["engine"] == "exact":  # few formulas allow independent draws
         del inputs["engine"]
     if is_new and priors:
@@ -218,8 +227,6 @@ def _known_priors(
     fit: Fit, inputs: Mapping[str, Any], priors: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the hyperparameters that the program of another formula still has."""
-    from pyflowers.programs import Program
-
     names = ("family", "default_priors")
     made = {name: inputs[name] for name in names if name in inputs}
     program = Program.from_formula(inputs["program"], fit.data.table, **made)

@@ -15,7 +15,7 @@ from typing import Any
 from pyflowers.advice import Advice
 from pyflowers.engines import find_engine
 from pyflowers.errors import PyflowersError
-from pyflowers.fits.commands import changed_inputs
+from pyflowers.fits.commands import as_bool, changed_inputs
 from pyflowers.fits.diagnostics import named
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import Trial
@@ -109,7 +109,8 @@ def refit(fit: Fit, change: dict[str, Any]) -> Fit:
         inputs = changed_inputs(fit, change)
         about = {name: inputs[name] for name in ("family", "default_priors") if name in inputs}
         program = Program.from_formula(options.pop("program"), data.table, **about)
-        data, priors, centered = program.read(data.table), inputs.get("priors"), None
+        data, priors = program.read(data.table), inputs.get("priors")
+        centered = as_bool(inputs["centered"]) if "centered" in inputs else None
     is_embedded = record.engine.versions.get("cmdstan", "").startswith("embedded")
     engine = find_engine(record.engine.name, "embedded" if is_embedded else None)
     return fit_data(

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
+from pyflowers.advice import Advice
 from pyflowers.analysis.average_effects import BOTH, Effects, interacting
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.elpd import SMALL_DIFFERENCE
@@ -22,6 +23,7 @@ from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_metho
 from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity, sensitivities_of
 from pyflowers.display import format_elpd, format_number, interval_quantiles, percent
 from pyflowers.engines.approximate import K_HAT_USABLE
+from pyflowers.fits.commands import command_of, shown_path
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.plots import methods
@@ -64,6 +66,9 @@ summary.csv."""
 
 MOST_CONCLUSIONS = 24
 """The largest number of conclusions that the page lists because they move with a prior."""
+
+CERTAIN = 0.999
+"""Larger probabilities of the direction of an effect are not told apart."""
 
 MOST_WIDTH = 2.0
 """The page comments on a method if its interval is wider or narrower than the reference's by more
@@ -210,8 +215,8 @@ def average_effects(material: Material) -> list[dict[str, Any]]:
         rows = np.flatnonzero((columns == column) & ~of_data)
         ends = sorted(rows[np.argsort(medians[rows])][[0, -1]].tolist())
         for i in rows.tolist() if len(rows) <= MOST_NAMED else ends:
-            sign = _sign(float(table["P(> 0)"].iloc[i]))
-            its = {"words": found.words[i], **_quantiles(found, i), "sign": sign}
+            direction = _direction(float(table["P(> 0)"].iloc[i]))
+            its = {"words": found.words[i], **_quantiles(found, i), "direction": direction}
             effects.append({**its, "data": for_data.get(pairs[i])})
     return effects
 
@@ -220,15 +225,22 @@ def _quantiles(found: Effects, row: int) -> dict[str, Markup]:
     """Return the median and the interval of an effect, given its row in the table."""
     low, high = list(interval_quantiles(found.fit.interval))[1:]
     names = {"value": "median", "low": low, "high": high}
-    return {key: number(float(found.table()[name].iloc[row])) for key, name in names.items()}
+    values = {key: float(found.table()[name].iloc[row]) for key, name in names.items()}
+    return {key: number(value, _with_minus(value)) for key, value in values.items()}
 
 
-def _sign(probability: float) -> Markup:
-    """Return the probability that an effect is above 0, in words."""
-    always = {0.0: "below 0 in every draw", 1.0: "above 0 in every draw"}.get(probability)
-    if always:
-        return Markup(always)
-    return Markup("above 0 with probability {}").format(number(probability))
+def _with_minus(value: float) -> str:
+    """Return a number with the sign that is used in print."""
+    text = format_number(value)
+    return f"\N{MINUS SIGN}{text.removeprefix('-')}" if text.startswith("-") else text
+
+
+def _direction(probability: float) -> Markup:
+    """Return the likelier direction of an effect with its probability, given that of above 0."""
+    side, likelier = (">", probability) if probability >= 0.5 else ("<", 1 - probability)
+    if likelier > CERTAIN:
+        return Markup("P({} 0) > {}").format(side, number(CERTAIN))
+    return Markup("P({} 0) = {}").format(side, number(likelier))
 
 
 def banner(material: Material) -> dict[str, Any]:
@@ -293,17 +305,26 @@ def prior_dependence(material: Material) -> dict[str, Any] | None:
     }
 
 
-def failures(material: Material) -> list[tuple[Fit, str, list[Any]]]:
-    """Return what failed, is imprecise or limited by fit and advice, each group a sentence."""
-    by_advice: dict[tuple[str, str], tuple[Fit, str, list[Any]]] = {}
+def failures(material: Material) -> list[dict[str, Any]]:
+    """Return what failed, is imprecise or limited by fit and advice, each group a sentence.
+
+    Each has its ``fit``, ``advice``, ``checks`` and the ``command`` that follows the advice, once.
+    """
+    by_advice: dict[tuple[str, str], dict[str, Any]] = {}
+    given = set[str]()
     for fit in material.fits:
         verdict, predictive = material.verdicts[fit.name], material.checks.get(fit.name)
         of_data = (*predictive.failed, *predictive.limited) if predictive is not None else ()
         failed: list[Any] = [*verdict.computation.failed, *verdict.computation.imprecise]
         failed += [*verdict.prior.failed, *of_data]
         for check in failed:
-            found = by_advice.setdefault((fit.name, check.advice), (fit, check.advice, []))
-            found[2].append(check)
+            new = {"fit": fit, "advice": check.advice, "checks": [], "command": ""}
+            by_advice.setdefault((fit.name, check.advice), new)["checks"].append(check)
+    for found in by_advice.values():
+        if isinstance(found["advice"], Advice):
+            command = command_of(found["fit"], found["advice"], shown_path)
+            found["command"] = "" if command in given else command
+            given.add(command)
     return list(by_advice.values())
 
 

@@ -589,7 +589,7 @@ def test_command_and_report(tmp_path, capfd):
     fit = pyflowers.Fit.load(out)
     median = pyflowers.effects(fit, "x").table()["median"].iloc[0]
     assert f'value="{float(median)!r}"' in html
-    assert "where x is 1 larger" in html
+    assert "per unit of x" in html
     assert "Expected hit over x" in html
 
 
@@ -634,7 +634,7 @@ def test_a_report_says_why_it_has_no_effects(tmp_path):
     fit = pyflowers.fit(path, FRAME, chains=2, warmup=200, draws=200, seed=1, engine="stanli")
     page = pyflowers.report(fit, tmp_path / "report.html").read_text()
     assert "Average effects are not shown: [prediction] in" in page
-    assert "differs by:" not in page
+    assert "changes in expected" not in page
 
 
 @pytest.mark.parametrize("parts", ["dose:half", "half:dose"])
@@ -674,7 +674,7 @@ def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
     assert note not in str(whole)
     page = pyflowers.report([fit], tmp_path / "report.html").read_text(encoding="utf-8")
     text = re.sub(r"<[^>]+>|[\u2066-\u2069]", "", page)
-    assert "in the population of groups (block:variety), the expected y differs by" in text
+    assert "in the population of groups (block:variety), the changes in expected y are:" in text
     assert "alone, it is" not in text
     assert "each with the effects of its group" not in page
 
@@ -772,9 +772,7 @@ def test_rows_may_be_divided_by_columns_with_names_of_the_tables(by):
 def test_a_change_without_predictions_is_blamed_and_not_the_table():
     frame = pd.DataFrame({"z": [0.2, 1.5, 3.0], "y": [1.0, 2.0, 2.5]})
     fit = pyflowers.fit("y ~ log(z)", frame, **FAST)
-    with pytest.raises(
-        ConfigError, match="no prediction can be computed where z is 1 smaller; choose other"
-    ):
+    with pytest.raises(ConfigError, match="no prediction can be computed for z - 1; choose other"):
         pyflowers.effects(fit, "z", step=-1)
 
 

@@ -376,7 +376,7 @@ def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
     how = {"family": "binomial", "seed": 1, "draws": 200, "engine": "stanli"}
     fit = pyflowers.fit("Hits | trials(n) ~ x * g", frame, **how)
     shown = report(fit).output("answer")
-    assert "the expected Hits (successes out of each row's trials) differs by:" in shown
+    assert "changes in expected Hits (successes out of each row's trials) are:" in shown
     assert "as a function of x, for each value of g. The effect of x depends on g." in shown
     plain = report(pyflowers.fit("Hits | trials(n) ~ x + g", frame, **how)).output("answer")
     assert "as a function of x." in plain
