@@ -69,6 +69,10 @@ def fit_command(
     subject)", is turned into a Stan program for the table. With --config, each model in the file
     gets a run folder, and only models whose inputs have changed are refitted.
 
+    If the diagnostics do not pass and sampling took at most 10 seconds, their remedies are tried,
+    in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
+    tried.
+
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
       pyflowers fit "weight ~ age + (age | rat)" --data rats.csv --out runs/rats
     """

@@ -10,6 +10,7 @@ import pytest
 from command_line import run
 
 import pyflowers
+from pyflowers.advice import Advice
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.diagnostics import after_trials
 from pyflowers.fits.fit import Fit
@@ -44,6 +45,7 @@ def test_the_advised_refit_was_tried_and_passes(diverged):
     assert last.status == "passed"
     advice = {check.advice for check in (*tried.diagnostics.failed, *tried.diagnostics.imprecise)}
     (only,) = advice
+    assert isinstance(only, Advice)
     assert only.endswith("this was tried, and all 6 diagnostics pass")
     assert f"--adapt-delta {last.change['adapt_delta']}" in only
     assert dict(only.change) == last.change
