@@ -32,7 +32,7 @@ from pyflowers.analysis.predictions import (
     row_sets,
 )
 from pyflowers.data import Table
-from pyflowers.data.table import as_written, number_text
+from pyflowers.data.columns import as_written, number_text
 from pyflowers.display import Line, Result, heading, in_file, records_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -404,8 +404,9 @@ def effects(
     def average(change: Change, values: NDArray[Any], way: Groups, weight: Any = 1.0) -> FloatArray:
         # For a derivative, a row stays in its group; a comparison may move it to another.
         of_data = joined if way == "data" else []
-        own = {name: table.column(name) for name in of_data if slopes}
-        changed = replace(table, cells={**table.cells, **own, change.column: values})
+        own = {name: table.typed(name) for name in of_data if slopes}
+        changed = replace(table, columns={**table.columns, **own})
+        changed = changed.with_cells({change.column: values})
         for name in of_data:
             if change.column in name.split(":") and not slopes:
                 changed = _with_parts(changed, name, change.column)
@@ -495,7 +496,7 @@ def _varies(fit: Fit, table: Table, change: Change) -> bool:
     It is False if groups have no normal population, over which the effect could be averaged.
     """
     ends = (change.values[0], change.values[-1])
-    tables = [replace(table, cells={**table.cells, change.column: its}) for its in ends]
+    tables = [table.with_cells({change.column: its}) for its in ends]
     try:
         one, other = (predictor_of(fit, each, "none", is_varying=True).factors() for each in tables)
     except (ConfigError, DataError):
@@ -539,8 +540,8 @@ def _labelled(values: FloatArray, index: pd.MultiIndex) -> xr.DataArray:
 
 def _with_parts(table: Table, name: str, changed: str) -> Table:
     """Return a table whose joined column is rebuilt from its parts, one of which has changed."""
-    parts, cells = name.split(":"), dict(table.cells)
-    missing = [part for part in parts if part not in cells and part != changed]
+    parts, cells = name.split(":"), dict[str, NDArray[Any]]()
+    missing = [part for part in parts if part not in table.columns and part != changed]
     if missing:  # the fit kept only the joined column
         labels = [label.split(":") for label in table.texts(name).tolist()]
         if any(len(label) != len(parts) for label in labels):
@@ -548,12 +549,12 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
                 f"effects: the labels of {name} contain colons, so {changed} cannot be changed in "
                 "them; pass --new (in Python, new) a table with separate columns"
             )
-        cells |= {
+        cells = {
             part: np.array([label[parts.index(part)] for label in labels], dtype=object)
             for part in missing
         }
-    cells.pop(name, None)
-    return replace(table, cells=cells)
+    columns = {column: its for column, its in table.columns.items() if column != name}
+    return replace(table, columns=columns).with_cells(cells)
 
 
 def _region(rope: Sequence[float]) -> tuple[float, float]:
@@ -765,9 +766,9 @@ def _of_numbers(
         beyond = np.flatnonzero((values < within[0]) | (values > within[1]))
         if beyond.size:
             raise DataError(
-                f"{table.where(beyond[0])}: {column} is {values[beyond[0]]:.15g}, but bs({column}) "
-                f"is defined only from {within[0]:.15g} to {within[1]:.15g}, the range of the fit; "
-                "leave the row out"
+                f"{table.where(beyond[0])}: {column} is {number_text(values[beyond[0]])}, but "
+                f"bs({column}) is defined only from {number_text(within[0])} to "
+                f"{number_text(within[1])}, the range of the fit; leave the row out"
             )
         is_limited = bool(functions.keys() & _LIMITED)
         return _derivative(column, values, sd, within, is_limited=is_limited)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.analysis.predictions import in_blocks, predictor_of, row_sets
-from pyflowers.data.table import number_text
+from pyflowers.data.columns import number_text
 from pyflowers.display import Line, Result, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits

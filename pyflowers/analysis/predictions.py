@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
-from pyflowers.data.table import has_order
+from pyflowers.data.labels import has_order
 from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError, FitError

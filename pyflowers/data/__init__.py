@@ -6,6 +6,7 @@ with file, row and column.
 """
 
 from pyflowers.data.files import read_table
-from pyflowers.data.table import LARGEST_INT, Labels, Table, from_frame
+from pyflowers.data.labels import Labels
+from pyflowers.data.table import LARGEST_INT, Table, from_frame
 
 __all__ = ["LARGEST_INT", "Labels", "Table", "from_frame", "read_table"]

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from decimal import Decimal
-from numbers import Real
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.data.columns import (
+    COMMA_NUMBER,
+    MISSING,
+    TypedColumn,
+    cell_text,
+    decimal_point,
+    number_of,
+    number_text,
+)
+from pyflowers.data.labels import Labels, lookalikes, sort_key
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.records import storable_text
@@ -29,64 +34,7 @@ LARGEST_INT = 2**31 - 1
 MOST_NAMED = 5
 """The maximum number of items, such as rows with missing values, that a message names."""
 
-_MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
-"""Marks of a missing value among numbers, in R, pandas, databases and spreadsheets."""
-
-_MISSING_LABEL = {"", "NA", "N/A", "NaN", "<NA>"}
-"""Marks of a missing value among labels; ``None`` is not one, because it may be a label."""
-
-_COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*")
-_ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
-_NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
-_DECIMAL = re.compile(r"[-+]?\d*\.\d*([eE][-+]?\d+)?")
-_MIDNIGHT = re.compile(r"(\d{4}-\d{2}-\d{2})[ T]00:00(:00(\.0+)?)?")
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """A column as labels.
-
-    Attributes
-    ----------
-    column : str
-        The column's name, as the user wrote it.
-    names : tuple of str
-        The distinct labels.
-    codes : array of int, shape (N,)
-        Position of each row's label in `names`.
-    """
-
-    column: str
-    names: tuple[str, ...]
-    codes: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """Number of rows with each label, shape (len(self),)."""
-        return np.bincount(self.codes, minlength=len(self.names))
-
-    @property
-    def of_rows(self) -> NDArray[Any]:
-        """The label of each row, shape (N,)."""
-        return np.asarray(self.names, dtype=object)[self.codes]
-
-    def first_of_each(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the value of each label's first row, and the rows that differ from it."""
-        chosen = values[np.unique(self.codes, return_index=True)[1]]
-        return chosen, np.flatnonzero(values != chosen[self.codes])
-
-    @property
-    def are_titles(self) -> bool:
-        """Whether the labels can be understood without the column's name before them.
-
-        This is so if a label begins with the name of the column, such as ``Beet 3`` in the column
-        ``Beet``: ``Beet Beet 3`` would look like another label.
-        """
-        return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,8 +46,8 @@ class Table(Shown):
 
     Attributes
     ----------
-    cells : mapping of str to array, shape (N,)
-        The cells of each column; text stays text.
+    columns : mapping of str to TypedColumn
+        The columns, each with its cells as they were read and the numbers that they hold.
     source : str
         Origin of the table, for messages: a path, or ``the data frame``.
     rows : array of int, shape (N,)
@@ -176,17 +124,49 @@ class Table(Shown):
     (59,)
     """
 
-    cells: Mapping[str, NDArray[Any]]
+    columns: Mapping[str, TypedColumn]
     source: str
     rows: NDArray[np.int64]
     notes: list[str] = field(default_factory=list)
     decimal: str = "."
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ordered: Collection[str] = ()
+    _joined: dict[str, TypedColumn] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not len(self.rows):
             raise DataError(f"{self.source}: there are no rows below the header; add observations")
+
+    @classmethod
+    def of_cells(
+        cls, cells: Mapping[str, NDArray[Any]], source: str, rows: NDArray[np.int64], **rest: Any
+    ) -> Table:
+        """Return the table of some columns, each of which is parsed once.
+
+        Parameters
+        ----------
+        cells : mapping of str to array, shape (N,)
+            The cells of each column.
+        source : str
+            Origin of the table, for messages.
+        rows : array of int, shape (N,)
+            Row numbers in `source`, from 1.
+        **rest
+            The other attributes, such as ``decimal`` and ``levels``.
+
+        Returns
+        -------
+        Table
+            The table.
+        """
+        decimal = rest.get("decimal", ".")
+        columns = {name: TypedColumn.read(its, decimal) for name, its in cells.items()}
+        return cls(columns, source, rows, **rest)
+
+    @cached_property
+    def cells(self) -> dict[str, NDArray[Any]]:
+        """The cells of each column as they were read, shape (N,); text stays text."""
+        return {name: column.cells for name, column in self.columns.items()}
 
     def contents(self) -> list[Line]:
         """Return the rows as they were read, and the notes on how the cells were read."""
@@ -252,26 +232,50 @@ class Table(Shown):
             If there is no column of that name, or two different combinations are equal once they
             are joined.
         """
+        return self.typed(name).cells
+
+    def typed(self, name: str) -> TypedColumn:
+        """Return a column with the numbers and texts that its cells hold; see :meth:`column`.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        TypedColumn
+            The column, which has been parsed.
+
+        Raises
+        ------
+        DataError
+            As for :meth:`column`.
+        """
+        if name in self.columns:
+            return self.columns[name]
+        if name not in self._joined:
+            self._joined[name] = self._join(name)
+        return self._joined[name]
+
+    def _join(self, name: str) -> TypedColumn:
+        """Return the column of joined labels that a name such as ``a:b`` stands for."""
         parts = name.split(":")
-        if name not in self.cells and len(parts) > 1 and self.cells.keys() >= set(parts):
-            rows = list(zip(*map(self.texts, parts), strict=True))
-            joined = [":".join(row) for row in rows]
-            if len(set(joined)) < len(set(rows)):
-                first: dict[str, tuple[str, ...]] = {}
-                row = next(
-                    i for i, its in enumerate(rows) if first.setdefault(joined[i], its) != its
-                )
+        absent = [part for part in parts if part not in self.columns]
+        if absent:
+            which = absent[0] if len(absent) < len(parts) else name
+            raise DataError(f"{self.source}: there is no column {which!r}; {listed(self.columns)}")
+        rows = list(zip(*map(self.texts, parts), strict=True))
+        joined = list(map(":".join, rows))
+        first = dict(zip(reversed(joined), reversed(rows), strict=True))
+        for row, label in enumerate(joined):
+            if first[label] != rows[row]:
                 raise DataError(
-                    f"{self.where(row)}: {name} is {joined[row]!r}, as in an earlier row whose "
+                    f"{self.where(row)}: {name} is {label!r}, as in an earlier row whose "
                     f"labels of {' and '.join(parts)} are different; remove the colons from the "
                     "labels"
                 )
-            return np.array(joined, dtype=object)
-        if name not in self.cells:
-            absent = [part for part in parts if part not in self.cells]
-            which = absent[0] if len(absent) < len(parts) else name
-            raise DataError(f"{self.source}: there is no column {which!r}; {listed(self.cells)}")
-        return self.cells[name]
+        return TypedColumn.of_labels(joined)
 
     def texts(self, name: str) -> NDArray[Any]:
         """Return the cells of a column as text, in the form of labels; missing cells are empty.
@@ -291,8 +295,7 @@ class Table(Shown):
         DataError
             If there is no column of that name.
         """
-        codes, names = _distinct(self.column(name))
-        return np.asarray(names, dtype=object)[codes]
+        return self.typed(name).texts
 
     def labels(
         self, name: str, *, order: str | Sequence[str] = "appearance", order_asked: bool = True
@@ -320,29 +323,24 @@ class Table(Shown):
             If a cell is blank, has a character that a file of draws cannot hold, or is not in the
             given order.
         """
-        codes, names = _distinct(self.column(name))
+        codes, names = self.typed(name).coded
         for code, text in enumerate(names):
-            # A file of draws can hold neither NUL nor lone surrogates.
-            if not text.strip() or "\0" in text or storable_text(text) != text:
-                wrong = (
-                    f"{_quoted(text)}, which has a character that cannot be saved; give it another "
-                    "label"
-                    if text.strip()
-                    else "blank; give it a label"
-                )
+            wrong = _wrong_label(text)
+            if wrong:
                 raise DataError(f"{self.where(int(np.argmax(codes == code)))}: {name} is {wrong}")
         self._note_lookalikes(name, names)
-        if order != "appearance":
-            key = _sort_key(names) if isinstance(order, str) else self._places(name, names, order)
-            if key is not None:
-                by_value = sorted(range(len(names)), key=key.__getitem__)
-                names, codes = [names[i] for i in by_value], np.argsort(by_value)[codes]
-            elif order_asked:
-                self._note(
-                    f"{self.source}: the {name} labels are in order of appearance, since they "
-                    "are neither numbers nor dates nor all numbered in the same way"
-                )
-        return Labels(name, tuple(names), codes)
+        if order == "appearance":
+            return Labels(name, names, codes)
+        key = sort_key(names) if isinstance(order, str) else self._places(name, names, order)
+        if key is not None:
+            by_value = sorted(range(len(names)), key=key.__getitem__)
+            return Labels(name, tuple(names[i] for i in by_value), np.argsort(by_value)[codes])
+        if order_asked:
+            self._note(
+                f"{self.source}: the {name} labels are in order of appearance, since they "
+                "are neither numbers nor dates nor all numbered in the same way"
+            )
+        return Labels(name, names, codes)
 
     def numbers(
         self,
@@ -377,51 +375,51 @@ class Table(Shown):
             If a cell is not such a number; the message names the first such cell that is not a
             mark of a missing value or, if all are such marks, the first.
         """
-        values = self._numbers_of(name)
-        if np.isnan(values).all():
-            present = ~self.is_missing(name)
-            words = [str(cell).strip().lower() for cell in self.column(name)[present]]
-            if set(words) <= {"true", "false"}:
-                values[present] = [word == "true" for word in words]
+        self._refuse_both_points(name)
+        values = self.typed(name).numbers_or_truth.copy()
         if not np.isfinite(values).all():
-            bad = self._first_wrong(name, ~np.isfinite(values))
-            cell = self.column(name)[bad]
-            text = "" if cell is None or cell is pd.NaT else str(cell).strip()
-            complaint = f"is {_quoted(text)}, not a finite number" if text else "is blank"
-            remedy = "correct it"
-            if text.lower() in _MISSING:
-                remedy = if_missing
-            elif not np.isfinite(values).any():
-                remedy = if_text
-            if self.decimal == "." and "," in text:
-                options = {
-                    _THOUSANDS: "remove the commas between thousands",
-                    _COMMA_NUMBER: "if the comma is its decimal mark, add --decimal ','",
-                }
-                fitting = [text_of for its, text_of in options.items() if its.fullmatch(text)]
-                remedy = " or, ".join(fitting) or remedy
-            raise DataError(f"{self.where(bad)}: {name} {complaint}; {remedy}")
+            raise self._not_finite(name, values, if_missing, if_text)
         self._note_thousands(name)
-        counts = whole and lower == 0
-        checks = []
+        is_count = whole and lower == 0
+        limits = []
         if lower is not None:
-            few = "but counts cannot be negative" if counts else f"but must be at least {lower:g}"
-            checks.append((values < lower, few))
+            least = f"must be at least {number_text(lower)}"
+            limits.append((values < lower, "counts cannot be negative" if is_count else least))
         if whole:
-            whole_only = "but counts are whole numbers" if counts else "but must be a whole number"
-            most = f"but Stan's int holds no numbers beyond ±{LARGEST_INT}"
-            checks += [
-                (values != np.floor(values), whole_only),
-                (np.abs(values) > LARGEST_INT, most),
-            ]
-        for wrong, complaint in checks:
+            most = f"Stan's int holds no numbers beyond ±{LARGEST_INT}"
+            kind = "counts are whole numbers" if is_count else "must be a whole number"
+            limits.append((values != np.floor(values), kind))
+            limits.append((np.abs(values) > LARGEST_INT, most))
+        for wrong, limit in limits:
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise DataError(
-                    f"{self.where(row)}: {name} is {values[row]:.15g}, {complaint}; correct it or "
-                    "choose another model"
+                    f"{self.where(row)}: {name} is {number_text(values[row])}, but {limit}; "
+                    "correct it or choose another model"
                 )
         return values
+
+    def _not_finite(
+        self, name: str, values: NDArray[np.float64], if_missing: str, if_text: str
+    ) -> DataError:
+        """Return the error for a column in which some cell is not a finite number."""
+        row = self._first_wrong(name, ~np.isfinite(values))
+        cell = self.column(name)[row]
+        text = "" if cell is None or cell is pd.NaT else str(cell).strip()
+        complaint = f"is {_quoted(text)}, not a finite number" if text else "is blank"
+        remedy = "correct it"
+        if text.lower() in MISSING:
+            remedy = if_missing
+        elif not np.isfinite(values).any():
+            remedy = if_text
+        if self.decimal == "." and "," in text:
+            remedies = []
+            if _THOUSANDS.fullmatch(text):
+                remedies.append("remove the commas between thousands")
+            if COMMA_NUMBER.fullmatch(text):
+                remedies.append("if the comma is its decimal mark, add --decimal ','")
+            remedy = " or, ".join(remedies) or remedy
+        return DataError(f"{self.where(row)}: {name} {complaint}; {remedy}")
 
     def is_factor(self, name: str) -> bool:
         """Return whether a column holds labels.
@@ -436,9 +434,7 @@ class Table(Shown):
         bool
             True if some cell is neither a number nor missing, or the column is in `levels`.
         """
-        if name in self.levels:
-            return True
-        return bool((np.isnan(self._numbers_of(name)) & ~self.is_missing(name)).any())
+        return name in self.levels or self.typed(name).holds_labels
 
     def is_missing(self, name: str) -> NDArray[np.bool_]:
         """Return which cells of a column hold no value.
@@ -455,12 +451,7 @@ class Table(Shown):
             ``null`` and the like in upper or lower case; in a column of labels, also for ``NA``,
             ``N/A``, ``NaN`` and ``<NA>``, unless they are among the column's `levels`.
         """
-        codes, names = _distinct(self.column(name))
-        marked = np.array([text.strip().lower() in _MISSING for text in names])
-        if name in self.levels or np.isnan(self._numbers_of(name)[~marked[codes]]).any():
-            marks = _MISSING_LABEL.difference(self.levels.get(name, ()))
-            marked = np.array([text.strip() in marks for text in names])
-        return marked[codes]
+        return self.typed(name).is_missing(self.levels.get(name)).copy()
 
     def numbers_or_factor(
         self, name: str, levels: Sequence[str] | None = None, *, is_mixed: bool = False
@@ -521,11 +512,11 @@ class Table(Shown):
 
     def _refuse_mixed(self, name: str) -> None:
         """Refuse a column if fewer than half of its cells are text, which is probably a mistake."""
-        is_text = np.isnan(self._numbers_of(name))
+        is_text = np.isnan(self.typed(name).numbers)
         if 2 * is_text.sum() < len(self):
             row = self._first_wrong(name, is_text)
             raise DataError(
-                f"{self.where(row)}: {name} is {_quoted(str(self.cells[name][row]))}, but most of "
+                f"{self.where(row)}: {name} is {_quoted(str(self.column(name)[row]))}, but most of "
                 f"its cells are numbers; correct it, or, if {name} is a factor, write C({name})"
             )
 
@@ -548,11 +539,11 @@ class Table(Shown):
         total = hashlib.sha256()
         for name in columns:
             total.update(name.encode("utf-8", "surrogatepass") + b"\x1e")
-            if name not in spelled and np.isfinite(values := self._numbers_of(name)).all():
-                total.update(values.tobytes())
+            column = self.typed(name)
+            if name not in spelled and np.isfinite(column.numbers).all():
+                total.update(column.numbers.tobytes())
             else:
-                text = "\x1f".join(_text_of(self.column(name)))
-                total.update(text.encode("utf-8", "surrogatepass"))
+                total.update("\x1f".join(column.texts).encode("utf-8", "surrogatepass"))
         return total.hexdigest()
 
     def only(self, columns: tuple[str, ...]) -> Table:
@@ -568,7 +559,23 @@ class Table(Shown):
         Table
             A new table with the same rows.
         """
-        return replace(self, cells={name: self.column(name) for name in columns})
+        return replace(self, columns={name: self.typed(name) for name in columns})
+
+    def with_cells(self, cells: Mapping[str, NDArray[Any]]) -> Table:
+        """Return the table with other cells in some columns, or with new columns.
+
+        Parameters
+        ----------
+        cells : mapping of str to array, shape (N,)
+            The cells of each changed or new column.
+
+        Returns
+        -------
+        Table
+            A new table with the same rows; only the given cells are parsed.
+        """
+        read = {name: TypedColumn.read(its, self.decimal) for name, its in cells.items()}
+        return replace(self, columns={**self.columns, **read})
 
     def at(self, rows: NDArray[Any]) -> Table:
         """Return the table with some of its rows, which keep their numbers.
@@ -583,8 +590,8 @@ class Table(Shown):
         Table
             A new table with the same columns.
         """
-        cells = {name: cells[rows] for name, cells in self.cells.items()}
-        return replace(self, cells=cells, rows=self.rows[rows], notes=list(self.notes))
+        columns = {name: column.at(rows) for name, column in self.columns.items()}
+        return replace(self, columns=columns, rows=self.rows[rows], notes=list(self.notes))
 
     def without_missing(
         self, columns: Collection[str], *, drop: bool, option: str = " with --drop-missing"
@@ -692,52 +699,48 @@ class Table(Shown):
         if differs.size:
             row, code = differs[0], labels.codes[differs[0]]
             raise DataError(
-                f"{self.where(row)}: {name} is {values[row]:.15g} and was {chosen[code]:.15g} for "
-                f"the same {labels.column}, {labels.names[code]!r}; each {labels.column} must have "
-                "one value"
+                f"{self.where(row)}: {name} is {number_text(values[row])} and was "
+                f"{number_text(chosen[code])} for the same {labels.column}, "
+                f"{labels.names[code]!r}; each {labels.column} must have one value"
             )
         return chosen
-
-    def _numbers_of(self, name: str) -> NDArray[np.float64]:
-        """Return cells as numbers, with NaN for cells that are not numbers."""
-        cells = self.column(name)
-        if self.decimal == "," and cells.dtype == object:
-            self._refuse_both_points(name)
-            cells = np.array(list(map(_decimal_point, cells)), dtype=object)
-        return _to_numbers(cells)
 
     def _first_wrong(self, name: str, wrong: NDArray[np.bool_]) -> int:
         """Return the first wrong row whose cell is no mark of a missing value, or else the first.
 
         In a column of numbers, the marks would be read as missing but for such a cell.
         """
-        marked = np.array([text.strip().lower() in _MISSING for text in self.texts(name)])
-        return int(np.argmax(wrong & ~marked if (wrong & ~marked).any() else wrong))
+        unmarked = wrong & ~self.typed(name).is_mark
+        return int(np.argmax(unmarked if unmarked.any() else wrong))
 
     def _note_thousands(self, name: str) -> None:
         """Add a note if all points in a column are read as separators of thousands."""
-        if self.decimal == ",":
-            texts = [cell for cell in self.column(name) if isinstance(cell, str)]
-            pointed = [text for text in texts if "." in text and _COMMA_NUMBER.fullmatch(text)]
-            if pointed and not any("," in text for text in texts):
-                self._note(
-                    f"{self.source}: with --decimal ',' the points in {name} separate thousands, "
-                    f"so {pointed[0]!r} is {number_of(_decimal_point(pointed[0])):.15g}; if they "
-                    "are decimal marks, write them as commas"
-                )
+        if self.decimal != ",":
+            return
+        texts = [cell for cell in self.column(name) if isinstance(cell, str)]
+        pointed = [text for text in texts if "." in text and COMMA_NUMBER.fullmatch(text)]
+        if pointed and not any("," in text for text in texts):
+            value = number_text(number_of(decimal_point(pointed[0])))
+            self._note(
+                f"{self.source}: with --decimal ',' the points in {name} separate thousands, "
+                f"so {pointed[0]!r} is {value}; if they are decimal marks, write them as commas"
+            )
 
     def _refuse_both_points(self, name: str) -> None:
         """Refuse a column that has points both as decimal marks and between thousands."""
-        cells = self.column(name)
-        points = [i for i, cell in enumerate(cells) if isinstance(cell, str) and "." in cell]
-        thousands = [i for i in points if _COMMA_NUMBER.fullmatch(cells[i])]
-        others = sorted(set(points) - set(thousands)) if thousands else []
-        marks = [i for i in others if np.isfinite(_to_numbers(cells[[i]])[0])]
-        if marks:
+        if self.decimal != ",":
+            return
+        column = self.typed(name)
+        pointed = [
+            i for i, cell in enumerate(column.cells) if isinstance(cell, str) and "." in cell
+        ]
+        thousands = {i: column.cells[i] for i in pointed if COMMA_NUMBER.fullmatch(column.cells[i])}
+        marks = [i for i in pointed if i not in thousands and np.isfinite(column.numbers[i])]
+        if thousands and marks:
             raise DataError(
-                f"{self.where(marks[0])}: {name} is {_quoted(cells[marks[0]])}, but with --decimal "
-                f"',' the point in {_quoted(cells[thousands[0]])} separates thousands; write all "
-                "numbers in the column the same way"
+                f"{self.where(marks[0])}: {name} is {_quoted(column.cells[marks[0]])}, but with "
+                f"--decimal ',' the point in {_quoted(next(iter(thousands.values())))} separates "
+                "thousands; write all numbers in the column the same way"
             )
 
     def _note(self, sentence: str) -> None:
@@ -745,15 +748,11 @@ class Table(Shown):
             self.notes.append(sentence)
 
     def _note_lookalikes(self, column: str, names: Collection[str]) -> None:
-        """Add a note on labels that differ only in capitals, spaces, accents' encoding or zeros."""
-        variants: dict[str, list[str]] = {}
-        for name in names:
-            plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
-            plain = comparable(plain)
-            variants.setdefault(plain, []).append(repr(name))
-        for alike in [found for found in variants.values() if len(found) > 1][:MOST_NAMED]:
+        """Add a note on each set of labels that look alike."""
+        for alike in lookalikes(names)[:MOST_NAMED]:
+            *others, last = map(repr, alike)
             self._note(
-                f"{self.source}: {column} {', '.join(alike[:-1])} and {alike[-1]} look alike but "
+                f"{self.source}: {column} {', '.join(others)} and {last} look alike but "
                 "are different labels; if they are the same, write them the same way"
             )
 
@@ -795,20 +794,6 @@ def from_frame(frame: pd.DataFrame) -> Table:
     return table_of(frame, "the data frame", "the data frame", typed=True)
 
 
-def levels_of(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return the levels of categorical columns and of text that could be read as numbers."""
-    levels = {}
-    for i, name in enumerate(map(str, frame.columns)):
-        column = frame.iloc[:, i]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            levels[name] = tuple(dict.fromkeys(map(_text, column.cat.categories)))
-        elif pd.api.types.infer_dtype(column, skipna=True) == "string":
-            texts = sorted(set(map(_text, column.dropna())))
-            if np.isfinite(_to_numbers(np.array(texts, dtype=object))).all():
-                levels[name] = tuple(texts)
-    return levels
-
-
 def table_of(
     frame: pd.DataFrame,
     source: str,
@@ -826,38 +811,28 @@ def table_of(
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:
         raise DataError(f"{header}: column {repeated[0]!r} appears twice; rename one")
-    columns = (np.asarray(frame.iloc[:, i].astype(object)) for i in range(len(names)))
     numbers = np.arange(1, len(frame) + 1) if rows is None else np.asarray(rows, dtype=np.int64)
-    cells = dict(zip(names, columns, strict=True))
-    levels = levels_of(frame) if typed else {}
-    kinds = zip(names, frame.dtypes, strict=True)
-    ordered = [name for name, kind in kinds if getattr(kind, "ordered", False)]
-    return Table(cells, source, numbers, decimal=decimal, levels=levels, ordered=ordered)
+    given = {name: frame.iloc[:, i] for i, name in enumerate(names)}
+    cells = {name: np.asarray(its.astype(object)) for name, its in given.items()}
+    table = Table.of_cells(cells, source, numbers, decimal=decimal)
+    if not typed:
+        return table
+    levels = {name: _levels_of(its, table.columns[name]) for name, its in given.items()}
+    return replace(
+        table,
+        levels={name: its for name, its in levels.items() if its is not None},
+        ordered=[name for name, its in given.items() if getattr(its.dtype, "ordered", False)],
+    )
 
 
-def are_dates(names: Sequence[str]) -> bool:
-    """Whether labels are all ISO dates."""
-    return all(map(_ISO_DATE.fullmatch, names))
-
-
-def has_order(names: Sequence[str]) -> bool:
-    """Whether labels can be ordered by value: numbers, dates, or labels numbered in one way."""
-    return _sort_key(list(names)) is not None
-
-
-def is_plain(text: str) -> bool:
-    """Whether a number is written in the usual way, so that its value determines its text."""
-    if text.isdecimal() and text.isascii() and len(text) <= 15:
-        return text[0] != "0" or text == "0"
-    try:
-        return f"{float(text):.15g}" == text
-    except ValueError:
-        return False
-
-
-def number_of(text: str) -> float:
-    """Return the number that a string represents, or NaN if it represents none."""
-    return float(_to_numbers(np.array([text], dtype=object))[0])
+def _levels_of(given: pd.Series, column: TypedColumn) -> tuple[str, ...] | None:
+    """Return the levels of a Categorical, or of text that could be read as numbers."""
+    if isinstance(given.dtype, pd.CategoricalDtype):
+        return tuple(dict.fromkeys(map(cell_text, given.cat.categories)))
+    is_text = pd.api.types.infer_dtype(given, skipna=True) == "string"
+    if is_text and np.isfinite(column.numbers[given.notna().to_numpy()]).all():
+        return tuple(sorted(filter(None, column.coded[1])))
+    return None
 
 
 def listed(columns: Collection[str]) -> str:
@@ -875,116 +850,16 @@ def other_separator(header: str) -> str:
     return ""
 
 
-def as_written(texts: Collection[str], known: Collection[str]) -> list[str]:
-    """Return texts with each one written like the only known text that is comparable with it."""
-    num = Counter(map(comparable, known))
-    written = {comparable(label): label for label in known if num[comparable(label)] == 1}
-    return [text if text in known else written.get(comparable(text), text) for text in texts]
-
-
-def _kind(cells: NDArray[Any]) -> str:
-    return pd.api.types.infer_dtype(cells, skipna=False)
-
-
-def _decimal_point(cell: Any) -> Any:
-    """Rewrite a number with a decimal comma in Python's notation; return other cells unchanged."""
-    if isinstance(cell, str) and _COMMA_NUMBER.fullmatch(cell):
-        return cell.replace(".", "").replace(",", ".")
-    return cell
-
-
-def _text_of(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return cells as text; the text of a cell does not depend on other cells."""
-    return np.array(list(map(_text, cells)), dtype=object)
-
-
-def _text(cell: Any) -> str:
-    """Return a cell as text: floating-point numbers with 15 digits, and midnight as a date."""
-    if isinstance(cell, str):
-        # Written with more digits, one number would be several labels, as 0.1 * 3 and 0.3.
-        digits = cell.partition("e")[0].partition("E")[0]
-        is_long = len(digits) > 15 and _DECIMAL.fullmatch(cell) is not None
-        return number_text(float(cell)) if is_long and any(map(str.isdecimal, cell)) else cell
-    if isinstance(cell, float | np.floating):
-        return number_text(float(cell))
-    if isinstance(cell, np.datetime64):
-        cell = pd.Timestamp(cell)
-    if isinstance(cell, datetime) and cell is not pd.NaT:
-        # pandas reads dates as datetimes at midnight.
-        return str(cell.date()) if pd.Timestamp(cell).normalize() == cell else str(cell)
-    return str(cell)
-
-
-def number_text(value: float) -> str:
-    """Return a number as a label: with 15 digits, and whole numbers without a decimal point."""
-    if value.is_integer():
-        return str(int(value)) if abs(value) < 2**53 else repr(value)
-    return f"{value:.15g}"
-
-
-def comparable(text: str) -> str:
-    """Return a text in a form that is equal for equal numbers, truth values and dates.
-
-    Zeros at the end of a decimal fraction, capitals in ``TRUE`` and a time of 00:00:00 do not
-    matter; zeros at the beginning do.
-    """
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    if midnight := _MIDNIGHT.fullmatch(text):
-        return midnight[1]
-    number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
-    return text if number is None else number[1] + number[2].removesuffix(".")
-
-
-def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return a code for each cell, and the distinct cells as text in order of appearance.
-
-    The text of a missing cell is empty.
-    """
-    cells = np.where(pd.isna(cells), "", cells.astype(object))
-    if _kind(cells) not in ("string", "integer", "floating", "datetime", "datetime64"):
-        cells = _text_of(cells)
-    # Format each distinct value once, instead of once per cell.
-    codes, found = pd.factorize(cells)
-    texts = list(map(_text, found))
-    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    return np.array([place[text] for text in texts], dtype=np.int64)[codes], list(place)
-
-
-def _to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers, including those in text, as floats; other cells, such as dates, are NaN."""
-    kind = _kind(cells)
-    if kind in ("integer", "floating"):
-        with suppress(OverflowError):  # an integer may be larger than any floating-point number
-            return cells.astype(np.float64)
-    if kind != "string":
-        cells = cells.astype(object)
-        cells[[not _may_be_number(cell) for cell in cells]] = None
-    return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
-
-
-def _may_be_number(cell: Any) -> bool:
-    """Whether a cell is text or a number in the range of a double, not a boolean or a duration."""
-    if isinstance(cell, int) and abs(cell) > sys.float_info.max:
-        return False
-    return isinstance(cell, str | Decimal | Real) and not isinstance(cell, bool | np.timedelta64)
-
-
 def _quoted(text: str) -> str:
     """Return a cell for a message, shortened if it is long."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
-def _sort_key(names: list[str]) -> list[Any] | None:
-    """Return keys that sort names by value; None if they are not numbers, dates or numbered."""
-    numbers = _to_numbers(np.array(names, dtype=object))
-    if np.isfinite(numbers).all():
-        return list(numbers)
-    if are_dates(names):
-        return names
-    parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
-    if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:
-        # Compare digits by length and then as text, because Python does not convert numbers with
-        # very many digits.
-        return [(len(part[2]), part[2]) for part in parts]
-    return None
+def _wrong_label(text: str) -> str:
+    """Return what is wrong with a label, with the remedy; empty if nothing is."""
+    if not text.strip():
+        return "blank; give it a label"
+    # A file of draws can hold neither NUL nor lone surrogates.
+    if "\0" in text or storable_text(text) != text:
+        return f"{_quoted(text)}, which has a character that cannot be saved; give it another label"
+    return ""

@@ -531,7 +531,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             for column in declared.transformed
             if (levels := _levels_named(column, program)) in constant
         }
-        table = Table(
+        table = Table.of_cells(
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
             rows,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
-from pyflowers.data.table import number_text
+from pyflowers.data.columns import number_text
 from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -167,7 +167,8 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
             found[name] = np.full(num, common, dtype=own.column(name).dtype)
         else:
             found[name] = np.full(num, own.numbers(name).mean())
-    return replace(own, cells={**found, **cells}, rows=np.arange(1, num + 1), notes=[])
+    about = {"decimal": own.decimal, "levels": own.levels, "ordered": own.ordered}
+    return Table.of_cells({**found, **cells}, own.source, np.arange(1, num + 1), **about)
 
 
 def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:

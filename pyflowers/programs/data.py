@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table, from_frame, read_table
-from pyflowers.data.table import is_plain, number_of
+from pyflowers.data.columns import is_plain, number_of
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
@@ -425,7 +425,7 @@ def _from_table(
         table = _design_table(table, written, blocks, names)
     read_by = {*written.columns, *blocks.data}
     back = {theirs: name for name, theirs in names.items() if name in read_by}
-    known = [back.get(column, column) for column in table.cells]
+    known = [back.get(column, column) for column in table.columns]
     declared, dims = complete(written, blocks, known, program.declared_in)
     # A requested column counts as present, so that its absence is reported as an error.
     declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
@@ -445,7 +445,7 @@ def _from_table(
             f"{', '.join(used)}"
         )
     table = table.only(tuple(dict.fromkeys(names.values())))
-    table = table.without_missing(tuple(table.cells), drop=True) if drop_missing else table
+    table = table.without_missing(table.columns, drop=True) if drop_missing else table
     written = written.with_labels(dims)
     labels = {
         column: table.labels(
@@ -469,10 +469,9 @@ def _from_table(
         )
     rows = Rows(table, declared, names, labels)
     values = {n: source.read(n, blocks.data[n], rows) for n, source in declared.data.items()}
-    # Parsed columns need not be parsed again; labels stay as they are written.
+    # True and False that are read as numbers are 1 and 0; labels stay as they are written.
     of_labels = {found.column: found for found in labels.values()}
-    parsed = {name: cells for name, cells in rows.parsed.items() if name not in of_labels}
-    table = replace(table, cells={**table.cells, **parsed})
+    table = table.with_cells({n: its for n, its in rows.parsed.items() if n not in of_labels})
     spelled = [name for name, found in of_labels.items() if not all(map(is_plain, found.names))]
     return Data.of_table(
         declared,
@@ -482,7 +481,7 @@ def _from_table(
         coords=rows.coords,
         table=table,
         source=table.source,
-        sha256=table.sha256(tuple(table.cells), spelled),
+        sha256=table.sha256(tuple(table.columns), spelled),
         notes=tuple(table.notes),
     )
 
@@ -679,8 +678,8 @@ def _design_table(
         return table
     source = declared.data.get(observed, Column(column=observed))
     value = max(_smallest(blocks.data[observed]), getattr(source, "lower", None) or 0.0)
-    cells = np.full(len(table), value, dtype=object)
-    return replace(table, cells={**table.cells, **{names.get(c, c): cells for c in source.numbers}})
+    cells = np.full(len(table), value)
+    return table.with_cells({names.get(column, column): cells for column in source.numbers})
 
 
 def _design_block(data: Data, blocks: Blocks) -> Data:
@@ -785,6 +784,6 @@ def to_frame(data: Data) -> pd.DataFrame:
     return pd.DataFrame(
         {
             name: of_labels[name] if name in of_labels else data.table.numbers_or_factor(name)
-            for name in data.table.cells
+            for name in data.table.columns
         }
     )

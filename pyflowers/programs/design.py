@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.data.table import number_text
+from pyflowers.data.columns import number_text
 from pyflowers.errors import DataError
 from pyflowers.programs.terms import (
     COLUMN,

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
-from pyflowers.data.table import as_written
+from pyflowers.data.columns import as_written
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Draws
 from pyflowers.programs.data import Data, Rows, as_table
@@ -414,9 +414,9 @@ def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:
 
     07 and 7 are different labels. In joined columns such as ``a:b`` this applies to each part.
     """
-    cells = dict(table.cells)
+    cells = dict[str, NDArray[Any]]()
     for name, of_column in known.items():
-        parts = [name] if name in table.cells else name.split(":")
+        parts = [name] if name in table.columns else name.split(":")
         of_fit = [label.split(":") if parts[1:] else [label] for label in of_column]
         if any(len(label) != len(parts) for label in of_fit):
             continue  # the labels of the parts contain colons
@@ -425,7 +425,7 @@ def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:
             same = as_written(texts, {label[i] for label in of_fit})
             if same != texts:
                 cells[part] = np.array(same, dtype=object)
-    return replace(table, cells=cells)
+    return table.with_cells(cells)
 
 
 def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:

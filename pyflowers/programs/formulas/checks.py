@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.data.table import MOST_NAMED, are_dates, number_of, number_text
+from pyflowers.data.columns import number_of, number_text
+from pyflowers.data.labels import are_dates
+from pyflowers.data.table import MOST_NAMED
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
 

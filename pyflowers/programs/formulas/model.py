@@ -24,7 +24,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
-from pyflowers.data.table import LARGEST_INT, has_order, number_of
+from pyflowers.data.columns import number_of
+from pyflowers.data.labels import has_order
+from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import design, levels_of_numbers, offset, origins_of, state_of
 from pyflowers.programs.families import Auxiliary, Family

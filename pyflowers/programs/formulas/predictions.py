@@ -131,8 +131,8 @@ def _check(text: str, family: str, brms_priors: bool, data: Data) -> list[str]:
     if data.table is None:
         return []
     # A column with a different name in the declaration is available under both names.
-    cells = {name: data.table.cells[theirs] for name, theirs in data.columns.items()}
-    table = replace(data.table, cells={**cells, **data.table.cells})
+    columns = {name: data.table.columns[theirs] for name, theirs in data.columns.items()}
+    table = replace(data.table, columns={**columns, **data.table.columns})
     model = Model(parse(text), find_family(family), table, {}, brms_priors)
     is_prior = bool(data.values["prior_only"])  # the response is not in the likelihood
     return [*check_design(model), *([] if is_prior else about_response(model))]

@@ -1,0 +1,97 @@
+"""A column as labels, and the order that labels have."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.data.columns import comparable, to_numbers
+
+_ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
+_NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A column as labels.
+
+    Attributes
+    ----------
+    column : str
+        The column's name, as the user wrote it.
+    names : tuple of str
+        The distinct labels.
+    codes : array of int, shape (N,)
+        Position of each row's label in `names`.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of rows with each label, shape (len(self),)."""
+        return np.bincount(self.codes, minlength=len(self.names))
+
+    @property
+    def of_rows(self) -> NDArray[Any]:
+        """The label of each row, shape (N,)."""
+        return np.asarray(self.names, dtype=object)[self.codes]
+
+    def first_of_each(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the value of each label's first row, and the rows that differ from it."""
+        chosen = values[np.unique(self.codes, return_index=True)[1]]
+        return chosen, np.flatnonzero(values != chosen[self.codes])
+
+    @property
+    def are_titles(self) -> bool:
+        """Whether the labels can be understood without the column's name before them.
+
+        This is so if a label begins with the name of the column, such as ``Beet 3`` in the column
+        ``Beet``: ``Beet Beet 3`` would look like another label.
+        """
+        return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
+
+
+def are_dates(names: Sequence[str]) -> bool:
+    """Whether labels are all ISO dates."""
+    return all(map(_ISO_DATE.fullmatch, names))
+
+
+def has_order(names: Sequence[str]) -> bool:
+    """Whether labels can be ordered by value: numbers, dates, or labels numbered in one way."""
+    return sort_key(names) is not None
+
+
+def sort_key(names: Sequence[str]) -> Sequence[Any] | None:
+    """Return keys that sort names by value; None if they are not numbers, dates or numbered."""
+    numbers = to_numbers(np.array(names, dtype=object))
+    if np.isfinite(numbers).all():
+        return list(numbers)
+    if are_dates(names):
+        return names
+    parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
+    if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:
+        # Compare digits by length and then as text, because Python does not convert numbers with
+        # very many digits.
+        return [(len(part[2]), part[2]) for part in parts]
+    return None
+
+
+def lookalikes(names: Collection[str]) -> list[list[str]]:
+    """Return the labels that differ only in capitals, spaces, accents' encoding or zeros."""
+    variants: dict[str, list[str]] = {}
+    for name in names:
+        plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
+        variants.setdefault(comparable(plain), []).append(name)
+    return [alike for alike in variants.values() if len(alike) > 1]
