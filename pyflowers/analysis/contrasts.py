@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from pyflowers import convergence
 from pyflowers.analysis.predictions import in_blocks, predictor_of, row_sets
-from pyflowers.data.columns import number_text
+from pyflowers.data.columns import plain_text
 from pyflowers.display import Line, Result, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -369,8 +369,8 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         length, written = len(value), re.match(r"[^\],]*", label)
         assert written is not None
         # The table may write the same number differently.
-        number = _text(written[0].strip())
-        same = [its for its in cells.get(column, ()) if not length and _text(its) == number]
+        number = plain_text(written[0].strip())
+        same = [its for its in cells.get(column, ()) if not length and plain_text(its) == number]
         if len(same) == 1:
             value, length = same[0], len(written[0])
         if not length:
@@ -420,17 +420,8 @@ def _texts(fit: Fit, column: str) -> list[str]:
     """Return the cells of a column as text: labels as written, and numbers such as 3.0 as 3."""
     table, of_labels = fit.data.table, set(map(fit.data.name_of, fit.data.labels))
     assert table is not None
-    texts = list(map(str, table.texts(column)))
-    is_label = column in of_labels or table.is_factor(column)
-    return texts if is_label else list(map(_text, texts))
-
-
-def _text(cell: Any) -> str:
-    """Return a number as the shortest text that names it, and other text unchanged."""
-    try:
-        return number_text(float(cell))
-    except (TypeError, ValueError):
-        return str(cell)
+    texts = table.texts(column) if column in of_labels else table.plain_texts(column)
+    return list(map(str, texts))
 
 
 def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:

@@ -65,6 +65,7 @@ from numpy.typing import NDArray
 
 from pyflowers.analysis.average_effects import covariates, factor_levels, interacting
 from pyflowers.analysis.statistics import FloatArray
+from pyflowers.data.columns import number_text
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.design import design
 from pyflowers.programs.families import Family, find_family
@@ -533,7 +534,7 @@ def square_of(fit: Fit, covariate: str) -> str:
     mean = round(float(x.mean()), 1 - math.floor(math.log10(x.std())))
     sign = "-" if mean > 0 else "+"
     is_near = abs(mean) < x.std()
-    return f"I({name}**2)" if is_near else f"I(({name} {sign} {abs(mean):.15g})**2)"
+    return f"I({name}**2)" if is_near else f"I(({name} {sign} {number_text(abs(mean))})**2)"
 
 
 def _judge(

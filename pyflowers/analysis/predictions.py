@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
+from pyflowers.data.columns import number_text
 from pyflowers.data.labels import has_order
 from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
@@ -178,7 +179,7 @@ def cell_text(cell: Any) -> str:
     if not isinstance(cell, float) and not _WHOLE.fullmatch(str(cell)):
         return str(cell)
     number = float(cell)
-    return f"{number:.15g}" if number.is_integer() else f"{number:.6g}"
+    return number_text(number) if number.is_integer() else f"{number:.6g}"
 
 
 _WHOLE = re.compile(r"-?\d{1,15}\.0+")

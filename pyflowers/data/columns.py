@@ -147,7 +147,7 @@ def number_text(value: float) -> str:
     return str(int(value)) if abs(value) < 2**53 else repr(value)
 
 
-def cell_text(cell: Any) -> str:
+def label_text(cell: Any) -> str:
     """Return a cell as a label: numbers with 15 digits, and midnight as a date."""
     if isinstance(cell, str):
         # Written with more digits, one number would be several labels, as 0.1 * 3 and 0.3.
@@ -164,12 +164,12 @@ def cell_text(cell: Any) -> str:
     return str(cell)
 
 
-def is_plain(text: str) -> bool:
-    """Whether a number is written in the usual way, so that its value determines its text."""
+def plain_text(text: str) -> str:
+    """Return a number as :func:`number_text` writes it, and other text unchanged."""
     try:
-        return number_text(float(text)) == text
+        return number_text(float(text))
     except ValueError:
-        return False
+        return text
 
 
 def comparable(text: str) -> str:
@@ -197,10 +197,10 @@ def _distinct(cells: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return a code for each cell, and the distinct cells as text; see `TypedColumn.coded`."""
     cells = np.where(pd.isna(cells), "", cells.astype(object))
     if _kind(cells) not in ("string", "integer", "floating", "datetime", "datetime64"):
-        cells = np.array(list(map(cell_text, cells)), dtype=object)
+        cells = np.array(list(map(label_text, cells)), dtype=object)
     # Format each distinct value once, instead of once per cell.
     codes, found = pd.factorize(cells)
-    texts = list(map(cell_text, found))
+    texts = list(map(label_text, found))
     place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return np.array([place[text] for text in texts], dtype=np.int64)[codes], tuple(place)
 

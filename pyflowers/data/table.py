@@ -18,8 +18,8 @@ from pyflowers.data.columns import (
     COMMA_NUMBER,
     MISSING,
     TypedColumn,
-    cell_text,
     decimal_point,
+    label_text,
     number_of,
     number_text,
 )
@@ -296,6 +296,29 @@ class Table(Shown):
             If there is no column of that name.
         """
         return self.typed(name).texts
+
+    def plain_texts(self, name: str) -> NDArray[Any]:
+        """Return the labels of a factor as they are written, and numbers by their value.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        array of str, shape (N,)
+            The text of each cell; numbers such as ``3.0`` are written as ``3``.
+
+        Raises
+        ------
+        DataError
+            If there is no column of that name, or a cell is missing.
+        """
+        if self.is_factor(name):
+            return self.texts(name)
+        values, place = np.unique(self.numbers(name), return_inverse=True)
+        return np.array(list(map(number_text, values)), dtype=object)[place]
 
     def labels(
         self, name: str, *, order: str | Sequence[str] = "appearance", order_asked: bool = True
@@ -828,7 +851,7 @@ def table_of(
 def _levels_of(given: pd.Series, column: TypedColumn) -> tuple[str, ...] | None:
     """Return the levels of a Categorical, or of text that could be read as numbers."""
     if isinstance(given.dtype, pd.CategoricalDtype):
-        return tuple(dict.fromkeys(map(cell_text, given.cat.categories)))
+        return tuple(dict.fromkeys(map(label_text, given.cat.categories)))
     is_text = pd.api.types.infer_dtype(given, skipna=True) == "string"
     if is_text and np.isfinite(column.numbers[given.notna().to_numpy()]).all():
         return tuple(sorted(filter(None, column.coded[1])))

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pyflowers.data import Table
-from pyflowers.data.columns import number_text
 from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
@@ -144,13 +143,6 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
     return {name: values for name, values in found.items() if len(values) <= most}
 
 
-def _texts(table: Table, name: str) -> NDArray[np.object_]:
-    """Return the cells of a column as text, written like its levels or distinct numbers."""
-    if table.is_factor(name):
-        return table.texts(name)
-    return np.array(list(map(number_text, table.numbers(name))), dtype=object)
-
-
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:
     """Return a table of `num` rows with fixed values in all columns except the given ones."""
     from pyflowers.analysis.average_effects import factor_levels, trials_of
@@ -176,7 +168,7 @@ def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:
     counts = Counter(table.column(name).tolist())
     if not levels:
         return min(counts, key=lambda value: (-counts[value], value))
-    texts = dict(zip(table.column(name).tolist(), _texts(table, name), strict=True))
+    texts = dict(zip(table.column(name).tolist(), table.plain_texts(name), strict=True))
     return min(counts, key=lambda value: (-counts[value], levels.index(texts[value])))
 
 
@@ -195,11 +187,10 @@ def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.in
     few = {**_few_numbers(fit, names, 2), **factor_levels(fit)}
     kept, held = np.ones(len(own), dtype=bool), []
     for name in names:
-        texts = _texts(own, name)
         if name not in few or (group is not None and _is_constant(own, name, group)):
             continue
-        value = _texts(fixed, name)[0]
-        kept &= texts == value
+        value = fixed.plain_texts(name)[0]
+        kept &= own.plain_texts(name) == value
         held.append(f"{name} = {value}")
     rows = np.flatnonzero(kept)
     if len(rows) == len(own):
@@ -210,7 +201,7 @@ def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.in
 
 def _is_constant(table: Table, name: str, group: str) -> bool:
     """Return whether each label of a group has only one value in a column."""
-    pairs = set(zip(table.texts(group).tolist(), _texts(table, name).tolist(), strict=True))
+    pairs = set(zip(table.texts(group).tolist(), table.plain_texts(name).tolist(), strict=True))
     return len(pairs) == len(set(table.texts(group).tolist()))
 
 
@@ -256,7 +247,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     levels, column = list(map(", ".join, combinations)), ", ".join(every)
     figure, ax = named_rows([levels[i] for i in shown], column, theme)
     rng, y = np.random.default_rng(1), _observed(fit)
-    texts = list(map(", ".join, zip(*(_texts(own, name) for name in every), strict=True)))
+    texts = list(map(", ".join, zip(*(own.plain_texts(name) for name in every), strict=True)))
     place = {levels[i]: row for row, i in enumerate(shown)}
     kept, drawn = _drawn(fit, *every)
     at = [i for i in kept.tolist() if texts[i] in place]
@@ -294,7 +285,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     levels = {**few, **factor_levels(fit)}[by] if by else [None]
     kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
     medians, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
-    texts = _texts(own, by)[seen] if by else np.array([])
+    texts = own.plain_texts(by)[seen] if by else np.array([])
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}
         here, dots = seen, theme.data

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table, from_frame, read_table
-from pyflowers.data.columns import is_plain, number_of
+from pyflowers.data.columns import number_of, plain_text
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
@@ -472,7 +472,8 @@ def _from_table(
     # True and False that are read as numbers are 1 and 0; labels stay as they are written.
     of_labels = {found.column: found for found in labels.values()}
     table = table.with_cells({n: its for n, its in rows.parsed.items() if n not in of_labels})
-    spelled = [name for name, found in of_labels.items() if not all(map(is_plain, found.names))]
+    # Labels such as 01, whose text their value does not determine, count as text.
+    spelled = [n for n, its in of_labels.items() if tuple(map(plain_text, its.names)) != its.names]
     return Data.of_table(
         declared,
         values,

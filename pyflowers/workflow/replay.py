@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.convergence import mcse_mean, mcse_quantile
+from pyflowers.data.columns import label_text
 from pyflowers.display import format_number
 from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
@@ -255,7 +256,7 @@ def data_changes(before: Data, now: Data) -> list[str]:
             continue
         was = old[key][1]
         changes += [
-            f"{_at(now, i, key)}: {name} was {_plain(was.get(name))} and is {_plain(value)}"
+            f"{_at(now, i, key)}: {name} was {label_text(was.get(name))} and is {label_text(value)}"
             for name, value in row.items()
             if was.get(name) != value
         ]
@@ -282,7 +283,3 @@ def _by_key(data: Data) -> dict[tuple[str, ...], tuple[int, dict[Any, Any]]]:
 
 def _at(data: Data, row: int, key: tuple[str, ...]) -> str:
     return f"{data.where(row)} ({', '.join(key)})" if len(key) == 2 else data.where(row)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -48,8 +48,8 @@ def check_model(model: Model) -> None:
     has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
     if has_residual and len(model.y) > 1 and np.ptp(model.y) == 0:
         raise DataError(
-            f"{model.table.source}: {model.formula.response} is {model.y[0]:.15g} in every row, so "
-            "nothing keeps its sd away from 0; choose another response"
+            f"{model.table.source}: {model.formula.response} is {number_text(model.y[0])} in every "
+            "row, so nothing keeps its sd away from 0; choose another response"
         )
     check_design(model)
 
@@ -144,7 +144,7 @@ def about_response(model: Model) -> list[str]:
     y, of_trials = model.y, model.family.has_trials and model.y.any()
     if len(y) < 2 or np.ptp(y - model.trials if of_trials else y) > 0 or model.family.is_ordinal:
         return []
-    value = "equal to its trials" if of_trials else f"{y[0]:.15g}"
+    value = "equal to its trials" if of_trials else number_text(y[0])
     return [
         f"{model.formula.response} is {value} in every row, so the data only bound the parameters, "
         "and where they lie within these bounds depends on the prior"

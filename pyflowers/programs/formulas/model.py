@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
-from pyflowers.data.columns import number_of
+from pyflowers.data.columns import number_of, number_text
 from pyflowers.data.labels import has_order
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
@@ -303,7 +303,7 @@ class Model:
             if np.any(wrong):
                 row = int(np.argmax(wrong))
                 raise DataError(
-                    f"{self.table.where(row)}: {name} is {y[row]:.15g}, but for family "
+                    f"{self.table.where(row)}: {name} is {number_text(y[row])}, but for family "
                     f"{family.name} it {limit}; correct it or choose another family"
                 )
         return y
@@ -321,14 +321,14 @@ class Model:
             row = int(np.argmax(wrong))
             where = f"formula {self.formula.text!r}" if given.isdecimal() else self.table.where(row)
             raise DataError(
-                f"{where}: the number of trials is {trials[row]:.15g}, but it must be a whole "
-                f"number from 0 to {LARGEST_INT}; correct it"
+                f"{where}: the number of trials is {number_text(trials[row])}, but it must be a "
+                f"whole number from 0 to {LARGEST_INT}; correct it"
             )
         if given and np.any(self.y > trials):
             row = int(np.argmax(self.y > trials))
             raise DataError(
-                f"{self.table.where(row)}: {self.formula.response} is {self.y[row]:.15g}, but "
-                f"the number of trials is {trials[row]:.15g}; correct one of them"
+                f"{self.table.where(row)}: {self.formula.response} is {number_text(self.y[row])}, "
+                f"but the number of trials is {number_text(trials[row])}; correct one of them"
             )
         return trials
 
