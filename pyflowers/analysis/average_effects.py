@@ -384,13 +384,17 @@ def effects(
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     sets = row_sets(table, by, weights, is_of_fit=new is None)
     changes = _changes(fit, table, columns, slopes, step, between)
+    # Keyed by identity, so that each changed column is parsed, and a reference level predicted,
+    # only once.
+    changed = {id(values): (each.column, values) for each in changes for values in each.values}
+    tables = {key: table.with_cells({name: its}) for key, (name, its) in changed.items()}
     of_groups, every = groups_of(fit), 1
     joined = [name for name in of_groups if ":" in name]
     moved = [n for n in joined if not slopes and {c.column for c in changes} & {*n.split(":")}]
     own_groups = {by} if isinstance(by, str) else {*(by or ())}
     shown: str = groups or "data"
     if groups is None and of_groups:
-        varies = bool(moved) or any(_varies(fit, table, change) for change in changes)
+        varies = bool(moved) or any(_varies(fit, each, tables) for each in changes)
         shown = BOTH if varies and not own_groups & of_groups else "data"
     ways: tuple[Groups, ...] = ("population", "data") if shown == BOTH else (groups or "data",)
     if shown == BOTH and family.scale == "fixed":  # the only mean that is integrated numerically
@@ -398,15 +402,15 @@ def effects(
         num, most = fit.num_chains * fit.num_draws, MOST_INTEGRATED // len(rows.rows)
         every = max(1, num // max(FEWEST_DRAWS, most))
     drawn = dict[str, tuple[str, ...]]()
-    # Keyed by identity, so that a reference level is predicted only once.
     averages = dict[tuple[int, Groups], FloatArray]()
 
     def average(change: Change, values: NDArray[Any], way: Groups, weight: Any = 1.0) -> FloatArray:
         # For a derivative, a row stays in its group; a comparison may move it to another.
         of_data = joined if way == "data" else []
-        own = {name: table.typed(name) for name in of_data if slopes}
-        changed = replace(table, columns={**table.columns, **own})
-        changed = changed.with_cells({change.column: values})
+        changed = tables[id(values)]
+        if slopes:
+            own = {name: table.typed(name) for name in of_data}
+            changed = replace(changed, columns={**changed.columns, **own})
         for name in of_data:
             if change.column in name.split(":") and not slopes:
                 changed = _with_parts(changed, name, change.column)
@@ -490,15 +494,14 @@ def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
     return replace(predictor, rows=few), replace(sets, codes=sets.codes[first], shares=shares)
 
 
-def _varies(fit: Fit, table: Table, change: Change) -> bool:
+def _varies(fit: Fit, change: Change, tables: Mapping[int, Table]) -> bool:
     """Return whether the effect of a change on the linear predictor depends on the group.
 
     It is False if groups have no normal population, over which the effect could be averaged.
     """
-    ends = (change.values[0], change.values[-1])
-    tables = [table.with_cells({change.column: its}) for its in ends]
+    ends = [tables[id(values)] for values in (change.values[0], change.values[-1])]
     try:
-        one, other = (predictor_of(fit, each, "none", is_varying=True).factors() for each in tables)
+        one, other = (predictor_of(fit, each, "none", is_varying=True).factors() for each in ends)
     except (ConfigError, DataError):
         return False
     return not np.allclose(one, other, rtol=1e-9, atol=1e-12)
