@@ -263,6 +263,7 @@ def prior(
     spec = Spec.of_call(program, data, **inputs)
     spec.refuse(set(SAMPLER) - {"seed"}, "is an option of the posterior's sampler")
     options = SamplerOptions.of(seed=spec.seed, draws=-(-draws // 4))
+    spec = spec.with_table()
     opened = spec.open()
     opened.require(Capability.PRIOR_ONLY)
     design = spec.read(opened, design_only=True)

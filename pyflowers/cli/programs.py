@@ -114,7 +114,7 @@ def new_command(
             raise click.UsageError(
                 "a FORMULA needs --data FILE, and cannot be combined with --from or --include"
             )
-        spec = Spec(formula, data, **asked)
+        spec = Spec(formula, data, **asked).with_table()
         program = spec.open()
         read = spec.read(program)
         program.write(target)

@@ -8,6 +8,7 @@ import json
 import re
 import warnings
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,21 +106,22 @@ def read_table(
             "--encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252, "
             f"got {encoding!r}"
         ) from error
+    options = {"sep": sep, "decimal": None if decimal == "." else decimal, "encoding": encoding}
+    reading = {name: option for name, option in options.items() if option is not None}
     try:
         if not path.exists():
             raise DataError(f"{path}: no such file; check the path")
         if not path.is_file():
             raise DataError(f"{path} is not a file; name a table")
         if suffix == ".json":
-            return _read_json(path, encoding)
+            return _read_json(path, reading)
         if suffix == ".parquet":
             frame = pd.read_parquet(path)
             return table_of(frame, str(path), str(path), typed=True)
         if suffix == ".xlsx":
             return _read_excel(path)
         content = _unpacked(path) if is_compressed else path.read_bytes()
-        separator = _SEPARATORS[suffix] if sep is None else sep
-        return _read_delimited(path, content, separator, decimal, encoding)
+        return _read_delimited(path, content, _SEPARATORS[suffix] if sep is None else sep, reading)
     except DataError:
         raise
     except ImportError as error:
@@ -159,10 +161,9 @@ def _unpacked(path: Path) -> bytes:
     return content
 
 
-def _read_delimited(
-    path: Path, content: bytes, sep: str, decimal: str, encoding: str | None
-) -> Table:
+def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, str]) -> Table:
     """Read all cells as text, so that labels stay as they are written; the header is row 1."""
+    encoding = reading.get("encoding")
     separator = {"tab": "\t", "\\t": "\t"}.get(sep, sep)
     if len(separator) != 1 or not (separator.isprintable() or separator == "\t"):
         raise DataError(f"--sep must be one printable character or 'tab', got {sep!r}")
@@ -198,7 +199,7 @@ def _read_delimited(
             raise
         raise DataError(f"{path}, {complaint}") from error
     cells.index += blank
-    return _below_header(cells.fillna(""), path, decimal)
+    return _below_header(cells.fillna(""), path, reading)
 
 
 def _complaint(error: str, first: str, separator: str, header: int) -> str | None:
@@ -224,7 +225,9 @@ def _complaint(error: str, first: str, separator: str, header: int) -> str | Non
     return f"row {row}: the number of cells is {num}, but it is {expected} in row {header}{hint}"
 
 
-def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
+def _below_header(
+    cells: pd.DataFrame, path: Path, reading: Mapping[str, str] | None = None
+) -> Table:
     """Return the rows below the first, which holds the column names; leave out unnamed columns."""
     # Blank rows, usually at the end, are not observations. The others keep their row numbers.
     cells = cells[~(cells == "").all(axis=1)]
@@ -233,11 +236,11 @@ def _below_header(cells: pd.DataFrame, path: Path, decimal: str = ".") -> Table:
     body = cells.iloc[1:].set_axis(list(map(str, cells.iloc[0])), axis=1)
     body = body.loc[:, body.columns != ""]
     header = f"{path}, row {cells.index[0] + 1}"
-    return table_of(body, str(path), header, body.index + 1, decimal)
+    return table_of(body, str(path), header, body.index + 1, reading=reading)
 
 
-def _read_json(path: Path, encoding: str | None) -> Table:
-    text = path.read_text(encoding=encoding or "utf-8-sig")
+def _read_json(path: Path, reading: Mapping[str, str]) -> Table:
+    text = path.read_text(encoding=reading.get("encoding", "utf-8-sig"))
     if not text.strip():
         raise DataError(f"{path}: the file is empty; a list of records is needed")
     records = json.loads(text)
@@ -251,7 +254,7 @@ def _read_json(path: Path, encoding: str | None) -> Table:
     columns = {
         name: pd.Series([record.get(name) for record in records], dtype=object) for name in names
     }
-    return table_of(pd.DataFrame(columns), str(path), str(path))
+    return table_of(pd.DataFrame(columns), str(path), str(path), reading=reading)
 
 
 def _read_excel(path: Path) -> Table:

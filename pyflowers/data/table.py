@@ -54,8 +54,9 @@ class Table(Shown):
         Row numbers in `source`, from 1; a header in a file is row 1.
     notes : list of str
         Sentences on how the cells were read.
-    decimal : str
-        Decimal mark of numbers that are written as text.
+    reading : mapping of str to str
+        The options other than the default with which a file was read: ``sep``, ``decimal`` and
+        ``encoding``.
     levels : mapping of str to tuple of str
         Levels, in order, of the columns that are factors even if their cells look like numbers:
         categorical columns of a data frame, and columns of text whose cells are all numbers.
@@ -128,7 +129,7 @@ class Table(Shown):
     source: str
     rows: NDArray[np.int64]
     notes: list[str] = field(default_factory=list)
-    decimal: str = "."
+    reading: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ordered: Collection[str] = ()
     _joined: dict[str, TypedColumn] = field(default_factory=dict, init=False)
@@ -152,16 +153,21 @@ class Table(Shown):
         rows : array of int, shape (N,)
             Row numbers in `source`, from 1.
         **rest
-            The other attributes, such as ``decimal`` and ``levels``.
+            The other attributes, such as ``reading`` and ``levels``.
 
         Returns
         -------
         Table
             The table.
         """
-        decimal = rest.get("decimal", ".")
+        decimal = rest.get("reading", {}).get("decimal", ".")
         columns = {name: TypedColumn.read(its, decimal) for name, its in cells.items()}
         return cls(columns, source, rows, **rest)
+
+    @property
+    def decimal(self) -> str:
+        """Decimal mark of numbers that are written as text."""
+        return self.reading.get("decimal", ".")
 
     @cached_property
     def cells(self) -> dict[str, NDArray[Any]]:
@@ -822,8 +828,8 @@ def table_of(
     source: str,
     header: str,
     rows: Any = None,
-    decimal: str = ".",
     *,
+    reading: Mapping[str, str] | None = None,
     typed: bool = False,
 ) -> Table:
     """Return a frame as a table; messages name `header` as the place of the column names.
@@ -837,7 +843,7 @@ def table_of(
     numbers = np.arange(1, len(frame) + 1) if rows is None else np.asarray(rows, dtype=np.int64)
     given = {name: frame.iloc[:, i] for i, name in enumerate(names)}
     cells = {name: np.asarray(its.astype(object)) for name, its in given.items()}
-    table = Table.of_cells(cells, source, numbers, decimal=decimal)
+    table = Table.of_cells(cells, source, numbers, reading=reading or {})
     if not typed:
         return table
     levels = {name: _levels_of(its, table.columns[name]) for name, its in given.items()}

@@ -108,7 +108,7 @@ def fit(
     >>> print(fit.summary().loc["b[age]", "mean"].round(1))
     6.2
     """
-    spec = Spec.of_call(program, data, **inputs)
+    spec = Spec.of_call(program, data, **inputs).with_table()
     opened = spec.open()
     read = spec.read(opened)
     # Errors in the data or the priors are reported before CmdStan is searched for or built.

@@ -22,6 +22,7 @@ from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.engines.base import LARGEST_SEED, EngineName, Whole
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
+from pyflowers.programs.data import read_once
 from pyflowers.records import Record, asked, asked_as, complaint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -340,6 +341,30 @@ class Spec(Reading, Sampling):
         """
         given = self.model_dump(include=set(SamplerOptions.model_fields), exclude_unset=True)
         return SamplerOptions.of(**given)
+
+    def with_table(self) -> Spec:
+        """Return the question with its file or DataFrame read, so that it is read only once.
+
+        Returns
+        -------
+        Spec
+            The question about the table.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> spec = pyflowers.Spec("multilevel_poisson", "data/flowers.csv").with_table()
+        >>> list(spec.data.cells)
+        ['plant', 'month', 'flowers']
+        """
+        data, left = read_once(self.data, self.reading)
+        done = dict.fromkeys(self.reading.keys() - left.keys())
+        return self.model_copy(update={"data": data, **done})
 
     def open(self) -> Program:
         """Open the program, or write the program of a formula.

@@ -159,7 +159,7 @@ def _reference(fit: Fit, num: int, **cells: Any) -> Table:
             found[name] = np.full(num, common, dtype=own.column(name).dtype)
         else:
             found[name] = np.full(num, own.numbers(name).mean())
-    about = {"decimal": own.decimal, "levels": own.levels, "ordered": own.ordered}
+    about = {"reading": own.reading, "levels": own.levels, "ordered": own.ordered}
     return Table.of_cells({**found, **cells}, own.source, np.arange(1, num + 1), **about)
 
 

@@ -33,7 +33,10 @@ TABLE_ROLES = ("group", "time", "value")
 
 _DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
 
-READING = ("sep", "decimal", "encoding", "time_order", "drop_missing")
+OF_A_FILE = ("sep", "decimal", "encoding")
+"""The options that determine how a file is read."""
+
+READING = (*OF_A_FILE, "time_order", "drop_missing")
 """The options, other than columns, that determine how a table is read."""
 
 
@@ -373,7 +376,8 @@ def read_data(
     table = as_table(data, how)
     if table is not None:
         found = _from_table(program, table, names, time_order, design_only, drop_missing)
-        return replace(found, reading={key: str(value) for key, value in (how | of_time).items()})
+        of_rows = {key: str(value) for key, value in of_time.items()}
+        return replace(found, reading={**table.reading, **of_rows})
     if given:
         raise ConfigError(
             f"{given} is only valid with a table, but {program.name} was given none; leave {given} "
@@ -381,6 +385,19 @@ def read_data(
         )
     block = _from_json(data, program.declaration, program.source.blocks)
     return _design_block(block, program.source.blocks) if design_only else block
+
+
+def read_once(data: Any, reading: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return a file or a DataFrame as a table, and the reading options that remain.
+
+    The program of a formula is then written, and its data are read, from one table.
+    """
+    how = {name: reading[name] for name in OF_A_FILE if reading.get(name) is not None}
+    is_refused = how and not isinstance(data, str | Path)  # when the data are read
+    table = None if is_refused else as_table(data, how)
+    if table is None:
+        return data, dict(reading)
+    return table, {name: value for name, value in reading.items() if name not in how}
 
 
 def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:

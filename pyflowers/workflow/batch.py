@@ -23,12 +23,9 @@ from pyflowers.batches.keep import Keep, is_short, keeps
 from pyflowers.data import Table, read_table
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
+from pyflowers.programs.data import OF_A_FILE
 from pyflowers.records import Record, read_toml, within_record
 from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
-
-OF_A_FILE = ("sep", "decimal", "encoding")
-"""Keys that determine how a file is read as a table."""
-
 
 MOST_TASKS = 10_000_000
 """The largest number of tasks in a batch; their ledger would have more than 10 GB."""

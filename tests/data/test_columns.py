@@ -148,3 +148,26 @@ def test_a_fit_and_its_effects_parse_the_cells_of_a_table_once(parsed, tmp_path)
     pyflowers.plots.conditional_effects(fit, "x", by="dose")
     pyflowers.predict(fit)
     assert parsed["to_numbers"].count(NUM) == 0
+
+
+def test_a_fit_reads_and_parses_a_file_once(parsed, tmp_path):
+    path = tmp_path / "t.csv"
+    CSV.to_csv(path, index=False, sep=";")
+    how = {"sep": ";", "seed": 1, "engine": "stanli", "chains": 2, "warmup": 100, "draws": 50}
+    fit = pyflowers.fit("y ~ x + dose", path, **how)
+    assert parsed["to_numbers"].count(NUM) == len(CSV.columns)
+    assert fit.record.data.reading == {"sep": ";"}
+
+
+def test_a_table_knows_how_it_was_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("y;g\n1,5;ä\n2,5;b\n", encoding="latin-1")
+    how = {"sep": ";", "decimal": ",", "encoding": "latin-1"}
+    table = read_table(path, **how)
+    assert table.reading == table.at(np.array([0])).reading == how
+    # A fit to the table can then be replayed from the file.
+    read = pyflowers.Program.from_formula("y ~ 1", table).read(table)
+    assert read.reading == how
+    assert read_table(path, sep=";", decimal=".", encoding="latin-1").reading.keys() == {
+        *("sep", "encoding")
+    }
