@@ -76,6 +76,7 @@ class Table(Shown):
     --------
     Columns as numbers, labels or factors:
 
+    >>> import numpy as np
     >>> import pandas as pd
     >>> import pyflowers
     >>> table = pyflowers.read_table("data/flowers.csv")
@@ -98,6 +99,17 @@ class Table(Shown):
     (3, 'data/flowers.csv, row 10')
     >>> print(many.refusal("flowers is 8, more than the 7 that the pot holds; correct it", 0))
     data/flowers.csv, row 10: flowers is 8, more than the 7 that the pot holds; correct it
+
+    A table with other cells in a column, and how the cells of a column are written and parsed:
+
+    >>> more = table.with_cells({"flowers": counts + 0.5})
+    >>> more.plain_texts("flowers")[:2].tolist()
+    ['4.5', '5.5']
+    >>> more.typed("flowers").numbers[:2].tolist()
+    [4.5, 5.5]
+    >>> doses = np.array(["low", "3+"], dtype=object)
+    >>> pyflowers.Table.of_cells({"dose": doses}, "the doses", np.array([1, 2]))
+    <pyflowers.Table: the doses  2 rows>
 
     Missing values and factors:
 
@@ -409,17 +421,7 @@ class Table(Shown):
         if not np.isfinite(values).all():
             raise self._not_finite(name, values, if_missing, if_text)
         self._note_thousands(name)
-        is_count = whole and lower == 0
-        limits = []
-        if lower is not None:
-            least = f"must be at least {number_text(lower)}"
-            limits.append((values < lower, "counts cannot be negative" if is_count else least))
-        if whole:
-            most = f"Stan's int holds no numbers beyond ±{LARGEST_INT}"
-            kind = "counts are whole numbers" if is_count else "must be a whole number"
-            limits.append((values != np.floor(values), kind))
-            limits.append((np.abs(values) > LARGEST_INT, most))
-        for wrong, limit in limits:
+        for wrong, limit in _limits(values, whole, lower):
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise DataError(
@@ -882,6 +884,21 @@ def other_separator(header: str) -> str:
 def _quoted(text: str) -> str:
     """Return a cell for a message, shortened if it is long."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
+
+
+def _limits(
+    values: NDArray[np.float64], whole: bool, lower: float | None
+) -> list[tuple[NDArray[np.bool_], str]]:
+    """Return which numbers are beyond each limit, and the limit in words."""
+    if not whole:
+        return [] if lower is None else [(values < lower, f"must be at least {number_text(lower)}")]
+    is_fraction, is_large = values != np.floor(values), np.abs(values) > LARGEST_INT
+    largest = (is_large, f"Stan's int holds no numbers beyond ±{LARGEST_INT}")
+    if lower == 0:
+        fraction = (is_fraction, "counts are whole numbers")
+        return [(values < 0, "counts cannot be negative"), fraction, largest]
+    at_least = _limits(values, False, lower)
+    return [*at_least, (is_fraction, "must be a whole number"), largest]
 
 
 def _wrong_label(text: str) -> str:

@@ -48,6 +48,25 @@ def _refusal(sentence: str, row: int | None = None) -> DataError:
     return DataError(sentence if row is None else f"observation {row + 1}: {sentence}")
 
 
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The design matrix of a sum of terms.
+
+    Attributes
+    ----------
+    matrix : array, shape (N, K)
+        The matrix, with a column for each effect.
+    names : tuple of str
+        The names of the columns in the style of brms: ``year96``, ``treated:base``.
+    state : dict
+        The values that terms computed from all rows; see :func:`state_of`.
+    """
+
+    matrix: FloatArray
+    names: tuple[str, ...]
+    state: dict[str, Any]
+
+
 def design(
     text: str,
     cells: Mapping[str, Any],
@@ -56,7 +75,20 @@ def design(
     state: Mapping[str, Any] | None = None,
     refuse: Callable[..., Exception] = _refusal,
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the design matrix of a sum of terms, and the names of its columns.
+    """Return the matrix and the names of a design; see :func:`evaluate`."""
+    found = evaluate(text, cells, levels, state=state, refuse=refuse)
+    return found.matrix, found.names
+
+
+def evaluate(
+    text: str,
+    cells: Mapping[str, Any],
+    levels: Mapping[str, Sequence[str]] | None = None,
+    *,
+    state: Mapping[str, Any] | None = None,
+    refuse: Callable[..., Exception] = _refusal,
+) -> Design:
+    """Return the design of a sum of terms.
 
     Parameters
     ----------
@@ -76,14 +108,13 @@ def design(
 
     Returns
     -------
-    matrix : array, shape (N, K)
-        The matrix, with a column for each effect.
-    names : tuple of str
-        The names in the style of brms: ``year96``, ``treated:base``.
+    Design
+        The matrix, the names of its columns, and the state of its terms.
     """
     terms = read_terms(text)
     num = len(next(iter(cells.values()))) if cells else 0
-    found = pd.DataFrame(_evaluated(terms.text, cells, levels or {}, state or {}, refuse))
+    made = _evaluated(terms.text, cells, levels or {}, state or {}, refuse)
+    found = pd.DataFrame(made)
     has_ones = re.search(r"(?:^|\+)\s*1\s*(?:$|[+-])", outside_brackets(text)) is not None
     frame = found if has_ones or INTERCEPT not in found else found.drop(columns=INTERCEPT)
     values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
@@ -97,7 +128,7 @@ def design(
         raise refuse(
             f"{names[column]} is {values[row, column]:g}; correct the column, or the term", row
         )
-    return values, tuple(names)
+    return Design(values, tuple(names), _plain(made.model_spec.transform_state))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from pyflowers.data.columns import number_of, number_text
 from pyflowers.data.labels import has_order
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.design import design, levels_of_numbers, offset, origins_of, state_of
+from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset, origins_of
 from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.formulas.coefficients import CoefficientPrior, coefficient_prior
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
@@ -231,15 +231,26 @@ class Model:
 
     def state(self, terms: str) -> dict[str, Any]:
         """Return the values that terms compute from all rows, such as the mean in ``center(x)``."""
-        cells = {name: self.cells[name] for name in read_terms(terms).columns}
-        return {} if read_terms(terms).is_empty else state_of(terms, cells)
+        return {} if read_terms(terms).is_empty else self._evaluated(terms).state
 
     def design(self, terms: str) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and its column names."""
-        cells = {name: self.cells[name] for name in read_terms(terms).columns}
         if read_terms(terms).is_empty:
             return np.ones((len(self.table), 1)), ("Intercept",)
-        return design(terms, cells, refuse=self.table.refusal)
+        found = self._evaluated(terms)
+        return found.matrix, found.names
+
+    def _evaluated(self, terms: str) -> Design:
+        """Return the design of a sum of terms, which is computed once."""
+        if terms not in self._designs:
+            cells = {name: self.cells[name] for name in read_terms(terms).columns}
+            self._designs[terms] = evaluate(terms, cells, refuse=self.table.refusal)
+        return self._designs[terms]
+
+    @cached_property
+    def _designs(self) -> dict[str, Design]:
+        """The designs that have been computed, by their terms."""
+        return {}
 
     @cached_property
     def population_design(self) -> tuple[FloatArray, tuple[str, ...]]:

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from scipy.interpolate import BSpline
 
+import pyflowers
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs import design as design_module
 from pyflowers.programs.design import design, offset
 from pyflowers.programs.terms import read_terms
 
@@ -238,3 +240,19 @@ def test_too_many_columns_are_refused_before_they_are_made():
         design("a:b", cells)
     with pytest.raises(DataError, match="the terms have 2,501 columns"):
         design("bs(x, 50):bs(x + 1, 50)", cells)
+
+
+def test_a_sum_of_terms_is_evaluated_once_while_a_program_is_written(monkeypatch):
+    evaluated, sums = design_module._evaluated, []
+
+    def counted(text, *rest):
+        sums.append(text)
+        return evaluated(text, *rest)
+
+    monkeypatch.setattr(design_module, "_evaluated", counted)
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["y", "x", "z"])
+    frame["g"] = [*"abcdef"] * 10
+    pyflowers.Program.from_formula("y ~ x + (z | g)", frame)
+    # The population's sum is evaluated a second time for the origins of its columns.
+    assert sorted(sums) == ["1 + x", "1 + x", "1 + z"]
