@@ -54,7 +54,7 @@ class TypedColumn:
     def read(cls, cells: NDArray[Any], decimal: str = ".") -> TypedColumn:
         """Parse the cells of a column; `decimal` is the decimal mark of numbers in text."""
         if cells.dtype.kind in "iuf":
-            return cls(cells, cells.astype(np.float64))
+            return cls(cells, np.asarray(cells, dtype=np.float64))
         if decimal == "," and cells.dtype == object:
             pointed = np.array(list(map(decimal_point, cells)), dtype=object)
             return cls(cells, to_numbers(pointed))

@@ -87,10 +87,10 @@ def read_table(
         if not path.name:
             raise DataError(f"{path} is not a file but a folder, as is an empty name; name a table")
         is_stream = str(path) == "-" or path.parent in (Path("/dev"), Path("/dev/fd"))
+        remedy = "save the input in a file whose name ends in" if is_stream else "use"
         raise DataError(
-            f"{path}: the file name does not show the format; "
-            f"{'save the input in a file whose name ends in' if is_stream else 'use'} .csv, .tsv "
-            "or .tab (optionally followed by .gz), .json, .parquet or .xlsx"
+            f"{path}: the file name does not show the format; {remedy} .csv, .tsv or .tab "
+            "(optionally followed by .gz), .json, .parquet or .xlsx"
         )
     for name, is_given in (("--sep", sep is not None), ("--decimal", decimal != ".")):
         if is_given and suffix not in _SEPARATORS:
@@ -106,8 +106,10 @@ def read_table(
             "--encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252, "
             f"got {encoding!r}"
         ) from error
-    options = {"sep": sep, "decimal": None if decimal == "." else decimal, "encoding": encoding}
+    options = {"sep": sep, "encoding": encoding}
     reading = {name: option for name, option in options.items() if option is not None}
+    if decimal != ".":
+        reading["decimal"] = decimal
     try:
         if not path.exists():
             raise DataError(f"{path}: no such file; check the path")
@@ -145,7 +147,7 @@ def read_table(
         ) from error
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         # pandas' parser errors are ValueErrors; the first line of such a message names the row.
-        detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        detail = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DataError(f"{path}: cannot be read as {suffix[1:].upper()}: {detail}") from error
 
 
@@ -262,9 +264,11 @@ def _read_excel(path: Path) -> Table:
     import openpyxl
 
     def plain(cell: Any) -> Any:
+        if cell is None:
+            return ""
         # A spreadsheet does not distinguish 1 from 1.0.
         is_whole = isinstance(cell, float) and cell.is_integer()
-        return int(cell) if is_whole else "" if cell is None else cell
+        return int(cell) if is_whole else cell
 
     try:
         with warnings.catch_warnings(action="ignore"):  # about styles and menus

@@ -653,24 +653,26 @@ class Table(Shown):
         missing = np.any([np.zeros(len(self), dtype=bool), *where.values()], axis=0)
         if not missing.any():
             return self
+        num = int(missing.sum())
         rows = ", ".join(map(str, self.rows[missing][:MOST_NAMED]))
-        rows += ", …" if missing.sum() > MOST_NAMED else ""
+        if num > MOST_NAMED:
+            rows += ", …"
         lacking = ", ".join(name for name, found in where.items() if found.any())
         cells = {text for name, found in where.items() for text in self.texts(name)[found]}
         marks = ", ".join(_quoted(cell) for cell in sorted(cells) if cell.strip())
-        rows += f"; read as missing: {marks}" if marks else ""
-        one = missing.sum() == 1
-        what = (
-            f"{self.source}: {missing.sum()} of {len(self)} rows {'lacks' if one else 'lack'} "
-            f"{lacking} ({'row' if one else 'rows'} {rows})"
-        )
+        if marks:
+            rows += f"; read as missing: {marks}"
+        what = f"{self.source}: {num} of {len(self)} rows lack {lacking} (rows {rows})"
+        which, they = "these rows", "they are"
+        if num == 1:
+            what = f"{self.source}: 1 of {len(self)} rows lacks {lacking} (row {rows})"
+            which, they = "this row", "it is"
         if not drop:
-            which = "this row" if one else "these rows"
             raise DataError(f"{what}; fill in what is missing, or leave {which} out{option}")
         if missing.all():
             raise DataError(f"{what}, so no row is left; fill in some values")
         kept = self.at(~missing)
-        kept._note(f"{what}; {'it is' if one else 'they are'} left out")
+        kept._note(f"{what}; {they} left out")
         return kept
 
     def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:

@@ -174,17 +174,20 @@ class Data(Shown):
     @property
     def group(self) -> str:
         """The declaration's column that groups the rows; empty if there is none."""
-        return self.declaration.in_role["group"] if self.has_table else ""
+        return self._in_role("group")
 
     @property
     def time(self) -> str:
         """The declaration's column that orders the rows of a group; empty if there is none."""
-        return self.declaration.in_role["time"] if self.has_table else ""
+        return self._in_role("time")
 
     @property
     def value(self) -> str:
         """The declaration's column of the observed values; empty if there is none."""
-        return self.declaration.in_role["value"] if self.has_table else ""
+        return self._in_role("value")
+
+    def _in_role(self, role: str) -> str:
+        return self.declaration.in_role[role] if self.has_table else ""
 
     @property
     def y(self) -> NDArray[np.float64]:
@@ -359,10 +362,13 @@ def read_data(
         if not (isinstance(key, str) and isinstance(name, str)):
             wrong = key if isinstance(name, str) else name
             raise ConfigError(f"{key}: the name of a column must be text, got {wrong!r}")
-    of_time: dict[str, Any] = {"time_order": time_order} if time_order != "value" else {}
     drop_missing = bool(how.pop("drop_missing", False))
-    of_time |= {"drop_missing": True} if drop_missing else {}
-    given = next(iter((*names, *how, *of_time)), None)
+    of_rows = dict[str, str]()
+    if time_order != "value":
+        of_rows["time_order"] = time_order
+    if drop_missing:
+        of_rows["drop_missing"] = "True"
+    given = next(iter((*names, *how, *of_rows)), None)
     if isinstance(data, Data):
         if given:
             raise ConfigError(f"{given}: the data have already been read; leave {given} out")
@@ -376,7 +382,6 @@ def read_data(
     table = as_table(data, how)
     if table is not None:
         found = _from_table(program, table, names, time_order, design_only, drop_missing)
-        of_rows = {key: str(value) for key, value in of_time.items()}
         return replace(found, reading={**table.reading, **of_rows})
     if given:
         raise ConfigError(
