@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
@@ -82,6 +83,15 @@ class TypedColumn:
         """The text of each cell, shape (N,)."""
         codes, names = self.coded
         return np.asarray(names, dtype=object)[codes]
+
+    @cached_property
+    def lookalikes(self) -> list[list[str]]:
+        """The texts that differ only in capitals, spaces, accents' encoding or zeros."""
+        variants: dict[str, list[str]] = {}
+        for name in self.coded[1]:
+            plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
+            variants.setdefault(comparable(plain), []).append(name)
+        return [alike for alike in variants.values() if len(alike) > 1]
 
     @cached_property
     def is_mark(self) -> NDArray[np.bool_]:

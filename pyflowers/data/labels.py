@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.data.columns import comparable, to_numbers
+from pyflowers.data.columns import to_numbers
 
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
 _NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
@@ -86,12 +85,3 @@ def sort_key(names: Sequence[str]) -> Sequence[Any] | None:
         # very many digits.
         return [(len(part[2]), part[2]) for part in parts]
     return None
-
-
-def lookalikes(names: Collection[str]) -> list[list[str]]:
-    """Return the labels that differ only in capitals, spaces, accents' encoding or zeros."""
-    variants: dict[str, list[str]] = {}
-    for name in names:
-        plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
-        variants.setdefault(comparable(plain), []).append(name)
-    return [alike for alike in variants.values() if len(alike) > 1]

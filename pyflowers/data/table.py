@@ -23,7 +23,7 @@ from pyflowers.data.columns import (
     number_of,
     number_text,
 )
-from pyflowers.data.labels import Labels, lookalikes, sort_key
+from pyflowers.data.labels import Labels, sort_key
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.records import storable_text
@@ -369,7 +369,7 @@ class Table(Shown):
             wrong = _wrong_label(text)
             if wrong:
                 raise DataError(f"{self.where(int(np.argmax(codes == code)))}: {name} is {wrong}")
-        self._note_lookalikes(name, names)
+        self._note_lookalikes(name)
         if order == "appearance":
             return Labels(name, names, codes)
         key = sort_key(names) if isinstance(order, str) else self._places(name, names, order)
@@ -611,6 +611,8 @@ class Table(Shown):
     def at(self, rows: NDArray[Any]) -> Table:
         """Return the table with some of its rows, which keep their numbers.
 
+        A column without levels holds numbers or labels by the cells of these rows alone.
+
         Parameters
         ----------
         rows : array of bool, shape (N,), or array of int
@@ -780,12 +782,12 @@ class Table(Shown):
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def _note_lookalikes(self, column: str, names: Collection[str]) -> None:
+    def _note_lookalikes(self, name: str) -> None:
         """Add a note on each set of labels that look alike."""
-        for alike in lookalikes(names)[:MOST_NAMED]:
+        for alike in self.typed(name).lookalikes[:MOST_NAMED]:
             *others, last = map(repr, alike)
             self._note(
-                f"{self.source}: {column} {', '.join(others)} and {last} look alike but "
+                f"{self.source}: {name} {', '.join(others)} and {last} look alike but "
                 "are different labels; if they are the same, write them the same way"
             )
 
