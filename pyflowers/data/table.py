@@ -481,7 +481,14 @@ class Table(Shown):
             True for blank cells. In a column of numbers, also true for ``NA``, ``NaN``, ``None``,
             ``null`` and the like in upper or lower case; in a column of labels, also for ``NA``,
             ``N/A``, ``NaN`` and ``<NA>``, unless they are among the column's `levels`.
+
+        Raises
+        ------
+        DataError
+            If there is no column of that name, or it has points both as decimal marks and between
+            thousands.
         """
+        self._refuse_both_points(name)
         return self.typed(name).is_missing(self.levels.get(name)).copy()
 
     def numbers_or_factor(
