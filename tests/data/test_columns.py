@@ -1,4 +1,4 @@
-"""Columns of a table, whose cells are parsed once, whatever is asked of them."""
+"""Columns of a table, whose cells are parsed once for all questions."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def ask(table):
     table.sha256(tuple(table.columns))
 
 
-def test_each_cell_is_parsed_once_whatever_is_asked(parsed, tmp_path):
+def test_each_cell_is_parsed_once_for_all_questions(parsed, tmp_path):
     CSV.to_csv(tmp_path / "t.csv", index=False)
     table = read_table(tmp_path / "t.csv")
     num = len(table.columns)
