@@ -798,7 +798,7 @@ def _check_pit(
     equal = np.sum(weights, axis=1, where=replicated == y)
     values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
     pit = LooPit(values, rows, inside.size, num_draws, k_hat, good_k(num_draws))
-    words = ("", "") if pit.p_value >= PIT_LIMIT else of_pits(fit, pit)
+    words = ("", "") if pit.p_value >= PIT_LIMIT else of_pits(fit, pit.values, pit.band.points)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
     found.append(PredictiveCheck(*about, *words, PIT_LIMIT, one_sided=True))
     if pit.values.size < inside.size:

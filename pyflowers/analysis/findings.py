@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +29,6 @@ from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.prediction import group_columns
 from pyflowers.programs.terms import quote
-
-if TYPE_CHECKING:
-    from pyflowers.analysis.checks import LooPit
 
 RATIO_IN_WORDS = 1.5
 """The smallest ratio of observed to predicted variation that a finding states as a number."""
@@ -536,21 +532,20 @@ def _summands(population: str) -> list[str]:
     return [*found, population[start:]]
 
 
-def of_pits(fit: Fit, pit: LooPit) -> tuple[str, str]:
-    """Return the finding for PITs that are not uniform, and the advice.
+def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
+    """Return the finding for PITs `u` that leave their band, given at `points`, and the advice.
 
     Most failures show in the mean of the PITs and in their spread about ½, the first two
     components of Neyman's smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk
     Aktuarietidskrift 20).
     """
-    u, values = pit.values, _values(fit)
+    values = _values(fit)
     # A uniform u has variance 1/12, and (u − ½)² has mean 1/12 and variance 1/180.
     slope = float((u.mean() - 0.5) * np.sqrt(12 * u.size))
     spread = float((np.mean((u - 0.5) ** 2) - 1 / 12) * np.sqrt(180 * u.size))
     if max(abs(slope), abs(spread)) < SHAPE_Z:
         # At z, the distribution function of the PITs is farthest from the uniform one, measured in
         # standard errors.
-        points = pit.band.points
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
         is_coarse = abs(share[z] - points[z]) >= 0.01 and 0.01 <= points[z] <= 0.99

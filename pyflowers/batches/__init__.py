@@ -12,7 +12,8 @@
 
 from pyflowers.batches.keep import Keep
 from pyflowers.batches.ledger import Batch, Progress
-from pyflowers.batches.run import Pool, batch
+from pyflowers.batches.pool import Pool
+from pyflowers.batches.run import batch
 from pyflowers.batches.task import Task
 
 __all__ = ["Batch", "Keep", "Pool", "Progress", "Task", "batch"]

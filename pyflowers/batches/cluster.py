@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pyflowers.batches.run import Pool
+from pyflowers.batches.pool import Pool
 from pyflowers.batches.task import Job, Outcome
 from pyflowers.errors import ConfigError, ToolchainError
 

@@ -39,7 +39,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pyflowers.engines.bridge import Density, Interpreted, compiled
+from pyflowers.engines.bridge import Density, compiled
+from pyflowers.engines.stanli.density import Interpreted
 from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError, ToolchainError
 from pyflowers.programs.source import Source, read_source
 from pyflowers.samplers.kernels import FloatArray

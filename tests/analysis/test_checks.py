@@ -366,7 +366,7 @@ def beta(a, b):
 def test_the_shape_of_the_pits_says_what_is_wrong(u, words):
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
     pit = LooPit(u, np.arange(300), 300, 2000, np.zeros(300), 0.7)
-    finding, advice = findings.of_pits(fit, pit)
+    finding, advice = findings.of_pits(fit, pit.values, pit.band.points)
     assert re.match(words, finding)
     assert advice
 
@@ -581,7 +581,7 @@ def test_a_quantile_near_an_end_has_its_decimals():
     fit = pyflowers.fit("y ~ 1", pd.DataFrame({"y": np.arange(9.0)}), **FAST)
     u = np.concatenate([np.linspace(0.0, 1, 900), np.full(30, 0.9971)])
     pit = LooPit(u, np.arange(930), 930, 4000, np.zeros(930), 0.7)
-    found, _ = findings.of_pits(fit, pit)
+    found, _ = findings.of_pits(fit, pit.values, pit.band.points)
     assert "100% quantile" not in found
     assert re.search(r"below their predicted 99\.\d\d% quantile", found)
 

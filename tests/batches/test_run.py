@@ -18,7 +18,7 @@ import pyflowers
 from pyflowers import Batch, ConfigError, Keep, Task, batch
 from pyflowers.batches.database import FILE
 from pyflowers.batches.ledger import Ledger
-from pyflowers.batches.run import Pool
+from pyflowers.batches.pool import Pool
 from pyflowers.batches.task import Planner
 from pyflowers.engines import find_engine
 from pyflowers.engines.workers import Worker, close_workers

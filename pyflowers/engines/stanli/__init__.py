@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from pyflowers.engines.base import (
     read_inits,
     variables_of,
 )
+from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, ChainProgress, Question
 from pyflowers.engines.workers import Worker, WorkerEndedError, borrowed
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program
@@ -41,26 +42,8 @@ from pyflowers.resources import version
 
 MODULE = "pyflowers.engines.stanli.worker"
 
-UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
-"""The interpreter's warning that it would return only the parameters."""
-
-Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
-"""A method of the interpreter, a program's text and digest, and the method's arguments."""
-
-Answer: TypeAlias = tuple[dict[str, Any], str]
-"""The result, and the interpreter's message, which is empty unless the interpreter failed."""
-
 _here: Callable[[Question], Answer] | None = None
 """The function that calls the interpreter in this process, or None if only workers may do so."""
-
-
-class ChainProgress(NamedTuple):
-    """The progress of a chain."""
-
-    chain: int
-    iteration: int
-    total: int
-    is_warmup: bool
 
 
 def ask(

@@ -17,7 +17,7 @@ import numpy as np
 import stanio
 from numpy.typing import NDArray
 
-from pyflowers.engines.stanli import UNAVAILABLE, Answer, ChainProgress, Question
+from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, ChainProgress, Question
 from pyflowers.engines.stanli.pilot import TUNING, csv_names, held_metric, variable_of
 from pyflowers.engines.workers import serve
 
@@ -36,7 +36,7 @@ class Interpreter:
     Parameters
     ----------
     report : callable
-        Function that is called with each :class:`~pyflowers.engines.stanli.ChainProgress`.
+        Function that is called with each :class:`~pyflowers.engines.stanli.messages.ChainProgress`.
     """
 
     def __init__(self, report: Callable[[ChainProgress], None] = lambda _: None) -> None:

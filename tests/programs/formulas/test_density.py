@@ -14,7 +14,8 @@ from stanio import dump_stan_json
 
 import pyflowers
 from pyflowers.engines import SamplerOptions
-from pyflowers.engines.bridge import Bridge, Interpreted, compiled
+from pyflowers.engines.bridge import Bridge, compiled
+from pyflowers.engines.stanli.density import Interpreted
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capabilities, Program
 

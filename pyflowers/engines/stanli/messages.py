@@ -1,0 +1,23 @@
+"""What the engine and the interpreter's process say to each other."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
+"""The interpreter's warning that it would return only the parameters."""
+
+Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
+"""A method of the interpreter, a program's text and digest, and the method's arguments."""
+
+Answer: TypeAlias = tuple[dict[str, Any], str]
+"""The result, and the interpreter's message, which is empty unless the interpreter failed."""
+
+
+class ChainProgress(NamedTuple):
+    """The progress of a chain."""
+
+    chain: int
+    iteration: int
+    total: int
+    is_warmup: bool
