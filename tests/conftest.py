@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import tiers
 
 import pyflowers
 from pyflowers.programs import LECTURE, Program, find_program, shipped_names
@@ -22,6 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+tiers.guard()
+
 FIRST = (
     *("test_windows", "test_examples_held_out", "test_site", "test_scale", "test_kills"),
     *("test_density", "test_commands", "test_examples", "test_stan_density", "test_installed"),
@@ -30,12 +33,25 @@ FIRST = (
 """The files that take longest. If one of them came last, the other worker would wait for it."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Put the longest files first, and give slow tests a longer time limit."""
+    """Put the longest files first, mark units, and give slow tests a longer time limit."""
     items.sort(key=lambda item: item.path.stem not in FIRST)
     for item in items:
+        if tiers.is_unit(item):
+            item.add_marker("unit")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Let unit tests start no process."""
+    tiers.running(item)
+    try:
+        return (yield)
+    finally:
+        tiers.running(None)
 
 
 @pytest.fixture(scope="session")

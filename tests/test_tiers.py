@@ -1,0 +1,69 @@
+"""Which tests are units."""
+
+import functools
+from typing import Any
+
+import pytest
+import tiers
+
+MODEL: Any = None
+
+
+def helper():
+    return MODEL.fit("y ~ x")
+
+
+class Helper:
+    """A class of the tests."""
+
+    def work(self):
+        return helper()
+
+
+def calls(given):
+    return given
+
+
+def uses_a_helper():
+    return calls(1) and helper()
+
+
+def uses_a_class():
+    return Helper()
+
+
+def has_a_function_inside():
+    return [lambda each: MODEL.fit(each)]
+
+
+def harmless():
+    return calls(str(1))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        helper,
+        uses_a_helper,
+        uses_a_class,
+        has_a_function_inside,
+        functools.partial(helper),
+        functools.cache(helper),
+    ],
+)
+def test_what_samples_is_found_through_helpers(function):
+    assert "fit" in set(tiers._names(function, set()))
+
+
+def test_what_does_not_sample_is_a_unit():
+    assert tiers.SAMPLES.isdisjoint(tiers._names(harmless, set()))
+
+
+def test_this_test_is_a_unit_and_may_start_no_process(request):
+    assert request.node.get_closest_marker("unit") is not None
+    with pytest.raises(AssertionError, match="add the name"):
+        tiers.start_no_process("subprocess.Popen", ())
+
+
+def test_a_test_that_compiles_is_no_unit(request, cmdstan):
+    assert request.node.get_closest_marker("unit") is None

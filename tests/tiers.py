@@ -1,0 +1,102 @@
+"""Which tests are units: those whose code, helpers and fixtures name nothing that samples.
+
+The names are read from the compiled code, so no test is marked by hand. Tests that call `fit` only
+to be refused count as quick, not as units. A test that samples through a function that is not named
+here fails, because :func:`start_no_process` lets units start no process.
+"""
+
+import functools
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parent
+
+SAMPLES = {
+    # What samples, in the package and on the command line.
+    *("fit", "fit_data", "sample", "prior", "sbc", "simulate_from_posterior", "batch", "compare"),
+    *("run_example", "main", "invoke", "run", "run_page"),
+    # What compiles or interprets a program.
+    *("find_cmdstan", "find_engine", "compile_library", "compile_program", "compile_sources"),
+    *("StanDensity", "flower_density", "open_density"),
+    # What starts a process.
+    *("Pool", "Popen", "Process", "Worker", "check_output", "fork"),
+    # What takes seconds for each test: quadrature, simulation, reports, the search for overlaps.
+    *("brute_force", "collisions", "render_report", "simulate"),
+}
+"""Names that a unit test may not use."""
+
+MARKS = {"browser", "density", "slow"}
+
+_running_unit = False
+
+
+def is_unit(item: Any) -> bool:
+    """Whether a test uses nothing that samples, compiles or starts a process."""
+    if any(item.get_closest_marker(mark) for mark in MARKS):
+        return False
+    fixtures = [found[-1].func for found in item._fixtureinfo.name2fixturedefs.values()]
+    params = getattr(item, "callspec", None)
+    values = params.params.values() if params else ()
+    seen: set[types.CodeType] = set()
+    names = (name for each in (item.obj, *fixtures, *values) for name in _names(each, seen))
+    return SAMPLES.isdisjoint(names)
+
+
+def _names(given: Any, seen: set[types.CodeType]) -> Iterator[str]:
+    """Yield the names that a function of the tests and the functions that it calls use."""
+    if isinstance(given, type):
+        for member in vars(given).values():
+            yield from _names(member, seen)
+        return
+    function = _unwrapped(given)
+    code = getattr(function, "__code__", None)
+    if code is None or code in seen or not Path(code.co_filename).is_relative_to(TESTS):
+        return
+    seen.add(code)
+    for name in _names_of_code(code):
+        yield name
+        yield from _names(function.__globals__.get(name), seen)
+
+
+def _names_of_code(code: types.CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes in a function and the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_of_code(constant)
+
+
+def _unwrapped(given: Any) -> Any:
+    """Return the function behind decorators, partial calls, methods and fixtures."""
+    while True:
+        if isinstance(given, functools.partial):
+            given = given.func
+        elif hasattr(given, "__wrapped__"):
+            given = given.__wrapped__
+        elif hasattr(given, "_get_wrapped_function"):
+            given = given._get_wrapped_function()
+        else:
+            return getattr(given, "__func__", given)
+
+
+def start_no_process(event: str, _: Any) -> None:
+    """Refuse a process that a unit test starts; an audit hook."""
+    if _running_unit and event in ("subprocess.Popen", "os.posix_spawn", "os.system"):
+        raise AssertionError(
+            "a unit test started a process; add the name of the function that does to SAMPLES in "
+            "tests/tiers.py"
+        )
+
+
+def guard() -> None:
+    """Let no unit test start a process from now on."""
+    sys.addaudithook(start_no_process)
+
+
+def running(item: Any | None) -> None:
+    """Note the test that runs now."""
+    global _running_unit
+    _running_unit = item is not None and item.get_closest_marker("unit") is not None
