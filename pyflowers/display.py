@@ -17,6 +17,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from pyflowers.errors import ConfigError
+from pyflowers.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -291,7 +292,7 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 def left_out(table: pd.DataFrame) -> str:
     """Return a line with the number of rows that are not shown, if there are any."""
     num = len(table) - len(_cut(table))
-    return f"{num} more row{'s' * (num != 1)}" if num else ""
+    return counted(num, "more row") if num else ""
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:

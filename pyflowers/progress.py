@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyflowers.text import counted
+
 logger = logging.getLogger("pyflowers")
 
 
@@ -23,7 +25,7 @@ def duration(seconds: float) -> str:
         num, unit = round(seconds / 60), "minute"
     else:
         num, unit = round(seconds / 3600), "hour"
-    return f"{num} {unit}{'s' * (num != 1)}"
+    return counted(num, unit)
 
 
 @contextmanager

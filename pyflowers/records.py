@@ -6,7 +6,6 @@ keys raise an error whose message is one sentence. Records are immutable.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -17,6 +16,7 @@ from typing import Any, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pyflowers.errors import ConfigError, PyflowersError
+from pyflowers.text import nearest
 
 
 def storable_text(text: str) -> str:
@@ -249,9 +249,9 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
             fields = next(iter(inner.values())).model_fields if inner else {}
         elif section in inner:
             fields = inner[section].model_fields
-    near = difflib.get_close_matches(key, fields, n=1)
+    near = nearest(key, fields)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {near}?"
     return f"; the keys here are {', '.join(fields)}" if fields else ""
 
 

@@ -22,7 +22,7 @@ SAMPLES = {
     *("find_cmdstan", "find_engine", "compile_library", "compile_program", "compile_sources"),
     *("StanDensity", "flower_density", "open_density"),
     # What starts a process.
-    *("Pool", "Popen", "Process", "Worker", "check_output", "fork"),
+    *("Pool", "Popen", "Process", "Worker", "check_output", "download", "fork"),
     # What takes seconds for each test: quadrature, simulation, reports, the search for overlaps.
     *("brute_force", "collisions", "render_report", "simulate"),
 }

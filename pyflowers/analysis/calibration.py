@@ -41,6 +41,7 @@ from pyflowers.analysis.ecdf import from_ranks, p_value
 from pyflowers.analysis.priors import PriorPredictive, prior
 from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.batches.keep import function_of, ranks
+from pyflowers.checked import whole_number
 from pyflowers.convergence import ess_bulk
 from pyflowers.display import Line, Result, heading, in_file, records_of, verdict
 from pyflowers.engines import new_seed
@@ -579,8 +580,7 @@ def sbc(
     >>> found.failed
     []
     """
-    if isinstance(sims, bool) or not isinstance(sims, int) or sims < 1:
-        raise ConfigError(f"sims must be a whole number of at least 1, got {sims!r}")
+    sims = whole_number("sims", sims)
     check_files(out)
     spec = Spec.of_call(program, data, **inputs)
     seed = spec.seed

@@ -84,6 +84,7 @@ from pyflowers.analysis.statistics import (
     Statistic,
     find_statistics,
 )
+from pyflowers.checked import whole_number
 from pyflowers.convergence import good_k
 from pyflowers.data import Table, read_table
 from pyflowers.display import (
@@ -480,11 +481,8 @@ def check(
     if not fit.data.num_obs:
         raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
     order = None if time is None else _order(fit, time)
-    whole = isinstance(replicates, int | np.integer) and not isinstance(replicates, bool)
-    if replicates is not None and not (whole and replicates >= FEWEST_REPLICATES):
-        raise ConfigError(
-            f"replicates must be a whole number of at least {FEWEST_REPLICATES}, got {replicates!r}"
-        )
+    if replicates is not None:
+        whole_number("replicates", replicates, at_least=FEWEST_REPLICATES)
     chosen = fit.options if seed is None else SamplerOptions.of(seed=seed)
     rng = np.random.default_rng([chosen.seed, 3])
     positions = evenly(fit.num_chains * fit.num_draws, replicates)

@@ -39,6 +39,7 @@ from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
 from pyflowers.programs.prediction import Predictor
 from pyflowers.records import plain
+from pyflowers.text import in_words, shortened
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -375,11 +376,10 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
             value, length = same[0], len(written[0])
         if not length:
             if column:
-                some = sorted(cells[column])[:8]
-                some += ["…"] if len(cells[column]) > len(some) else []
+                known = shortened(sorted(cells[column]), 8)
                 raise of.error(
                     f"no row has {column} {label.partition(']')[0]!r}; choose one of "
-                    f"{', '.join(some)}, or predict other rows with pyflowers predict --new"
+                    f"{known}, or predict other rows with pyflowers predict --new"
                 )
             asked = rest.partition("]")[0].strip()
             if asked in cells:
@@ -433,7 +433,7 @@ def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
     for column, label in conditions.items():
         rows &= [text == label for text in _texts(of.fit, column)]
     if not rows.any():
-        met = " and ".join(f"{column} is {label}" for column, label in conditions.items())
+        met = in_words([f"{column} is {label}" for column, label in conditions.items()])
         raise of.error(f"there is no row where {met}")
     chosen = table.at(np.flatnonzero(rows))
     predictor = predictor_of(of.fit, chosen)

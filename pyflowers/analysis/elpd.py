@@ -65,6 +65,7 @@ from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability
 from pyflowers.progress import duration, stage
+from pyflowers.text import counted, in_words
 
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
@@ -330,7 +331,7 @@ class LooComparison(ElpdComparison):
         of_all = (
             (
                 bool(self.rounded),
-                f"The elpd of {' and '.join(self.rounded)} is that of the rounded response, of "
+                f"The elpd of {in_words(self.rounded)} is that of the rounded response, of "
                 "probabilities of y ± 0.5, because a density cannot be compared with the "
                 "probability of an integer.",
             ),
@@ -347,12 +348,12 @@ class LooComparison(ElpdComparison):
             ),
             (
                 close,
-                f"The difference from {' and '.join(close)} is below {SMALL_DIFFERENCE:g}: such "
+                f"The difference from {in_words(close)} is below {SMALL_DIFFERENCE:g}: such "
                 "models predict about equally well.",
             ),
             (
                 noisy,
-                f"The difference from {' and '.join(noisy)} is within its Monte Carlo error, so "
+                f"The difference from {in_words(noisy)} is within its Monte Carlo error, so "
                 "other draws may rank these models differently: refit them with more draws.",
             ),
         )
@@ -573,7 +574,7 @@ def _psis(
     if is_rounded:
         no_refit = "refits give densities, not probabilities of the rounded response"
     elif bad.size and refit:
-        words = f"{bad.size} refit{'s' * (bad.size != 1)} of {fit.name}"
+        words = f"{counted(bad.size, 'refit')} of {fit.name}"
         try:
             with stage(f"{words}, about {duration(bad.size * seconds)}", bad.size) as advance:
                 sets = [rows[bad[[i]]] for i in range(bad.size)]

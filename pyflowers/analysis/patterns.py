@@ -71,6 +71,7 @@ from pyflowers.programs.design import design
 from pyflowers.programs.families import Family, find_family
 from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
 from pyflowers.programs.terms import quote, read_terms
+from pyflowers.text import in_words
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -184,7 +185,7 @@ class Pattern:
         return {
             "mean": f"χ² of the mean along {x}",
             "curvature": f"curvature along {x}",
-            "interaction": f"χ² of the products of {' and '.join(self.columns)}",
+            "interaction": f"χ² of the products of {in_words(self.columns)}",
             "slopes": f"spread of the effects of {x} by {self.columns[-1]}",
             "spread": f"χ² of the spread along {x}",
             "autocorrelation": f"autocorrelation along {x}",

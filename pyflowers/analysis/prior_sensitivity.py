@@ -66,6 +66,7 @@ from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability
+from pyflowers.text import and_more, in_words
 
 FloatArray = NDArray[np.float64]
 
@@ -143,7 +144,7 @@ class Scaled:
             why = "it is the same in every draw, so scaling it changes nothing"
         elif far and not why:
             why = (
-                f"k-hat at power {' and '.join(far)} is above {self.limit:.2f}, so the "
+                f"k-hat at power {in_words(far)} is above {self.limit:.2f}, so the "
                 "conclusions there are left blank"
             )
         return f"{self.component}: {why}" if why else ""
@@ -336,11 +337,10 @@ class Sensitivity(Result):
                 f"The posterior of {self.name} hardly depends on its prior: {below}"
                 f"{flat if self.flat else ''}."
             )
-        named = ", ".join(self.sensitive[:4])
-        more = f" and {len(self.sensitive) - 4} more" if len(self.sensitive) > 4 else ""
+        named = and_more(self.sensitive, 4)
         verb = "depend" if len(self.sensitive) > 1 else "depends"
         return (
-            f"In {self.name}, {named}{more} {verb} on the prior (sensitivity "
+            f"In {self.name}, {named} {verb} on the prior (sensitivity "
             f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons "
             "for that prior wherever a conclusion rests on what depends on it."
         )

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from pyflowers.analysis.statistics import STATISTICS, FloatArray, Function, Groups
+from pyflowers.checked import whole_number
 from pyflowers.display import (
     INTERVAL,
     Line,
@@ -44,6 +45,7 @@ from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Program
+from pyflowers.text import in_words
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -258,8 +260,7 @@ def prior(
     >>> round(narrow.implied().loc["mean", "95%"])
     51
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 4:
-        raise ConfigError(f"draws must be a whole number of at least 4, got {draws!r}")
+    draws = whole_number("draws", draws, at_least=4)
     spec = Spec.of_call(program, data, **inputs)
     spec.refuse(set(SAMPLER) - {"seed"}, "is an option of the posterior's sampler")
     options = SamplerOptions.of(seed=spec.seed, draws=-(-draws // 4))
@@ -335,7 +336,7 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
         }
         of = [p for p, its in words.items() if re.sub(r"\[.*", "", name) in its]
         raise ConfigError(
-            f"prior {name}={value:g} makes the prior of {' and '.join(of) or name} improper, so "
+            f"prior {name}={value:g} makes the prior of {in_words(of) or name} improper, so "
             "nothing can be drawn from it; give a finite number, such as --prior "
             f"{name}={known.value:g}"
         )

@@ -9,9 +9,9 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from pyflowers.batches.task import Job, Outcome
+from pyflowers.checked import whole_number
 from pyflowers.cores import usable_cores
 from pyflowers.engines.workers import Worker, WorkerEndedError
-from pyflowers.errors import ConfigError
 
 AHEAD = 2
 """Jobs for each worker: one in progress, and one that is ready to follow."""
@@ -40,9 +40,7 @@ class Pool:
 
     def __init__(self, num_workers: int | None = None) -> None:
         number = usable_cores() if num_workers is None else num_workers
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ConfigError(f"workers must be a whole number of at least 1, got {number!r}")
-        self._num_workers = number
+        self._num_workers = whole_number("workers", number)
         self._idle: list[Worker] = []
         self._busy: dict[Worker, tuple[Job, int]] = {}
         self._waiting: deque[tuple[Job, int]] = deque()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pyflowers.batches.ledger import SECONDS_BETWEEN_WRITES, Batch, Ledger
 from pyflowers.batches.pool import Pool
 from pyflowers.batches.task import Outcome, Planner, Task, check_limit
+from pyflowers.checked import whole_number
 from pyflowers.engines import Engine, SamplerOptions, find_engine, new_seed
 from pyflowers.errors import ConfigError, PyflowersError
 from pyflowers.progress import logger
@@ -108,8 +109,7 @@ def batch(
     """
     folder = Path(out)
     check_limit(time_limit)
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ConfigError(f"retries must be a whole number of at least 0, got {retries!r}")
+    whole_number("retries", retries, at_least=0)
     if seed is not None:
         SamplerOptions.of(seed=seed)
     chosen = find_engine(engine, cmdstan)

@@ -28,6 +28,7 @@ from pyflowers.cli.console import (
 )
 from pyflowers.cores import PROCESS_LIMIT, is_process_limit
 from pyflowers.errors import PyflowersError, ToolchainError, UnusedOptionError
+from pyflowers.text import nearest
 
 TASKS = {
     "Fit": "fit vb batch models new",
@@ -98,10 +99,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            near = nearest(args[0], COMMANDS)
+            hint = f" Did you mean {near}?" if near else ""
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,6 +15,7 @@ from pyflowers.display import styled
 from pyflowers.errors import ConfigError
 from pyflowers.resources import stan_folder
 from pyflowers.storage import FileKind, check_file, new_file
+from pyflowers.text import in_words
 
 if TYPE_CHECKING:
     from pyflowers.programs import Program
@@ -124,7 +125,7 @@ def new_command(
     elif source is not None and data is None:
         files, lost = _copy_of_shipped(source, target)
         if lost:
-            names = " and ".join(lost)
+            names = in_words(lost)
             notes = [f"note: the Python code of {source} for {names} is not copied"]
         then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
     elif source is None and data is not None:

@@ -22,6 +22,7 @@ from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, MissingMoment, Program
 from pyflowers.programs.declaration import OBS, free_name
+from pyflowers.text import and_more
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -247,7 +248,7 @@ def summarize(
             rows = list(itertools.compress(rows, np.ravel(moment.elements)))
         for column in ("mean", "sd", "mcse_mean") if moment.lacks_mean else ("sd", "mcse_mean"):
             columns[column][[place[row] for row in rows]] = np.nan
-        subject = _some(rows) if some else moment.parameter
+        subject = and_more(rows) if some else moment.parameter
         notes.append(f"{subject}: {moment.reason}; use its median")
     fixed = list[str]()
     for quantity in posterior.values():
@@ -255,24 +256,19 @@ def summarize(
         fixed += itertools.compress(elements, ~varies(quantity))
         odd = np.ravel(~np.isfinite(flat(quantity)).all((0, 1)))
         if odd.any():
-            found = _some(list(itertools.compress(elements, odd)))
+            found = and_more(list(itertools.compress(elements, odd)))
             notes.append(f"{found}: some draws are missing or infinite")
     fixed = [name for name in fixed if name in place]
     if 0 < len(fixed) < len(names):  # if nothing varies, the sampler is stuck
         columns["ess_bulk"][[place[name] for name in fixed]] = np.nan
         columns["ess_tail"][[place[name] for name in fixed]] = np.nan
-        notes.append(f"{_some(fixed)}: the same in every draw, so ESS and R-hat are undefined")
+        notes.append(f"{and_more(fixed)}: the same in every draw, so ESS and R-hat are undefined")
     # The table is made in one step, because changing a DataFrame column by column takes longer than
     # computing the statistics.
     index = pd.Index(names, name="parameter")
     table = pd.DataFrame({column: columns[column] for column in order}, index=index)
     table.attrs["notes"] = notes
     return table
-
-
-def _some(names: list[str], most: int = 3) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 # Large fits, for which only the draws of some elements are kept, as with ``--keep mu_plant[2]``

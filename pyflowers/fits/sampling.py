@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.checked import whole_number
 from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines import (
     Engine,
@@ -179,8 +180,8 @@ def fit_data(
         )
     values = program.resolve_priors(priors, data)
     whole, notes = program.fill(data, values, centered=centered)
-    if cores is not None and (isinstance(cores, bool) or not isinstance(cores, int) or cores < 1):
-        raise ConfigError(f"cores must be a whole number of at least 1, got {cores!r}")
+    if cores is not None:
+        whole_number("cores", cores)
     keep = kept_elements(options.keep, program, whole)
     chosen = program.parametrisations if "centered" in engine.uses else {}
     choices = {g: bool(whole[name]) for g, name in chosen.items() if name in whole.values}

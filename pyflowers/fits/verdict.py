@@ -13,12 +13,12 @@ the model does not predict single values well, but this does not touch averages 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from pyflowers.advice import Advice
 from pyflowers.display import Styled, as_html, format_cell, styled
+from pyflowers.text import in_words
 
 PartName = Literal["computation", "prior", "data"]
 Status = Literal["passed", "imprecise", "limited", "failed", "not examined"]
@@ -327,7 +327,7 @@ class Verdict:
             grown = part if not known.checks and (part.checks or part.note) else known
         else:
             claim = f"{known.claim}, and {part.claim}"
-            denial = _joined([each.denial for each in (known, part) if each.failed])
+            denial = in_words([each.denial for each in (known, part) if each.failed])
             checks = (*known.checks, *part.checks)
             grown = replace(known, checks=checks, claim=claim, denial=denial)
         return Verdict(*(grown if each is known else each for each in self.parts))
@@ -341,9 +341,9 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in one sentence, without the failed checks and the advice."""
         if self.trusted:
-            return f"this fit can be trusted: {_joined([part.claim for part in self.parts])}"
+            return f"this fit can be trusted: {in_words([part.claim for part in self.parts])}"
         if self.limited:
-            claims = _joined([part.claim for part in self.parts])
+            claims = in_words([part.claim for part in self.parts])
             return f"averages and effects can be trusted, but {self.data.limits}: {claims}"
         wrong = [part.denial for part in (self.prior, self.data) if part.failed]
         if self.data.status == "limited":
@@ -351,8 +351,8 @@ class Verdict:
         if self.computation.failed:
             return f"do not trust this fit: {self.computation.tally}"
         if not self.computation.checks:
-            return _joined(wrong) or "the sampling was not examined"
-        return self.computation.claim + (f", but {_joined(wrong)}" if wrong else "")
+            return in_words(wrong) or "the sampling was not examined"
+        return self.computation.claim + (f", but {in_words(wrong)}" if wrong else "")
 
     def __str__(self) -> str:
         lines = [self.sentence]
@@ -419,9 +419,3 @@ class Verdict:
             "sentence": self.sentence,
             **{part.name: part.to_dict() for part in self.parts},
         }
-
-
-def _joined(clauses: Sequence[str]) -> str:
-    if len(clauses) <= 1:
-        return "".join(clauses)
-    return f"{', '.join(clauses[:-1])} and {clauses[-1]}"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pyflowers import storage
+from pyflowers.checked import whole_number
 from pyflowers.engines import LARGEST_SEED
-from pyflowers.errors import ConfigError
 from pyflowers.records import plain
 from pyflowers.resources import version
 from pyflowers.storage import FolderKind, new_folder
@@ -60,10 +60,7 @@ class Settings:
     cmdstan: str | Path | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed <= LARGEST_SEED:
-            raise ConfigError(
-                f"seed must be a whole number from 0 to {LARGEST_SEED}, got {self.seed}"
-            )
+        whole_number("seed", self.seed, at_least=0, at_most=LARGEST_SEED)
 
     def rng(self, stream: int) -> np.random.Generator:
         """Return the generator of one part of an example, independent of the other parts.

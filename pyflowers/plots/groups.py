@@ -17,6 +17,7 @@ from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
 from pyflowers.plots import style
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, label, styled
 from pyflowers.programs import Capability, Data
+from pyflowers.text import in_words
 
 if TYPE_CHECKING:
     from pyflowers.analysis.checks import PredictiveChecks
@@ -245,7 +246,7 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     is_beyond = bool((high > right).any() or (low < left).any())
     note_beyond = "Some intervals extend beyond the axis; their ends are in the table."
     beyond = note_beyond if is_beyond else ""
-    titles = " and ".join(part.title for part in parts)
+    titles = in_words([part.title for part in parts])
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
     alt = (
         f"Predictions of {fit.name} for the {titles}: medians from {levels[2].min():.3g} to "

@@ -87,13 +87,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from pyflowers.checked import whole_number
 from pyflowers.display import INTERVAL, Line, Shown, element_table, heading, interval_quantiles
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.posterior.distributions import (
@@ -112,6 +113,7 @@ from pyflowers.posterior.distributions import (
     log_constant,
 )
 from pyflowers.resources import in_arviz
+from pyflowers.text import counted
 
 _POLISH_STEPS = 60
 _POLISHED = 1e-15  # tolerance for |log G(s) - log s|: a few units in the last place
@@ -324,7 +326,7 @@ class VBResult(Shown):
         """Return the table, whether the ascent converged, and the moments that do not exist."""
         num, total = int(np.count_nonzero(self.converged)), int(np.size(self.converged))
         state = ("NOT converged", "converged")[num == total]
-        sweeps = f"{self.num_iter} sweep{'s' * (self.num_iter != 1)}"
+        sweeps = counted(self.num_iter, "sweep")
         if total == 1:
             state = f"{state} in {sweeps}, ELBO {float(np.ravel(self.elbo)[0]):.6f}"
         else:
@@ -448,8 +450,7 @@ class Model:
 def _check_stop_rule(tol: float, max_iter: int) -> None:
     if not (isinstance(tol, Real) and 0 < tol < 1):
         raise ConfigError(f"tol is {tol!r}, but must lie between 0 and 1")
-    if not (isinstance(max_iter, Integral) and max_iter >= 1):
-        raise ConfigError(f"max_iter is {max_iter!r}, but must be a whole number, 1 or more")
+    whole_number("max_iter", max_iter)
 
 
 def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
@@ -458,7 +459,7 @@ def _warn_not_converged(converged: BoolArray, num_iter: int) -> None:
     if num:
         which = f"{num} of {np.size(converged)} fits" if np.size(converged) > 1 else "the fit"
         warnings.warn(
-            f"{which} had not converged after {num_iter} sweep{'s' * (num_iter > 1)}: raise "
+            f"{which} had not converged after {counted(num_iter, 'sweep')}: raise "
             "max_iter, or loosen tol",
             NotConvergedWarning,
             stacklevel=3,

@@ -50,6 +50,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import interpolate, special
 
+from pyflowers.checked import whole_number
 from pyflowers.cores import in_order
 from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 from pyflowers.errors import ConfigError, DataError
@@ -962,9 +963,4 @@ class NormalSampler(MultilevelSampler):
 
 def checked_num(num_draws: int) -> int:
     """Return the number of draws; raise ConfigError unless it is an integer from 1 to 2³¹ - 1."""
-    whole = isinstance(num_draws, int | np.integer) and not isinstance(num_draws, bool)
-    if not (whole and 1 <= num_draws < 2**31):
-        raise ConfigError(
-            f"num_draws must be a whole number from 1 to 2147483647, got {num_draws!r}"
-        )
-    return int(num_draws)
+    return whole_number("num_draws", num_draws, at_most=2**31 - 1)

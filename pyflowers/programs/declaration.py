@@ -26,7 +26,6 @@ not guess; instead, an error lists the lines to add.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import re
@@ -40,6 +39,7 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, mod
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.records import Record, tag_of
+from pyflowers.text import counted, nearest
 
 if TYPE_CHECKING:
     from pyflowers.programs.data import Rows
@@ -308,8 +308,8 @@ def _kind_of(source: Any) -> str | None:
     if not isinstance(source, Mapping):
         return None
     kinds = {kind.__name__.lower(): tag_of(kind) for kind in KINDS}
-    near = (difflib.get_close_matches(str(key), kinds, n=1) for key in source)
-    keys = [*(key for key in kinds if key in source), *itertools.chain.from_iterable(near)]
+    near = (nearest(str(key), kinds) for key in source)
+    keys = [*(key for key in kinds if key in source), *filter(None, near)]
     return kinds[keys[0]] if keys else None
 
 
@@ -730,8 +730,8 @@ class Declaration(Record):
             if len(dims) != all_variables[name].ndim:
                 ndim = all_variables[name].ndim
                 raise ConfigError(
-                    f"{where}: [dims] lists {len(dims)} name{'s' * (len(dims) != 1)} for {name}, "
-                    f"which has {ndim} dimension{'s' * (ndim != 1)} in the program; list one name "
+                    f"{where}: [dims] lists {counted(len(dims), 'name')} for {name}, "
+                    f"which has {counted(ndim, 'dimension')} in the program; list one name "
                     "for each dimension"
                 )
         for name, source in self.data.items():

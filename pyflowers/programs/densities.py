@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
 from pyflowers.posterior.distributions import Normal, ScaledInvChiSquare, as_floats
+from pyflowers.text import counted
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -73,7 +74,7 @@ def prior_density(
     family, num, positive = _FAMILIES[match[1]]
     words = [word.strip() for word in match[2].split(",") if word.strip()]
     if len(words) != num:
-        raise ConfigError(f"prior {expression!r}: {match[1]} takes {num} argument{'s' * (num > 1)}")
+        raise ConfigError(f"prior {expression!r}: {match[1]} takes {counted(num, 'argument')}")
     numbers = [_argument(word, values, expression) for word in words]
     if not (all(numbers[i] > 0 for i in positive) and np.isfinite(numbers).all()):
         flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0

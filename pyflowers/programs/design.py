@@ -31,6 +31,7 @@ from pyflowers.programs.terms import (
     read_terms,
     show_columns,
 )
+from pyflowers.text import counted, shortened
 
 FloatArray = NDArray[np.float64]
 
@@ -329,7 +330,7 @@ def _width(
     if is_new and (num := len(np.unique(values))) <= degree:
         lower = f"lower the degree to {num - 1}, or " if num > 1 else ""
         raise refuse(
-            f"{name} has only {num} distinct value{'s' * (num > 1)}, but "
+            f"{name} has only {counted(num, 'distinct value')}, but "
             f"{show_columns(expression, quoted)} needs at least {degree + 1}; {lower}leave out the "
             "term"
         )
@@ -356,7 +357,7 @@ def as_factor(values: pd.Series, levels: Sequence[str] | None = None) -> pd.Seri
     unknown = next(iter(sorted({*texts} - {*known}, key=texts.index)), None)
     if unknown is not None:
         raise DataError(
-            f"{values.name} is {unknown}, which is not one of its levels: {_listed(known)}; "
+            f"{values.name} is {unknown}, which is not one of its levels: {shortened(known)}; "
             "correct it"
         )
     return pd.Series(pd.Categorical(texts, categories=list(known)), name=values.name)
@@ -371,14 +372,9 @@ def _coded(values: pd.Series, ref: Any) -> Any:
     base = number_text(float(base)) if isinstance(base, int | float) else base
     if base not in levels:
         raise DataError(
-            f"ref={ref!r} is not a level of {values.name}; choose one of {_listed(levels)}"
+            f"ref={ref!r} is not a level of {values.name}; choose one of {shortened(levels)}"
         )
     return TRANSFORMS["C"](values, TRANSFORMS["contr"].treatment(base))
-
-
-def _listed(names: Sequence[Any]) -> str:
-    """Return the first ten names, separated by commas."""
-    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
 
 
 def _plain_name(column: str, quoted: Mapping[str, str]) -> str:

@@ -12,7 +12,6 @@ level. After ``0 +`` the first factor has a column for each of its levels.
 from __future__ import annotations
 
 import ast
-import difflib
 import keyword
 import math
 import re
@@ -24,6 +23,7 @@ from typing import Any
 
 from pyflowers.data.table import listed
 from pyflowers.errors import ConfigError
+from pyflowers.text import in_words, nearest
 
 INTERCEPT = "Intercept"
 
@@ -167,9 +167,9 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
 def hint_of(name: str, columns: Collection[str]) -> str:
     """Return a hint about the column that a name may refer to."""
     known = {str(column).casefold(): str(column) for column in columns}
-    near = difflib.get_close_matches(name.casefold(), known, n=1)
+    near = nearest(name.casefold(), known)
     if near:
-        return f"did you mean {known[near[0]]}?"
+        return f"did you mean {known[near]}?"
     return listed(columns)
 
 
@@ -423,9 +423,10 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if name not in FUNCTIONS:
         if name in _OF_BRMS:
             raise ConfigError(f"{where}{name}() is not supported; {_OF_BRMS[name]}")
-        near = difflib.get_close_matches(name.lower(), (*FUNCTIONS, "offset"), n=1)
-        hint = f"did you mean {near[0]}?" if near else "make its values a column of the table"
-        hint = "write C(...)" if name in ("factor", "ordered") else hint
+        near = nearest(name.lower(), (*FUNCTIONS, "offset"))
+        hint = f"did you mean {near}?" if near else "make its values a column of the table"
+        if name in ("factor", "ordered"):
+            hint = "write C(...)"
         raise ConfigError(
             f"{where}{name}() is not one of the functions that terms can use: "
             f"{', '.join(FUNCTIONS)} and offset; {hint}"
@@ -444,7 +445,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     found: dict[str | None, Any] = {}
     for key, value in options:
         if key not in known or key in found or not isinstance(value, ast.Constant):
-            takes = " and ".join(f"{each}=…" for each in known) or "nothing"
+            takes = in_words([f"{each}=…" for each in known]) or "nothing"
             quotes = ", where … is a number, or a level in quotes" if name == "C" else ""
             raise ConfigError(
                 f"{where}{name} takes {takes} in addition to its column{quotes}; correct {factor}"

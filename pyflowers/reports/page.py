@@ -30,6 +30,7 @@ from pyflowers.progress import stage
 from pyflowers.reports import material, provenance, sections
 from pyflowers.reports.material import Comparisons, Material
 from pyflowers.storage import FileKind, check_file, new_file
+from pyflowers.text import counted
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -175,11 +176,6 @@ def unbroken(text: str | Markup) -> Markup:
     return Markup(re.sub(r"--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
-def some(num: int, what: str) -> str:
-    """Return a number with its noun in the singular or plural."""
-    return f"{num} {what}" if num == 1 else f"{num} {what}s"
-
-
 def lower_first(text: str) -> str:
     """Return a description for use within a sentence; names in capitals are unchanged."""
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
@@ -193,7 +189,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "lower_first": lower_first,
     "number": material.number,
     "percent": percent,
-    "some": some,
+    "some": counted,
     "unbroken": unbroken,
     "upper_first": upper_first,
 }

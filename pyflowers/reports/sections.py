@@ -43,6 +43,7 @@ from pyflowers.reports.material import (
     summary_number,
     verdict_cell,
 )
+from pyflowers.text import in_words
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -579,7 +580,7 @@ def _faults(found: Comparison, table: pd.DataFrame) -> list[dict[str, Any]]:
 def drawn_by(material: Material) -> str:
     """Return the names of the methods that sampled the fits."""
     names = dict.fromkeys(METHOD_NAMES[reference_method(fit)] for fit in material.fits)
-    return " and ".join(names)
+    return in_words(list(names))
 
 
 def without_vb(material: Material) -> list[str]:

@@ -42,6 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
 from pyflowers.samplers.kernels import (
     BoolArray,
@@ -50,7 +51,6 @@ from pyflowers.samplers.kernels import (
     accept,
     check_size,
     choose,
-    count,
     numbers,
     positive,
     start,
@@ -648,7 +648,7 @@ class HMC:
 
     def __post_init__(self) -> None:
         positive("step_size", self.step_size, ndim=0)
-        count("num_steps", self.num_steps)
+        whole_number("num_steps", self.num_steps)
         if not 0 <= numbers("jitter", self.jitter, ndim=0) < 1:
             raise ConfigError(f"jitter must be at least 0 and less than 1, got {self.jitter}")
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
 
 FloatArray = NDArray[np.float64]
@@ -176,8 +177,8 @@ def run(
         raise ConfigError(
             f"rng must be a random generator, such as np.random.default_rng(1), got {rng!r}"
         )
-    count("num_draws", num_draws)
-    count("num_warmup", num_warmup, at_least=0)
+    whole_number("num_draws", num_draws)
+    whole_number("num_warmup", num_warmup, at_least=0)
     state = kernel.init(position)
     for _ in range(num_warmup):
         state, _ = kernel(rng, state)
@@ -227,12 +228,6 @@ def choose(
         np.where(accepted[:, None] if new.ndim == 2 else accepted, new, old)
         for new, old in zip(proposed, current, strict=True)
     ]
-
-
-def count(name: str, value: int, at_least: int = 1) -> None:
-    """Raise ConfigError unless `value` is a whole number of at least `at_least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise ConfigError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
 
 
 def numbers(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:

@@ -49,6 +49,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
 from pyflowers.samplers.hmc import UNIT_MASS, HMCState, Mass
 from pyflowers.samplers.kernels import (
@@ -56,7 +57,6 @@ from pyflowers.samplers.kernels import (
     GradLogDensity,
     accept,
     choose,
-    count,
     positive,
     start,
     start_position,
@@ -329,7 +329,7 @@ class SGLD:
         if not callable(self.step_size):
             positive("step_size", self.step_size, ndim=0)
         if self.batch_size is not None:
-            count("batch_size", self.batch_size)
+            whole_number("batch_size", self.batch_size)
             methods = ("num_obs", "log_prior_gradient", "log_lik_gradient")
             if not all(hasattr(self.target, name) for name in methods):
                 raise ConfigError(

@@ -23,8 +23,9 @@ References
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import FloatArray, count, numbers, positive
+from pyflowers.samplers.kernels import FloatArray, numbers, positive
 
 
 def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:
@@ -72,7 +73,7 @@ def ring_walk(num_states: int) -> FloatArray:
            [0. , 0.5, 0. , 0.5],
            [0.5, 0. , 0.5, 0. ]])
     """
-    count("num_states", num_states, at_least=3)
+    whole_number("num_states", num_states, at_least=3)
     right = np.roll(np.eye(num_states), 1, axis=1)
     return 0.5 * (right + right.T)
 
@@ -223,7 +224,7 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
            [0.375, 0.625]])
     """
     p, pi = _probabilities("matrix", matrix, 2), _probabilities("initial", initial, 1)
-    count("num_steps", num_steps, at_least=0)
+    whole_number("num_steps", num_steps, at_least=0)
     if len(pi) != len(p):
         raise ConfigError(
             "initial and matrix must have the same number of states, but have "
@@ -334,7 +335,7 @@ def simulate(
     state = numbers("start", start, ndim=1).astype(np.intp)
     if state.min() < 0 or state.max() >= len(cumulative):
         raise ConfigError(f"start must hold states from 0 to {len(cumulative) - 1}, got {start!r}")
-    count("num_draws", num_draws)
+    whole_number("num_draws", num_draws)
     draws = np.empty((len(state), num_draws), dtype=np.intp)
     for draw in range(num_draws):
         u = rng.random((len(state), 1))

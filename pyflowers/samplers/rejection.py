@@ -17,8 +17,9 @@ import math
 
 import numpy as np
 
+from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import BoolArray, FloatArray, count, positive
+from pyflowers.samplers.kernels import BoolArray, FloatArray, positive
 
 MOST_PROPOSALS = 1e8
 """The largest expected number of proposals.
@@ -56,7 +57,7 @@ def ball_acceptance_rate(dim: int) -> float:
     >>> round(ball_acceptance_rate(10), 4)
     0.0025
     """
-    count("dim", dim)
+    whole_number("dim", dim)
     log_rate = dim / 2 * math.log(math.pi) - dim * math.log(2) - math.lgamma(dim / 2 + 1)
     return min(1.0, math.exp(log_rate))  # in one dimension, rounding may give more than 1
 
@@ -101,8 +102,8 @@ def propose_in_cube(
     >>> round(4 * float(accepted.mean()), 1)
     3.1
     """
-    count("num_proposals", num_proposals)
-    count("dim", dim)
+    whole_number("num_proposals", num_proposals)
+    whole_number("dim", dim)
     positive("radius", radius, ndim=0)
     points = rng.uniform(-1.0, 1.0, (num_proposals, dim))
     return radius * points, (points**2).sum(axis=-1) <= 1
@@ -145,7 +146,7 @@ def uniform_in_ball(
     >>> round(float(((points**2).sum(axis=1) <= 0.5).mean()), 2)
     0.5
     """
-    count("num_draws", num_draws)
+    whole_number("num_draws", num_draws)
     rate = ball_acceptance_rate(dim)
     if num_draws / rate > MOST_PROPOSALS:
         raise ConfigError(

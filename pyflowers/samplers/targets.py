@@ -20,8 +20,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import FloatArray, count, numbers, positive
+from pyflowers.samplers.kernels import FloatArray, numbers, positive
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -58,7 +59,7 @@ class StandardNormal:
     dim: int = 1
 
     def __post_init__(self) -> None:
-        count("dim", self.dim)
+        whole_number("dim", self.dim)
 
     @property
     def mean(self) -> FloatArray:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyflowers.cores import PROCESS_LIMIT, is_process_limit
 from pyflowers.errors import CompileError, ToolchainError
 from pyflowers.programs.source import Source
+from pyflowers.text import in_words
 from pyflowers.toolchain.processes import run
 
 # The exit statuses of commands that cannot be run, and of commands that a signal has ended
@@ -40,7 +41,7 @@ def require_toolchain() -> None:
     missing = [tool for tool in (compiler(), make()) if shutil.which(tool.split()[0]) is None]
     if not missing:
         return
-    names = " and ".join(missing)
+    names = in_words(missing)
     if platform.system() == "Darwin":
         remedy = "xcode-select --install"
     else:

@@ -21,6 +21,7 @@ from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.programs.program import is_formula
+from pyflowers.text import counted
 
 MOST_ROWS_NAMED = 5
 """The largest number of changes in the data that are described."""
@@ -267,7 +268,7 @@ def data_changes(before: Data, now: Data) -> list[str]:
         changes = [f"{now.where(moved)}: the rows are in a different order from here on"]
     if len(changes) > MOST_ROWS_NAMED:
         left = len(changes) - MOST_ROWS_NAMED
-        changes = [*changes[:MOST_ROWS_NAMED], f"and {left} more change{'s' * (left > 1)}"]
+        changes = [*changes[:MOST_ROWS_NAMED], f"and {counted(left, 'more change')}"]
     return changes
 
 

@@ -95,7 +95,7 @@ ERRORS = [
     (lambda: fit_normal([1.0], NormalPrior(nu0=1e12, sigma0=1e150)), DataError, "too extreme"),
     (lambda: fit_normal([1.0, np.nan]), DataError, r"x\[1\] is nan"),
     (lambda: fit_normal([1.0], tol=0), ConfigError, "tol is 0, but must lie between 0 and 1"),
-    (lambda: fit_normal([1.0], max_iter=0), ConfigError, "max_iter is 0, but must be a whole"),
+    (lambda: fit_normal([1.0], max_iter=0), ConfigError, "max_iter must be a whole number of at"),
     (lambda: fit_normal([1.0], init=start(sd=0.0)), ConfigError, "init must hold"),
     (lambda: fit_normal([1.0], init=start(mean=[0.0, 1])), ConfigError, "init's shape"),
     (lambda: fit_normal(np.ones((2, 3)), NormalPrior(np.zeros(4))), ConfigError, "broadcast"),

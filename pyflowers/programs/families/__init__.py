@@ -6,7 +6,6 @@ only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/predi
 
 from __future__ import annotations
 
-import difflib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
+from pyflowers.text import suggestion
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, Any]
@@ -198,9 +198,9 @@ def find_family(name: str) -> Family:
     names = family_names()
     if name not in names:
         asked = str(name).lower().replace("-", "_").replace(" ", "_")
-        near = [_OTHER_NAMES[asked]] if asked in _OTHER_NAMES else []
-        near = near or difflib.get_close_matches(asked, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
+        hint = suggestion(asked, names)
+        if asked in _OTHER_NAMES:
+            hint = f"did you mean {_OTHER_NAMES[asked]}?"
         raise ConfigError(f"family {name!r} does not exist; {hint}")
     found: Family = import_module(f"{__name__}.{name}").FAMILY
     return found

@@ -7,7 +7,6 @@ exists.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from pyflowers.programs.capabilities import Capabilities
 from pyflowers.programs.program import Program, is_formula
 from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
+from pyflowers.text import suggestion
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
 """The lecture's three models of the flowers, simplest first; the default experiment fits them."""
@@ -128,9 +128,9 @@ def shipped_program(name: str) -> Program:
     """
     names = shipped_names()
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
-        hint = "a formula has a ~ after the response" if "=" in name or "+" in name else hint
+        hint = suggestion(name, names)
+        if "=" in name or "+" in name:
+            hint = "a formula has a ~ after the response"
         with suppress(OSError, ValueError):  # a name that is too long is not a folder's
             hint = "this is a folder" if Path(name).is_dir() else hint
         raise ConfigError(
