@@ -16,6 +16,7 @@ from pyflowers.data.labels import are_dates
 from pyflowers.data.table import MOST_NAMED
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
+from pyflowers.text import counted, in_words, shortened
 
 FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
@@ -89,7 +90,7 @@ def _refuse_redundant(model: Model) -> None:
         else:
             basis = np.column_stack([basis, rest / norm])
     if redundant:
-        named = ", ".join(redundant[:MOST_NAMED]) + (", …" if len(redundant) > MOST_NAMED else "")
+        named = shortened(redundant, MOST_NAMED)
         one = len(redundant) == 1
         are, them = ("is", "it") if one else ("are", "them")
         what = "a combination of others" if one else "combinations of others"
@@ -106,7 +107,7 @@ def _refuse_redundant(model: Model) -> None:
             raise DataError(f"{model.table.source}: {_about_factor(model, factor)}")
         raise DataError(
             f"{model.table.source}: of the formula's columns, {named} {are} {what} "
-            f"({len(names)} column{'s' * (len(names) != 1)}, rank {basis.shape[1]}, {len(matrix)} "
+            f"({counted(len(names), 'column')}, rank {basis.shape[1]}, {len(matrix)} "
             f"rows); {remedy}"
         )
 
@@ -301,7 +302,7 @@ def _about_separation(model: Model) -> Iterator[str]:
     while found := _separating_columns(model, remaining, rows):
         two_values = len(np.unique(matrix[:, names.index(found[0])])) == 2
         parts = [*found, "the intercept"] if two_values and len(found) == 1 else found
-        some = found[0] if len(parts) == 1 else f"a combination of {_joined(parts)}"
+        some = found[0] if len(parts) == 1 else f"a combination of {in_words(parts)}"
         does = "perfectly predicts some successes or failures"
         does = f"marks rows in which every {model.formula.response} is 0" if is_count else does
         yield f"{some} {does}, {_unlimited(model, found)}"
@@ -319,14 +320,9 @@ def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
     return bool(np.ptp(column) > 0) and all(low.max() <= high.min() for low, high in pairs)
 
 
-def _joined(names: list[str]) -> str:
-    """Return the names as a list in words."""
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
-
-
 def _unlimited(model: Model, names: list[str]) -> str:
     """Return what separation means for the coefficients of the columns."""
-    b, one = _joined([f"b[{name}]" for name in names]), len(names) == 1
+    b, one = in_words([f"b[{name}]" for name in names]), len(names) == 1
     if model.brms_priors:
         priors, are, it = ("prior", "is", "it") if one else ("priors", "are", "them")
         return (

@@ -18,6 +18,7 @@ from pyflowers.programs.formulas.writer import (
     has_scales,
 )
 from pyflowers.programs.terms import read_terms
+from pyflowers.text import in_words
 
 
 def declaration_of(model: Model, sha256: str) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _story(model: Model) -> str:
 def _list(names: tuple[str, ...]) -> str:
     if len(names) > 6:
         return f"{len(names)} effects"
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return in_words(names)
 
 
 def _omitted(model: Model) -> list[str]:
