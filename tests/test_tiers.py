@@ -52,11 +52,11 @@ def harmless():
     ],
 )
 def test_what_samples_is_found_through_helpers(function):
-    assert "fit" in set(tiers._names(function, set()))
+    assert "fit" in tiers.names_of(function)
 
 
 def test_what_does_not_sample_is_a_unit():
-    assert tiers.SAMPLES.isdisjoint(tiers._names(harmless, set()))
+    assert tiers.SAMPLES.isdisjoint(tiers.names_of(harmless))
 
 
 def test_this_test_is_a_unit_and_may_start_no_process(request):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parent
+TESTS = str(Path(__file__).resolve().parent)
 
 SAMPLES = {
     # What samples, in the package and on the command line.
@@ -39,26 +39,33 @@ def is_unit(item: Any) -> bool:
         return False
     fixtures = [found[-1].func for found in item._fixtureinfo.name2fixturedefs.values()]
     params = getattr(item, "callspec", None)
-    values = params.params.values() if params else ()
-    seen: set[types.CodeType] = set()
-    names = (name for each in (item.obj, *fixtures, *values) for name in _names(each, seen))
-    return SAMPLES.isdisjoint(names)
+    functions = [value for value in params.params.values() if callable(value)] if params else []
+    return all(SAMPLES.isdisjoint(names_of(each)) for each in (item.obj, *fixtures, *functions))
 
 
-def _names(given: Any, seen: set[types.CodeType]) -> Iterator[str]:
-    """Yield the names that a function of the tests and the functions that it calls use."""
-    if isinstance(given, type):
-        for member in vars(given).values():
-            yield from _names(member, seen)
-        return
-    function = _unwrapped(given)
-    code = getattr(function, "__code__", None)
-    if code is None or code in seen or not Path(code.co_filename).is_relative_to(TESTS):
-        return
-    seen.add(code)
-    for name in _names_of_code(code):
-        yield name
-        yield from _names(function.__globals__.get(name), seen)
+def names_of(function: Any) -> frozenset[str]:
+    """Return the names that a function of the tests and the functions that it calls use."""
+    return _names_of(_unwrapped(function))
+
+
+@functools.cache
+def _names_of(function: Any) -> frozenset[str]:
+    names: set[str] = set()
+    seen: set[Any] = set()
+    waiting = [function]
+    while waiting:
+        found = _unwrapped(waiting.pop())
+        if isinstance(found, type):
+            waiting += [member for member in vars(found).values() if callable(member)]
+            continue
+        code = getattr(found, "__code__", None)
+        if code is None or code in seen or not code.co_filename.startswith(TESTS):
+            continue
+        seen.add(code)
+        used = set(_names_of_code(code))
+        names |= used
+        waiting += [found.__globals__[name] for name in used if name in found.__globals__]
+    return frozenset(names)
 
 
 def _names_of_code(code: types.CodeType) -> Iterator[str]:
