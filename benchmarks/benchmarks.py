@@ -192,7 +192,7 @@ def command_line() -> list[Row]:
         fit = run(
             "fit", "iid_normal", "--seed", "1", "--engine", "cmdstan", "--out", f"{folder}/run"
         )
-        refit = ["fit", "--config", "configs/flowers.toml", "--engine", "cmdstan", "--out"]
+        refit = ["fit", "--config", "examples/flowers.toml", "--engine", "cmdstan", "--out"]
         anew = min(run(*refit, f"{folder}/{i}", rounds=1) for i in range(2))
         answer = ["fit", "multilevel_poisson", "--seed", "1", "--out", f"{folder}/answer"]
         printed = run(*answer, "--plots", "none")
@@ -570,7 +570,7 @@ def _draw_all(sampler: PoissonSampler | NormalSampler, num_draws: int) -> None:
 
 
 def many() -> list[Row]:
-    """Measure thousands of fits; see ``scripts/benchmarks_many.py``."""
+    """Measure thousands of fits; see ``benchmarks/benchmarks_many.py``."""
     from benchmarks_many import many as measured
 
     rows: list[Row] = measured()

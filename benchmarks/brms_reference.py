@@ -1,6 +1,6 @@
 """Write brms' log densities of the cases in tests/programs/formulas, for a test of formulas.
 
-Run ``python scripts/brms_reference.py``; it takes about eight minutes and writes
+Run ``python benchmarks/brms_reference.py``; it takes about eight minutes and writes
 tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and jsonlite: on Debian
 12, ``apt-get install --no-install-recommends r-cran-brms r-cran-jsonlite`` gives brms 2.18.
 

@@ -192,7 +192,7 @@ def generated() -> str:
             "for gaussian,",
             f"is calibrated with 10 groups of 6 rows and {OF_FORMULAS['chains']} chains of "
             f"{OF_FORMULAS['draws']} draws. The priors, under which",
-            "the simulated responses can be fitted, are in `scripts/calibrations.py`.",
+            "the simulated responses can be fitted, are in `benchmarks/calibrations.py`.",
             *("", *rows_of(pd.read_csv(FORMULAS, dtype=str)), "", "## Figures"),
         ]
     for run in runs.itertuples():

@@ -146,7 +146,7 @@ def columns(regression: Regression) -> dict[str, list[object]]:
 def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the plant, from 0, and the flowers of each observation.
 
-    The larger tables are the same as in scripts/benchmarks.py: log rates N(1.5, 0.8²), seed 1.
+    The larger tables are the same as in benchmarks/benchmarks.py: log rates N(1.5, 0.8²), seed 1.
     """
     if size == LECTURE:
         frame = pd.read_csv(ROOT / "data" / "flowers.csv")

@@ -12,7 +12,7 @@ from pyflowers.resources import flowers_csv
 from pyflowers.workflow.config import Experiment, from_record, read_config
 from pyflowers.workflow.experiment import run_experiment
 
-SHIPPED = flowers_csv().parent.parent / "configs" / "flowers.toml"
+SHIPPED = flowers_csv().parent.parent / "examples" / "flowers.toml"
 
 
 @pytest.fixture

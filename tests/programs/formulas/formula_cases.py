@@ -1,7 +1,7 @@
 """Formulas with data and priors; brms.json holds the log densities of brms.
 
-``scripts/brms_reference.py`` writes that file. All cases use one small table. Its numbers have at
-most four decimals, so that R reads from JSON exactly what Python wrote. Levels are not in
+``benchmarks/brms_reference.py`` writes that file. All cases use one small table. Its numbers have
+at most four decimals, so that R reads from JSON exactly what Python wrote. Levels are not in
 alphabetical order; labels of cohorts repeat in different schools, labels of rooms do not, and one
 school lacks a cohort.
 
