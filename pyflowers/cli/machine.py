@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,6 @@ from pyflowers.cli.options import PATH, inputs
 from pyflowers.cli.results import Plain, told
 from pyflowers.display import styled
 from pyflowers.errors import ToolchainError
-
-if TYPE_CHECKING:
-    from pyflowers.workflow.doctor import Finding
 
 
 @click.command("setup")
@@ -96,22 +92,8 @@ def _install_official(version: str, jobs: int | None) -> Path:
     is_flag=True,
     help="Only remove files that killed commands left in the cache, in TMPDIR and in each FOLDER.",
 )
-@click.option(
-    "--density",
-    metavar="PROGRAM",
-    help="Only compare the log densities and gradients that the interpreter stanli and the "
-    "compiled PROGRAM compute.",
-)
-@click.option("--data", type=PATH, help="Table for --density. [default: the program's example]")
-@inputs("family")
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=PATH)
-def doctor_command(
-    repair: bool,
-    density: str | None,
-    data: Path | None,
-    family: str | None,
-    folders: tuple[Path, ...],
-) -> int:
+def doctor_command(repair: bool, folders: tuple[Path, ...]) -> int:
     """Print diagnostic information for a bug report.
 
     The information covers the machine, the compiler, CmdStan, the cache, the packages and a short
@@ -133,22 +115,13 @@ def doctor_command(
         return 0
     if folders:
         raise click.UsageError("FOLDER can only be given with --repair; add --repair")
-    if density is None and (data or family):
-        raise click.UsageError("--data and --family apply only to --density; add --density")
     findings = []
-    probes = doctor.examine() if density is None else iter([_densities(density, data, family)])
-    for finding in probes:
+    for finding in doctor.examine():
         mark = styled("ok   ", fg="green") if finding.is_ok else styled("FAILS", fg="red")
         say(mark, f"  {finding.name:<15} {finding.value}")
         findings.append(finding)
     say_json({"findings": [finding._asdict() for finding in findings]})
     return 0 if all(finding.is_ok for finding in findings) else 1
-
-
-def _densities(program: str, data: Path | None, family: str | None) -> Finding:
-    from pyflowers.workflow.doctor import compare_densities
-
-    return compare_densities(program, data, family)
 
 
 @click.command("lecture")

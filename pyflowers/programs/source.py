@@ -174,16 +174,6 @@ class Source:
         """
         return self._expanded(next(iter(self.files)), (), {})
 
-    @property
-    def without_model(self) -> str:
-        """The text with an empty model block and nothing after it.
-
-        Its log density consists only of the log Jacobians of the parameters' transforms.
-        """
-        bodies = _block_bodies(self.text)
-        kept = ("functions", "data", "transformed data", "parameters")
-        return "".join(f"{its} {{{bodies[its]}}}\n" for its in kept if its in bodies) + "model {}\n"
-
     @cached_property
     def blocks(self) -> Blocks:
         """The declarations of the program."""

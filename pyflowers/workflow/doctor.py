@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyflowers.errors import PyflowersError
 from pyflowers.resources import version
@@ -45,95 +45,6 @@ def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     except Exception as error:  # the doctor must report a defect and not fail because of it
         what = "" if isinstance(error, PyflowersError) else f"{type(error).__name__}: "
         yield Finding(probe.__name__.strip("_"), f"{what}{error}", False)
-
-
-NUM_POINTS = 20
-"""Number of points at which densities are compared."""
-
-TOLERANCE = 1e-10
-"""Tolerance for the difference between two densities or two gradients.
-
-A difference between densities is relative to 1 + |density|; a difference between gradients is
-relative to the largest element of the gradient.
-"""
-
-
-def compare_densities(
-    program: str | Path, data: Any = None, family: str | None = None, **reading: Any
-) -> Finding:
-    """Compare the log densities and gradients of the interpreted and the compiled program.
-
-    Parameters
-    ----------
-    program : str or Path
-        A program's name or file, or a formula.
-    data : path or DataFrame, optional
-        The data. Default: the example of the program.
-    family : str, optional
-        The family of a formula.
-    **reading
-        How a table is read, and the names of its columns.
-
-    Returns
-    -------
-    Finding
-        The largest differences at 20 random points.
-
-    Raises
-    ------
-    PyflowersError
-        If the program cannot be compiled or interpreted, or its data cannot be read.
-    """
-    import numpy as np
-
-    from pyflowers.programs import find_program
-    from pyflowers.programs.program import is_formula
-    from pyflowers.samplers import StanDensity
-
-    opened = find_program(program, data=data, family=family, **reading)
-    read = opened.read(data, **reading)
-    whole, _ = opened.fill(read, opened.resolve_priors({}, read))
-    with tempfile.TemporaryDirectory() as folder:
-        path = opened.source.path
-        if is_formula(str(program)):
-            path = Path(folder) / path.name
-            path.write_text(opened.source.text, encoding="utf-8")
-        transform = Path(folder) / f"transform_{path.name}"
-        transform.write_text(opened.source.without_model, encoding="utf-8")
-
-        def both(path: Path) -> list[StanDensity]:
-            return [
-                StanDensity(path, whole.values, include_paths=opened.include_paths, engine=engine)
-                for engine in ("compiled", "interpreted")
-            ]
-
-        compiled, interpreted = both(path)
-        points = compiled.start(np.random.default_rng(1), NUM_POINTS, radius=1.0)
-        theirs = interpreted.unconstrain(compiled.constrain(points))
-        same = np.isclose(points, theirs, rtol=1e-6, atol=1e-6).all(axis=0)
-        theirs[:, same] = points[:, same]  # removes rounding errors
-        one, other = compiled.log_density_gradient(points), interpreted.log_density_gradient(theirs)
-        if not same.all():
-            # Versions of Stan later than CmdStan's transform a simplex differently. At the same
-            # parameters, the densities are equal once the terms of the transforms are subtracted.
-            for (values, gradients), alone, x in zip(
-                (one, other), both(transform), (points, theirs), strict=True
-            ):
-                of_transform = alone.log_density_gradient(x)
-                values -= of_transform[0]
-                gradients -= of_transform[1]
-                gradients[:, ~same] = 0
-    density = float((np.abs(one[0] - other[0]) / (1 + np.abs(one[0]))).max())
-    scale = np.abs(one[1]).max(axis=1, keepdims=True) + 1e-300
-    gradient = float((np.abs(one[1] - other[1]) / scale).max())
-    is_equal = max(density, gradient) <= TOLERANCE
-    found = f"density within {density:.1g} and gradient within {gradient:.1g}"
-    at = f"of the compiled program's at {NUM_POINTS} points"
-    if not same.all():
-        at += f"; gradients of {(~same).sum()} of {same.size} coordinates are not compared, "
-        at += "because the two versions of Stan transform them differently"
-    advice = "" if is_equal else "; use --engine cmdstan, and report this to the author of stanli"
-    return Finding("stanli", f"{found} {at}{advice}", is_equal)
 
 
 def _machine() -> Iterator[Finding]:

@@ -2,16 +2,11 @@
 
 import json
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
-from command_line import run
 
-from pyflowers import samplers
 from pyflowers.cli.main import cli
 from pyflowers.errors import ToolchainError
-from pyflowers.lectures.gaussian_mixture import stan_data
-from pyflowers.resources import program_path
 from pyflowers.workflow import doctor
 
 
@@ -71,44 +66,3 @@ def test_the_command_says_so_in_its_exit_status(monkeypatch, is_ok, status):
     found = CliRunner().invoke(cli, ["doctor"], standalone_mode=False)
     assert found.return_value == status
     assert "g++ 12" in found.output
-
-
-@pytest.mark.slow
-def test_densities_with_a_simplex_are_compared_without_its_transform(monkeypatch, tmp_path):
-    """Later versions of Stan, as in the interpreter, transform a simplex differently."""
-    data = stan_data(np.random.default_rng(1).normal(size=40))
-    path = tmp_path / "data.json"
-    path.write_text(json.dumps({**data, "y": data["y"].tolist()}))
-    found = doctor.compare_densities(program_path("gaussian_mixture"), path)
-    assert found.is_ok
-    assert "; gradients of 2 of 8 coordinates are not compared, because" in found.value
-    real = samplers.StanDensity
-
-    def planted(path, data, engine, **how):
-        off = 1.001 if engine == "interpreted" else 1.0
-        return real(
-            path, {**data, "weight_alpha": off * data["weight_alpha"]}, engine=engine, **how
-        )
-
-    monkeypatch.setattr(samplers, "StanDensity", planted)
-    assert not doctor.compare_densities(program_path("gaussian_mixture"), path).is_ok
-
-
-def test_densities_of_interpreter_and_compiler_are_compared(monkeypatch, capsys, tmp_path):
-    found = doctor.compare_densities("multilevel_poisson")
-    assert found.is_ok
-    assert "of the compiled program's at 20 points" in found.value
-    real = samplers.StanDensity
-
-    def planted(path, data, engine, **how):
-        off = 1.001 if engine == "interpreted" else 1.0
-        return real(path, {**data, "mu_sd": off * data["mu_sd"]}, engine=engine, **how)
-
-    monkeypatch.setattr(samplers, "StanDensity", planted)
-    found = doctor.compare_densities("multilevel_poisson")
-    assert not found.is_ok
-    assert found.value.endswith("use --engine cmdstan, and report this to the author of stanli")
-    monkeypatch.undo()
-    assert run("doctor", "--density", "multilevel_poisson", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["findings"][0]["name"] == "stanli"
-    assert run("doctor", "--data", tmp_path / "table.csv") == 2
