@@ -5,7 +5,6 @@ import inspect
 import re
 from dataclasses import fields, is_dataclass
 
-import pytest
 from site_parts import extension
 
 import pyflowers
@@ -103,9 +102,8 @@ def test_every_name_of_pyflowers_is_in_one_section():
     assert sorted(listed) == pyflowers.__all__
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_docstring_is_complete(name):
-    assert list(defects(name)) == []
+def test_docstrings_are_complete():
+    assert [defect for name in NAMES for defect in defects(name)] == []
 
 
 def test_defects_are_found():
