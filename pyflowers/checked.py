@@ -28,5 +28,8 @@ def whole_number(name: str, value: Any, at_least: int = 1, at_most: int | None =
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if is_whole and value >= at_least and (at_most is None or value <= at_most):
         return int(value)
-    limits = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+    if at_most is None:
+        limits = f"of at least {at_least}"
+    else:
+        limits = f"from {at_least} to {at_most}"
     raise ConfigError(f"{name} must be a whole number {limits}, got {value!r}")

@@ -154,7 +154,10 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
         The exception that `work` raised, or one that a task raised.
     """
     global _take
-    num = processes(len(tasks)) if work is _nothing else processes(len(tasks) + 1)
+    if work is _nothing:
+        num = processes(len(tasks))
+    else:
+        num = processes(len(tasks) + 1)
     if num < 2:
         return work(), [task() for task in tasks]
 

@@ -227,7 +227,9 @@ def format_number(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     digits = 2 - math.floor(math.log10(abs(value)))
-    return f"{value:.3g}" if not -4 < digits <= 6 else f"{value:.{max(digits, 0)}f}"
+    if not -4 < digits <= 6:
+        return f"{value:.3g}"
+    return f"{value:.{max(digits, 0)}f}"
 
 
 _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
@@ -235,7 +237,9 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 def format_elpd(value: float) -> str:
     """Format an elpd, or a number on its scale, to at least one decimal; a few units matter."""
-    return f"{value:.1f}" if 100 <= abs(value) < math.inf else format_number(value)
+    if 100 <= abs(value) < math.inf:
+        return f"{value:.1f}"
+    return format_number(value)
 
 
 def format_cell(column: str, value: float) -> str:
@@ -246,7 +250,9 @@ def format_cell(column: str, value: float) -> str:
         return f"{value:.0f}"
     if column in _OF_ELPD:
         return format_elpd(value)
-    return f"{value:.3f}" if column == "r_hat" else format_number(value)
+    if column == "r_hat":
+        return f"{value:.3f}"
+    return format_number(value)
 
 
 def shown(text: str) -> str:
@@ -292,7 +298,9 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 def left_out(table: pd.DataFrame) -> str:
     """Return a line with the number of rows that are not shown, if there are any."""
     num = len(table) - len(_cut(table))
-    return counted(num, "more row") if num else ""
+    if num:
+        return counted(num, "more row")
+    return ""
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:
@@ -326,8 +334,12 @@ def _cell(column: str, value: object) -> str:
     if isinstance(value, str):
         return value
     if type(value).__name__ in ("bool", "bool_"):
-        return "yes" if value else "NO"
-    return str(value) if isinstance(value, Integral) else format_cell(column, float(str(value)))
+        if value:
+            return "yes"
+        return "NO"
+    if isinstance(value, Integral):
+        return str(value)
+    return format_cell(column, float(str(value)))
 
 
 def _html_line(pieces: tuple[str, ...]) -> str:
@@ -343,7 +355,9 @@ def as_html(text: str) -> str:
 def _html(piece: str) -> str:
     text = as_html(piece)
     style: Mapping[str, Any] = piece.style if isinstance(piece, Styled) else {}
-    return f"<b>{text}</b>" if style.get("bold") else text
+    if style.get("bold"):
+        return f"<b>{text}</b>"
+    return text
 
 
 def _html_table(table: pd.DataFrame) -> str:

@@ -133,7 +133,10 @@ def read_toml(path: Path) -> dict[str, Any]:
             f"{path} cannot be read ({error.strerror or error}); check the path"
         ) from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0] if str(error) else "nested too deeply"
+        if str(error):
+            reason = str(error).splitlines()[0]
+        else:
+            reason = "nested too deeply"
         raise ConfigError(f"{path} is not valid TOML: {reason}") from error
 
 
@@ -186,7 +189,9 @@ def complaint(record: type[BaseModel], invalid: ValidationError) -> str:
         return f"the key {key} is missing"
     if first["type"] == "value_error":
         message = str(first["ctx"]["error"])
-        return f"{key}: {message}" if key else message
+        if key:
+            return f"{key}: {message}"
+        return message
     given = repr(first["input"])
     shown = given if len(given) <= 80 else f"{given[:77]}..."
     return f"{key} {_demand(first)}, got {shown}".strip()
@@ -252,7 +257,9 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
     near = nearest(key, fields)
     if near:
         return f"; did you mean {near}?"
-    return f"; the keys here are {', '.join(fields)}" if fields else ""
+    if fields:
+        return f"; the keys here are {', '.join(fields)}"
+    return ""
 
 
 def _records_in(annotated: Any) -> list[type[Record]]:
@@ -271,4 +278,6 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -151,7 +151,10 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
         with suppress(FileNotFoundError):  # the working folder may be gone
             is_here = Path.cwd().is_relative_to(target)
         if target.is_mount() or is_here:
-            reason = "is or contains the working folder" if is_here else "is a mount point"
+            if is_here:
+                reason = "is or contains the working folder"
+            else:
+                reason = "is a mount point"
             raise ConfigError(
                 f"{kind.name} {path} cannot be replaced, because it {reason}; name a folder inside "
                 "it"
@@ -319,7 +322,9 @@ def _read_json(path: Path) -> Any:
 
 def _digest(path: Path) -> str:
     """Return the digest of a file; an empty string for a folder that holds no files."""
-    return "" if path.is_dir() else sha256_file(path)
+    if path.is_dir():
+        return ""
+    return sha256_file(path)
 
 
 def _flush(path: Path) -> None:
@@ -478,7 +483,10 @@ def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
         raise
     except (OSError, PyflowersError) as error:
         # Compilers remove unfinished files, so the disk may no longer be full.
-        was_full = _FULL in str(error) if isinstance(error, PyflowersError) else False
+        if isinstance(error, PyflowersError):
+            was_full = _FULL in str(error)
+        else:
+            was_full = False
         why = _why_not(folder) or (_FULL if was_full else "")
         if not why:
             raise
@@ -507,7 +515,10 @@ def _is_staging(folder: Path) -> bool:
         if not _is_private(folder.lstat()):
             return False
         modes = {path.name: path.lstat().st_mode for path in folder.iterdir()}
-        results = list((folder / "old").iterdir()) if stat.S_ISDIR(modes.get("old", 0)) else []
+        if stat.S_ISDIR(modes.get("old", 0)):
+            results = list((folder / "old").iterdir())
+        else:
+            results = []
         return all(
             (name in _FOLDERS and stat.S_ISDIR(mode)) or (name in _FILES and stat.S_ISREG(mode))
             for name, mode in modes.items()

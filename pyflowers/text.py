@@ -31,7 +31,9 @@ def and_more(names: Sequence[Any], most: int = 3) -> str:
     'mu, sigma2 and 2 more'
     """
     shown = ", ".join(map(str, names[:most]))
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    if len(names) > most:
+        return f"{shown} and {len(names) - most} more"
+    return shown
 
 
 def shortened(names: Sequence[Any], most: int = 10) -> str:
@@ -55,7 +57,9 @@ def counted(num: int, noun: str) -> str:
     >>> counted(1, "row"), counted(0, "row")
     ('1 row', '0 rows')
     """
-    return f"{num} {noun}" if num == 1 else f"{num} {noun}s"
+    if num == 1:
+        return f"{num} {noun}"
+    return f"{num} {noun}s"
 
 
 def nearest(asked: str, known: Collection[str]) -> str | None:
@@ -78,4 +82,6 @@ def suggestion(asked: str, known: Collection[str]) -> str:
     'choose one of gamma, poisson'
     """
     near = nearest(asked, known)
-    return f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
+    if near:
+        return f"did you mean {near}?"
+    return f"choose one of {', '.join(known)}"

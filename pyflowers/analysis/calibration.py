@@ -359,8 +359,14 @@ class Calibration(Result):
                 f"the first error is: {errors.iloc[0]}"
             )
         if self.num_doubtful:
-            what = "such fits are left out" if self.drop else "such fits are counted anyway"
-            some = "1 fit has" if self.num_doubtful == 1 else f"{self.num_doubtful} fits have"
+            if self.drop:
+                what = "such fits are left out"
+            else:
+                what = "such fits are counted anyway"
+            if self.num_doubtful == 1:
+                some = "1 fit has"
+            else:
+                some = f"{self.num_doubtful} fits have"
             sentences.append(
                 f"{some} divergences or fewer effective draws than "
                 f"{int(self._all['num_draws'].max())}; {what}"

@@ -181,9 +181,10 @@ class _Expression:
         self.text = text
         self.posterior = posterior
         # If the posterior has a quantity mu, the name means that quantity.
-        self.fit = (
-            None if fit is None or EXPECTED in posterior.data_vars or not _predicts(fit) else fit
-        )
+        if fit is None or EXPECTED in posterior.data_vars or not _predicts(fit):
+            self.fit = None
+        else:
+            self.fit = fit
         self.found: dict[str, xr.DataArray] = {}
         self.written: dict[str, str] = {}
 

@@ -633,7 +633,9 @@ def first_ten(names: Iterable[object]) -> str:
 
 def error_of_sum(terms: NDArray[np.float64]) -> float:
     """Return the standard error of the sum of independent terms, [1]_ eq. 23; NaN for one term."""
-    return float(np.sqrt(terms.size * terms.var(ddof=1))) if terms.size > 1 else np.nan
+    if terms.size > 1:
+        return float(np.sqrt(terms.size * terms.var(ddof=1)))
+    return np.nan
 
 
 def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
@@ -679,7 +681,10 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
         if found and found[0].size and fit.data.describes_same(first, found[i], found[0]):
             continue
         order = fit.data.is_reordered(first)
-        why = "to the same rows in another order" if order else "to different data"
+        if order:
+            why = "to the same rows in another order"
+        else:
+            why = "to different data"
         nums = fit.data.num_obs, first.num_obs
         sizes = f" ({nums[0]} and {nums[1]} rows)" if nums[0] != nums[1] else ""
         raise ConfigError(
@@ -904,13 +909,19 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     # Ratings are not groups. Neither are the combinations of columns over which a formula adds up
     # rows.
     declared = fit.data.declaration
-    cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""
+    if declared.formula:
+        cell = getattr(declared.data.get("cell"), "column", "")
+    else:
+        cell = ""
     hidden = {fit.data.value, cell if ":" in cell else ""}
     by_name = {its.column: its for name, its in fit.data.labels.items() if name not in hidden}
     labels = fit.data.by_group if column is None else by_name.get(column)
     if labels is None:
         have = ", ".join(by_name) or "none"
-        wanted = f"no column {column!r} of labels" if column else "no column that groups its rows"
+        if column:
+            wanted = f"no column {column!r} of labels"
+        else:
+            wanted = "no column that groups its rows"
         raise ConfigError(
             f"{fit.name} has {wanted} (it has {have}); name a column of groups: --column NAME"
         )

@@ -442,7 +442,9 @@ def reference_method(fit: Fit) -> str:
     >>> reference_method(pyflowers.fit("iid_normal", seed=1, engine="exact"))
     'independent'
     """
-    return "nuts" if fit.record.independent is None else "independent"
+    if fit.record.independent is None:
+        return "nuts"
+    return "independent"
 
 
 def _reference(reference: Fit) -> MethodResult:

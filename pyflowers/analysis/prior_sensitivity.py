@@ -147,7 +147,9 @@ class Scaled:
                 f"k-hat at power {in_words(far)} is above {self.limit:.2f}, so the "
                 "conclusions there are left blank"
             )
-        return f"{self.component}: {why}" if why else ""
+        if why:
+            return f"{self.component}: {why}"
+        return ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -329,7 +331,10 @@ class Sensitivity(Result):
             return f"The prior of {self.name} is flat: scaling it changes nothing."
         if not self.sensitive:
             unknown = int(self.distances["prior"].isna().sum())
-            but = f", except {unknown} that could not be computed" if unknown else ""
+            if unknown:
+                but = f", except {unknown} that could not be computed"
+            else:
+                but = ""
             below = f"every sensitivity is below {THRESHOLD:g}{but}"
             prior_of = "prior" if len(self.flat) == 1 else "priors"
             flat = f"; the flat {prior_of} of {', '.join(self.flat)} cannot be scaled"
@@ -422,9 +427,15 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
 def _flat_priors(fit: Fit) -> tuple[str, ...]:
     """Return the parameters whose prior is flat: declared, or without one, as in a formula."""
     improper = fit.program.improper_priors(fit.data.values)
-    found = ["b"] if fit.program.declaration.formula and "b" in improper else []
+    if fit.program.declaration.formula and "b" in improper:
+        found = ["b"]
+    else:
+        found = []
     for name in fit.program.declaration.parameters:
-        prior = fit.program.prior_of(name, fit.data.values) if name in fit.draws else None
+        if name in fit.draws:
+            prior = fit.program.prior_of(name, fit.data.values)
+        else:
+            prior = None
         if prior is not None and prior.density is not None:
             density = prior.density(np.ravel(fit.draws[name]))
             found += [name] if np.ptp(density) <= 1e-10 * np.max(np.abs(density)) else []

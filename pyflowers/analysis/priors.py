@@ -301,7 +301,10 @@ def prior(
         drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
     if can:
         y_rep = opened.y_rep(found, whole, rng)
-    made = {} if y_rep is None else _statistics(opened, whole, y_rep, statistics or {})
+    if y_rep is None:
+        made = {}
+    else:
+        made = _statistics(opened, whole, y_rep, statistics or {})
     if y_rep is None:
         notes.append(
             f"the data that the prior implies are not shown, as {opened.name} has no y_rep: "

@@ -271,7 +271,10 @@ def check_format(database: sqlite3.Connection, folder: Path) -> None:
     if kind != KIND:
         raise ConfigError(f"{folder / FILE} does not hold a batch; name another folder")
     if found != FORMAT:
-        earlier = f"read it with pyflowers {_READ_BY[found]}, or " if found in _READ_BY else ""
+        if found in _READ_BY:
+            earlier = f"read it with pyflowers {_READ_BY[found]}, or "
+        else:
+            earlier = ""
         raise ConfigError(
             f"{folder / FILE} is a ledger of format {found}, but this version of pyflowers reads "
             f"only format {FORMAT}; {earlier}run the batch in another folder"

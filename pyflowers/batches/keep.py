@@ -113,7 +113,10 @@ class Keep:
         if isinstance(given, str):
             name, colon, names = given.partition(":")
             has_names = name in BUILT_IN and colon
-            given = cls(name, {"names": names.split(",")}) if has_names else cls(given)
+            if has_names:
+                given = cls(name, {"names": names.split(",")})
+            else:
+                given = cls(given)
         elif not isinstance(given, Keep):
             module = getattr(given, "__module__", None)
             name = getattr(given, "__qualname__", "")

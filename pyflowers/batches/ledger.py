@@ -361,7 +361,10 @@ class Batch:
             verdicts[verdict] += number
             earlier += number if is_earlier and verdict != "waiting" else 0
             checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
-        since = (time.time() if running else last[0]) - last[-1] if last else 0
+        if last:
+            since = (time.time() if running else last[0]) - last[-1]
+        else:
+            since = 0
         return Progress(
             verdicts["passed"],
             verdicts["doubtful"],

@@ -108,7 +108,10 @@ class Pool:
         while self._waiting and len(self._busy) < self._num_workers and not self._is_ending:
             while self._idle and not self._idle[-1].is_alive:
                 self._idle.pop().kill()
-            worker = self._idle.pop() if self._idle else Worker(_MODULE, **_ONE_THREAD)
+            if self._idle:
+                worker = self._idle.pop()
+            else:
+                worker = Worker(_MODULE, **_ONE_THREAD)
             self._busy[worker] = self._waiting.popleft()
             worker.send(self._busy[worker][0])
 

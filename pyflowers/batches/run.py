@@ -117,7 +117,10 @@ def batch(
     with _running(executor, workers) as runner, closing(Ledger(folder)) as ledger:
         try:
             known = ledger.seed
-            batch_seed = seed if seed is not None else new_seed() if known is None else known
+            if seed is not None:
+                batch_seed = seed
+            else:
+                batch_seed = new_seed() if known is None else known
             ledger.remember({"seed": batch_seed, "total": total, "started": time.time()})
             planner = Planner(batch_seed, chosen, time_limit, retries)
             with _shown(total) as count:

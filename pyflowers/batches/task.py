@@ -184,7 +184,11 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """``passed``; ``doubtful`` if a check of the verdict failed; or ``failed``."""
-        return "failed" if self.error else "doubtful" if self.failed_checks else "passed"
+        if self.error:
+            return "failed"
+        if self.failed_checks:
+            return "doubtful"
+        return "passed"
 
 
 class Planner:

@@ -116,7 +116,10 @@ def _run(
 
 
 def _show(batch: Batch, progress: Progress) -> None:
-    total = "an unknown number" if progress.total is None else str(progress.total)
+    if progress.total is None:
+        total = "an unknown number"
+    else:
+        total = str(progress.total)
     state = "running" if progress.running else "not running"
     finished = progress.done + progress.failed
     say(
@@ -167,4 +170,6 @@ def _duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{rest} s"

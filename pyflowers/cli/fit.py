@@ -138,7 +138,9 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     if not fits:
         raise DataError(f"{path}: no model could be fitted, for the reasons above")
     passed = all(fit.verdict.passed for fit in fits) or not experiment.output.check
-    return 0 if passed and len(fits) == len(outcomes) else EXIT_DIAGNOSTICS_FAIL
+    if passed and len(fits) == len(outcomes):
+        return 0
+    return EXIT_DIAGNOSTICS_FAIL
 
 
 def _show(outcome: ModelOutcome) -> None:

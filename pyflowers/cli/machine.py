@@ -117,7 +117,10 @@ def doctor_command(repair: bool, folders: tuple[Path, ...]) -> int:
         raise click.UsageError("FOLDER can only be given with --repair; add --repair")
     findings = []
     for finding in doctor.examine():
-        mark = styled("ok   ", fg="green") if finding.is_ok else styled("FAILS", fg="red")
+        if finding.is_ok:
+            mark = styled("ok   ", fg="green")
+        else:
+            mark = styled("FAILS", fg="red")
         say(mark, f"  {finding.name:<15} {finding.value}")
         findings.append(finding)
     say_json({"findings": [finding._asdict() for finding in findings]})

@@ -190,7 +190,10 @@ def _sentence(error: Exception) -> str:
     reason = error.strerror or error
     if error.filename is None:
         return f"the output cannot be written ({reason})"
-    where = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+    if isinstance(error.filename, bytes):
+        where = os.fsdecode(error.filename)
+    else:
+        where = error.filename
     return f"{where}: {reason}; check the path, its permissions and the disk"
 
 

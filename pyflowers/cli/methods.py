@@ -83,7 +83,10 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
     from pyflowers.analysis.methods import compare
     from pyflowers.programs import COMPARED
 
-    earlier = [] if overwrite or out is None else [out / n for n in folder_kind("comparison").inner]
+    if overwrite or out is None:
+        earlier = []
+    else:
+        earlier = [out / n for n in folder_kind("comparison").inner]
     nuts = run_fit(program=program or COMPARED, replacing=earlier, **options)
     found = compare(nuts=nuts, cmdstan=options["cmdstan"])
     return finish(found, out)

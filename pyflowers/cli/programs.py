@@ -136,7 +136,10 @@ def new_command(
         columns = list(read_table(data).cells)
         draft = drafted(name.name, columns, read_source(name, include_paths or ()).blocks)
         files = {name.with_suffix(".toml"): draft}
-        fill_in = "fill in the marked lines, then " if TO_FILL_IN in draft else ""
+        if TO_FILL_IN in draft:
+            fill_in = "fill in the marked lines, then "
+        else:
+            fill_in = ""
         then = f"{fill_in}pyflowers models {name}"
     else:
         raise click.UsageError(

@@ -331,4 +331,6 @@ def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str |
         say(name, styled(str(result), fg=colour))
         replays.append({"run": str(folder), **asdict(result)})
     say_json({"replays": replays})
-    return EXIT_DIFFERENT if any(r["verdict"] == "different" for r in replays) else 0
+    if any(r["verdict"] == "different" for r in replays):
+        return EXIT_DIFFERENT
+    return 0

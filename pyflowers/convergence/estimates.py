@@ -519,7 +519,10 @@ class Block:
         below, above = self.ascending[:, lower], self.ascending[:, min(lower + 1, last)]
         step = above - below
         # Interpolate from the nearer end, so that the result is between the two.
-        value = below + step * weight if weight < 0.5 else above - step * (1 - weight)
+        if weight < 0.5:
+            value = below + step * weight
+        else:
+            value = above - step * (1 - weight)
         return np.asarray(value)
 
     def r_hat(self) -> FloatArray:

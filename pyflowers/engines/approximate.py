@@ -103,7 +103,9 @@ def k_hat_verdict(k_hat: float) -> str:
     """Judge a Pareto k-hat by the thresholds of Yao et al. (2018); NaN means equal weights."""
     if np.isnan(k_hat) or k_hat < K_HAT_GOOD:
         return "good"
-    return "usable" if k_hat < K_HAT_USABLE else "bad"
+    if k_hat < K_HAT_USABLE:
+        return "usable"
+    return "bad"
 
 
 def approximate(
@@ -168,7 +170,10 @@ def approximate(
         wall_time = time.perf_counter() - started
         console = "\n".join(consoles(folder))
     k_hat = pareto_k_hat(log_p - log_q)
-    elbo = _last_elbo(console) if method.startswith("advi") else float("nan")
+    if method.startswith("advi"):
+        elbo = _last_elbo(console)
+    else:
+        elbo = float("nan")
     if method == "pathfinder":
         draws = _resampled(draws, log_p - log_q, num_draws, seed)
     # Stan's own warnings; duplicates are removed below.

@@ -328,11 +328,10 @@ VALUE = re.compile(r" is -?\d[\d.e+-]*(?=[, ]|$)")
 def no_start(reasons: Iterable[str]) -> str:
     """Return the message for chains without valid initial values, with the most common reason."""
     counts = Counter(VALUE.sub(" is …", reason) for reason in reasons)
-    reason = (
-        max(counts, key=counts.__getitem__)
-        if counts
-        else "the log density or its gradient is not finite"
-    )
+    if counts:
+        reason = max(counts, key=counts.__getitem__)
+    else:
+        reason = "the log density or its gradient is not finite"
     return (
         f"no starting point found: a chain's initial values were all rejected, most often with "
         f"{reason!r}; constrain the parameter or correct the data that caused this, or give "

@@ -250,4 +250,6 @@ def last_words(consoles: Iterable[str], most: int = 6) -> str:
         for line in console.splitlines():
             if _STAN_SAID.search(line) and not _SETTING.match(line):
                 sentences.setdefault(line.strip())
-    return f"Stan stopped early: {' | '.join(list(sentences)[-most:])}" if sentences else ""
+    if sentences:
+        return f"Stan stopped early: {' | '.join(list(sentences)[-most:])}"
+    return ""

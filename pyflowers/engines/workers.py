@@ -241,7 +241,10 @@ def how_it_ended(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = str(-code)
-    hint = ", which often means that memory ran out" if -code == signal.SIGKILL else ""
+    if -code == signal.SIGKILL:
+        hint = ", which often means that memory ran out"
+    else:
+        hint = ""
     return f"was killed by signal {name}{hint}"
 
 

@@ -274,7 +274,10 @@ def _by_cause(
         if name not in failed or name == "divergences":
             pass
         elif num_draws < ESS_PER_CHAIN_AT_LEAST and name != "treedepth hits":
-            first = check.advice if name == "R-hat" and options.chains == 1 else _TOO_FEW
+            if name == "R-hat" and options.chains == 1:
+                first = check.advice
+            else:
+                first = _TOO_FEW
         elif name == "E-BFMI":
             pass
         elif "divergences" in failed:

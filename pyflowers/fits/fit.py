@@ -187,7 +187,9 @@ class Fit(Result):
     @cached_property
     def _keep(self) -> Keep:
         """The result of :func:`kept_elements`, or nothing if all draws were kept."""
-        return kept_elements(self.options.keep, self.program, self.data) if self.is_partial else {}
+        if self.is_partial:
+            return kept_elements(self.options.keep, self.program, self.data)
+        return {}
 
     @property
     def is_partial(self) -> bool:

@@ -233,7 +233,10 @@ def _write(node: Any, group: xr.Dataset) -> None:
             others = group[name].coords.keys() - set(variable.dims)
             if others:
                 attributes["coordinates"] = " ".join(sorted(map(str, others)))
-        stored = h5py.string_dtype() if values.dtype.kind == "O" else values.dtype
+        if values.dtype.kind == "O":
+            stored = h5py.string_dtype()
+        else:
+            stored = values.dtype
         made = node.create_variable(name, variable.dims, dtype=stored, data=values, fillvalue=fill)
         for key, value in attributes.items():
             made.attrs[key] = value
@@ -345,7 +348,9 @@ def _decoded(stored: Any, largest: int) -> NDArray[Any]:
     """Return the values of a dataset; text may take at most `largest` bytes."""
     values = np.asarray(stored[...])
     if values.dtype.kind != "O":
-        return values.astype(bool) if stored.attrs.get("dtype") == "bool" else values
+        if stored.attrs.get("dtype") == "bool":
+            return values.astype(bool)
+        return values
     read = [each.decode() if isinstance(each, bytes) else str(each) for each in values.flat]
     total = 4 * len(read) * max(map(len, read), default=0)  # all are stored as long as the longest
     if total > largest:
@@ -386,9 +391,15 @@ def draws_of(
     ):
         if must and group not in groups:
             raise DataError(f"{path} has no group {group}; refit the model")
-    observed = program.declaration.roles.observed if "observed_data" in groups else "y"
+    if "observed_data" in groups:
+        observed = program.declaration.roles.observed
+    else:
+        observed = "y"
     roles = program.declaration.roles
-    in_python = {roles.log_lik, roles.y_rep} if program.python.pointwise is not None else set()
+    if program.python.pointwise is not None:
+        in_python = {roles.log_lik, roles.y_rep}
+    else:
+        in_python = set()
     draws = {
         name: groups[group][variable]
         for name, (group, variable) in _places(program, known, observed).items()

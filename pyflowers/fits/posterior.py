@@ -327,7 +327,10 @@ def _position(name: str, variable: str, label: str, program: Program, data: Data
         raise ConfigError(
             f"keep {name}: only elements of vectors can be named; keep all of {variable}"
         )
-    size = int(data.values[sizes[0]]) if sizes[0] in data.values else int(sizes[0])
+    if sizes[0] in data.values:
+        size = int(data.values[sizes[0]])
+    else:
+        size = int(sizes[0])
     dims = data.dims.get(variable, ())
     along = labels_along(dims[0] if dims else "", size, data)
     labels = (along + 1 if dims[:1] == (OBS,) else along).astype(str).tolist()

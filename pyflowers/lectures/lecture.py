@@ -244,8 +244,12 @@ def _table(rows: Sequence[Row]) -> str:
         if isinstance(value, (float, np.floating)):
             return format_number(float(value))
         if isinstance(value, (bool, np.bool_)):
-            return "yes" if value else "no"
-        return f"{value:,}" if isinstance(value, (int, np.integer)) else str(value)
+            if value:
+                return "yes"
+            return "no"
+        if isinstance(value, (int, np.integer)):
+            return f"{value:,}"
+        return str(value)
 
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [columns, ["---"] * len(columns)]

@@ -216,7 +216,10 @@ def _show_separated(lecture: Lecture, separated: dict[float, FloatArray]) -> Non
     """Report how a local and a wide proposal handle modes that are twelve sds apart."""
     (local, narrow), (wide, broad) = separated.items()
     crossings = int((np.diff(np.sign(narrow), axis=1) != 0).sum())
-    looks = "" if crossings else ": each chain looks settled but visits only one mode"
+    if crossings:
+        looks = ""
+    else:
+        looks = ": each chain looks settled but visits only one mode"
     lecture.say(
         f"With modes at −6 and 6 and a proposal of scale {local:g}, the number of crossings "
         f"between the modes is {crossings} in {narrow.size:,} draws (R-hat "

@@ -378,12 +378,13 @@ def _findings(
     best, others = ascents[:, 0], ascents[:, 1:].ravel()
     heights = ", ".join(f"{height:.1f}" for height in np.sort(best))
     near = int((others > best.max() - NEAR).sum())
-    why = (
-        ""
-        if fit.verdict is None or fit.verdict.passed
-        else f": each of their modes has {task.network.num_copies:,} copies, and chains rarely or "
-        "never cross between them"
-    )
+    if fit.verdict is None or fit.verdict.passed:
+        why = ""
+    else:
+        why = (
+            f": each of their modes has {task.network.num_copies:,} copies, and chains rarely or "
+            "never cross between them"
+        )
     # Neal (2011), section 5.4.4, recommends an acceptance rate of 0.65.
     too_long = ": ε is too large for this posterior, and chains get stuck"
     return [

@@ -129,7 +129,10 @@ def spread_of_sgld(beta: FloatArray, exact_sd: float) -> str:
     """Compare the sd of SGLD's draws with the exact sd; call only a clear difference a bias."""
     sd, error = measures.statistics(beta)["sd"]
     is_clear = abs(sd - exact_sd) > measures.STANDARD_ERRORS * error
-    verdict = "exceeds {}, so it is a bias" if is_clear else "is within {}, so it may be noise"
+    if is_clear:
+        verdict = "exceeds {}, so it is a bias"
+    else:
+        verdict = "is within {}, so it may be noise"
     limit = f"{measures.STANDARD_ERRORS:g} standard errors"
     return (
         f"SGLD with noise of variance ε = {SGLD_STEP:g} has {sd / exact_sd:.3f} times the exact sd "

@@ -265,7 +265,9 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
 
     def joined(parts: Sequence[Any]) -> str:
         first, *more = map(str, parts)
-        return f"{first}: {', '.join(more)}" if is_row and more else ", ".join([first, *more])
+        if is_row and more:
+            return f"{first}: {', '.join(more)}"
+        return ", ".join([first, *more])
 
     names = list(map(joined, rows))
     shown, note = extremes(-levels[2]) if len(names) > MOST_ROWS else (np.arange(len(names)), "")
@@ -366,7 +368,10 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     style.legend(figure, handles, columnspacing=1.2)
     away = unpooled - centre
     far = np.abs(away) > 1e-12
-    share = float(np.median(1 - (median - centre)[far] / away[far])) if far.any() else 0.0
+    if far.any():
+        share = float(np.median(1 - (median - centre)[far] / away[far]))
+    else:
+        share = 0.0
     most = int(np.argmax(np.abs(median - unpooled)))
     alt = (
         f"Shrinkage of the group means of {fit.name}: the posterior median typically lies "
@@ -435,7 +440,10 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
         table[groups.codes, times.codes] = data.y
         figure = _time_panels(data, table, shown, theme)
         num_missing = int(np.isnan(table).sum())
-        missing = f"; {num_missing} missing" if num_missing else "; none missing"
+        if num_missing:
+            missing = f"; {num_missing} missing"
+        else:
+            missing = "; none missing"
         what = f"{groups.column} and {times.column}, {num} panels: {data.num_obs} observations"
     lowest, highest = int(np.argmin(averages)), int(np.argmax(averages))
     alt = (
@@ -462,7 +470,10 @@ def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) ->
     ax = figure.subplots()
     rows = [np.flatnonzero(groups.codes == group) for group in shown]
     at = [i + 0.3 * np.linspace(-1, 1, r.size + 2)[1:-1] for i, r in enumerate(rows)]
-    size = 5 if most == 1 else 3.6 if most <= 24 else 1.8
+    if most == 1:
+        size = 5.0
+    else:
+        size = 3.6 if most <= 24 else 1.8
     ax.plot(data.y[np.concatenate(rows)], np.concatenate(at), "o", ms=size, color=theme.model)
     _name_rows(ax, [groups.names[group] for group in shown], groups.column, height)
     ax.grid(axis="y", visible=True)
@@ -483,7 +494,10 @@ def _time_panels(
     figure, axes = style.panels(shown.size, columns, height, theme, sharex=True, sharey=True)
     names = [groups.names[group] for group in shown]
     whole = [f"{groups.column} {name}" for name in names]
-    titles = names if groups.are_titles or max(map(len, whole)) > 14 else whole
+    if groups.are_titles or max(map(len, whole)) > 14:
+        titles = names
+    else:
+        titles = whole
     at = np.arange(0, len(times), -(-len(times) // MOST_TICKS))
     ticks = [label(times.names[i], 9) for i in at]
     upright = sum(map(len, ticks)) + len(ticks) > ROW_CHARACTERS / columns

@@ -123,7 +123,10 @@ def _axes_values(
     means += [q[mean].quantile(np.array([0.1, 0.9])) for q in early]
     scales = [exact.quantile(scale, spread), *(q[scale].quantile(spread) for q in late)]
     scales += [q[scale].quantile(np.array([0.15, 0.85])) for q in early]
-    second = 1 / np.concatenate(scales) if precision else np.concatenate(scales)
+    if precision:
+        second = 1 / np.concatenate(scales)
+    else:
+        second = np.concatenate(scales)
     return (
         np.linspace(np.min(means), np.max(means), 161),
         np.linspace(max(second.min() * 0.2, 1e-12), second.max(), 161),
@@ -160,7 +163,10 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     colours = _colours(comparison, theme)
     for ax, name in zip(axes, shown, strict=True):
         low, high, logarithmic = _reach(comparison, name)
-        grid = np.geomspace(low, high, 301) if logarithmic else np.linspace(low, high, 301)
+        if logarithmic:
+            grid = np.geomspace(low, high, 301)
+        else:
+            grid = np.linspace(low, high, 301)
         top, highest = 0.0, 0.0
         for method in comparison.results:
             density = _density(comparison, method, name, grid, logarithmic)
@@ -279,7 +285,10 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         left, right, logarithmic = _reach(comparison, name)
         is_beyond = is_beyond or bool(((median < left) | (median > right)).any())
         for row, (x, tint) in enumerate(zip(median, tints, strict=True)):
-            marker = "<" if x < left else ">" if x > right else "o"
+            if x < left:
+                marker = "<"
+            else:
+                marker = ">" if x > right else "o"
             ax.scatter(np.clip(x, left, right), row, s=16, c=tint, marker=marker, zorder=3)
         for position in _truth(comparison, name):
             ax.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
@@ -341,7 +350,9 @@ def shown_elements(comparison: Comparison) -> list[str]:
 
 def _left_out(comparison: Comparison) -> str:
     num, total = len(shown_elements(comparison)), len(comparison.elements)
-    return f"{num} of {total} parameters are shown." if num < total else ""
+    if num < total:
+        return f"{num} of {total} parameters are shown."
+    return ""
 
 
 def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
@@ -354,7 +365,10 @@ def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
 
 def _truth(comparison: Comparison, name: str) -> list[float]:
     """Return the median and interval of a parameter from the exact posterior or the reference."""
-    method = "exact" if "exact" in comparison.results else comparison.reference
+    if "exact" in comparison.results:
+        method = "exact"
+    else:
+        method = comparison.reference
     values = comparison.results[method].quantities.loc[name].iloc[:3]
     return [float(value) for value in values.to_numpy()]
 

@@ -81,7 +81,9 @@ class Element:
     @property
     def scale(self) -> str:
         """The scale of the parameter's axis: ``log`` or ``linear``."""
-        return "log" if self.is_heavy else "linear"
+        if self.is_heavy:
+            return "log"
+        return "linear"
 
 
 def choose(
@@ -114,7 +116,10 @@ def choose(
     """
     quantities = list(fit.posterior.values())
     draws = {name: flat(q)[:, :, i] for q in quantities for i, name in enumerate(element_names(q))}
-    names = list(draws) if parameters is None else _asked(fit, list(draws), parameters)
+    if parameters is None:
+        names = list(draws)
+    else:
+        names = _asked(fit, list(draws), parameters)
     if not names:
         raise ConfigError(
             "plots: there are no parameters to plot; name at least one, or fit a program that has "
@@ -521,7 +526,9 @@ def _strongest(shown: Sequence[Element]) -> str:
         correlations = np.nan_to_num(np.tril(np.corrcoef(ranked), -1))
     i, j = np.unravel_index(np.argmax(np.abs(correlations)), correlations.shape)
     pair = f"{correlations[i, j]:.2f}, between {varying[j].name} and {varying[i].name}"
-    return f" The strongest rank correlation is {pair}." if correlations[i, j] else ""
+    if correlations[i, j]:
+        return f" The strongest rank correlation is {pair}."
+    return ""
 
 
 @styled
@@ -589,7 +596,10 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 def _prior_panel(
     ax: Axes, element: Element, prior: PriorDensity, logarithmic: bool, theme: Theme
 ) -> None:
-    values = np.log(element.draws.ravel()) if logarithmic else element.draws.ravel()
+    if logarithmic:
+        values = np.log(element.draws.ravel())
+    else:
+        values = element.draws.ravel()
     low, high = np.quantile(values, (0.002, 0.998))
     margin = (0.6 if logarithmic else 0.25) * (high - low) or 1.0
     left, right = low - margin, high + margin
@@ -606,7 +616,10 @@ def _prior_panel(
     else:
         # A flat prior has no scale, so it is drawn through half the posterior's peak at the
         # posterior's median. Per unit of the logarithm, its density is proportional to x.
-        relative = np.exp(grid - np.median(values)) if logarithmic else np.ones_like(x)
+        if logarithmic:
+            relative = np.exp(grid - np.median(values))
+        else:
+            relative = np.ones_like(x)
         believed = 0.5 * posterior.max() * relative
     ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
     box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}

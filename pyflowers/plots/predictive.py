@@ -171,7 +171,10 @@ def _rootogram(
     ax.grid(axis="x", visible=False)
     ax.set_ylabel("observations (√ axis)")
     each = "ratings" if lowest else "counts"
-    what = f"frequencies of {each}" if width == 1 else f"frequencies of bins of {width} {each}"
+    if width == 1:
+        what = f"frequencies of {each}"
+    else:
+        what = f"frequencies of bins of {width} {each}"
     outside, replicated = ((n < low) | (n > high) for n in (observed, counts))
     return int(outside.sum()), observed.size, float(replicated.sum(axis=1).mean()), what
 
@@ -254,7 +257,10 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     most = HIGHEST_PEAK * max(float(observed.max()), float(np.median(tops)))
     cut = int(np.count_nonzero(tops > most))
     ax.set_ylim(0, 1.05 * max(float(observed.max()), float(tops[tops <= most].max(initial=0))))
-    note = f"The peaks of {cut} of {len(tops)} curves are above the figure." if cut else ""
+    if cut:
+        note = f"The peaks of {cut} of {len(tops)} curves are above the figure."
+    else:
+        note = ""
     ax.set(xlim=(grid[0], grid[-1]))
     style.without_y_axis(ax)
     ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
@@ -334,7 +340,9 @@ def _lattice(values: NDArray[np.float64]) -> float:
     if not gaps.size:
         return 0.0
     multiples = gaps / gaps.min()
-    return float(gaps.min()) if np.allclose(multiples, np.round(multiples), atol=1e-3) else 0.0
+    if np.allclose(multiples, np.round(multiples), atol=1e-3):
+        return float(gaps.min())
+    return 0.0
 
 
 def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:

@@ -143,7 +143,10 @@ def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figu
     >>> for name, figure in pyflowers.plots.prior_figures(found).items():
     ...     figure.savefig(name)
     """
-    made = {f"parameters.{suffix}": prior_parameters(prior)} if prior.parameters else {}
+    if prior.parameters:
+        made = {f"parameters.{suffix}": prior_parameters(prior)}
+    else:
+        made = {}
     if prior.statistics:
         made[f"implied.{suffix}"] = prior_implied(prior)
     return made

@@ -332,7 +332,9 @@ def visible(text: str, but: str = "") -> str:
             return character
         if character < " ":
             return chr(0x2400 + ord(character))
-        return "␡" if character == "\x7f" else "�"
+        if character == "\x7f":
+            return "␡"
+        return "�"
 
     return _NO_TEXT.sub(picture, text)
 

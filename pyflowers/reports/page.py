@@ -141,7 +141,10 @@ def render_report(
         The name of the file in the command that the report shows.
     """
     fits = checked_fits(fits, "report")
-    compare = comparisons if callable(comparisons) else partial(dict, comparisons or {})
+    if callable(comparisons):
+        compare = comparisons
+    else:
+        compare = partial(dict, comparisons or {})
     reasons = {k: provenance.without_folders(v, fits) for k, v in (refused or {}).items()}
     made = Material(fits, reasons, tuple(calibrations))
     with stage("Drawing the report", 2) as advance:

@@ -147,7 +147,9 @@ def answer(material: Material) -> dict[str, Any]:
     def named(rows: list[str]) -> list[str]:
         """Return all rows or, if there are many, those with the lowest and highest medians."""
         order = np.argsort(medians[rows].to_numpy(float), kind="stable")
-        return rows if len(rows) <= MOST_NAMED else [rows[order[0]], rows[order[-1]]]
+        if len(rows) <= MOST_NAMED:
+            return rows
+        return [rows[order[0]], rows[order[-1]]]
 
     if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
         rows = element_names(left.pop(fit.program.declaration.roles.group_mean))
@@ -270,7 +272,10 @@ def banner(material: Material) -> dict[str, Any]:
     is_warning = any(found.values()) or material.refused
     others = material.loo.models[1:] if material.loo is not None else ()
     unclear = [o.name for o in others if -o.difference < max(SMALL_DIFFERENCE, o.difference_se)]
-    kind = "fail" if found["flaw"] else "warn" if is_warning else "pass"
+    if found["flaw"]:
+        kind = "fail"
+    else:
+        kind = "warn" if is_warning else "pass"
     return {"kind": kind, "all": all(trusted), "any": any(trusted), "unclear": unclear, **found}
 
 
@@ -415,7 +420,10 @@ def methods_paragraph(material: Material) -> str:
     version = f"pyflowers {record.packages.get('pyflowers', '')}".strip()
     worst = {check.name: check.number for check in verdict.computation.checks}
     declaration = fit.program.declaration
-    model = [declaration.equation] if declaration.equation else [fit.program.reference]
+    if declaration.equation:
+        model = [declaration.equation]
+    else:
+        model = [fit.program.reference]
     model += _distributions(fit)
     numbers = [f"{name} = {value:g}" for name, value in record.priors.items()]
     num = fit.data.num_obs
@@ -472,7 +480,10 @@ def _distributions(fit: Fit) -> list[str]:
     statements = re.findall(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);", fit.program.source.text)
     priors = {name: f"{kind}({values})" for kind, name, values in statements}
     priors |= {name: its.prior for name, its in declared.parameters.items() if its.prior}
-    found = [f"X = [{', '.join(fit.data.coords['X'])}]"] if "X" in fit.data.coords else []
+    if "X" in fit.data.coords:
+        found = [f"X = [{', '.join(fit.data.coords['X'])}]"]
+    else:
+        found = []
     for name, prior in priors.items():
         variable = blocks.parameters.get(name)
         lowest = variable.lowest if variable is not None else None
@@ -513,13 +524,19 @@ def loo_table(material: Material) -> ReportTable:
     intervals = elpd_intervals(models, material.best.interval)
     rows: list[list[Markup | str]] = []
     for model, (low, _, high) in zip(models, intervals, strict=True):
-        between = Markup("{} to {}").format(elpd(low), elpd(high)) if rows else NOTHING
+        if rows:
+            between = Markup("{} to {}").format(elpd(low), elpd(high))
+        else:
+            between = NOTHING
         difference = [elpd(model.difference), elpd(model.difference_se), between]
         row = [code(model.name), *map(elpd, (model.elpd, model.se, model.mcse, model.p_loo))]
         row += difference if len(models) > 1 else []
         rows.append([*row, number(model.worst_k), str(model.num_bad)])
     interval = f"{percent(material.best.interval)} interval"
-    compared = ["Difference", "SE of difference", interval] if len(models) > 1 else []
+    if len(models) > 1:
+        compared = ["Difference", "SE of difference", interval]
+    else:
+        compared = []
     head = ["Model", "elpd", "SE", "MCSE", "p_loo", *compared, "Largest k-hat", "k-hats too large"]
     best_first = ", best model first" if compared else ""
     return ReportTable(f"PSIS-LOO{best_first}", head, rows)
@@ -597,7 +614,10 @@ def drawn_sensitivities(material: Material) -> list[Sensitivity]:
 def moves_table(material: Material) -> tuple[ReportTable | None, int]:
     """Return the first conclusions that move with a prior, and the total number that move."""
     drawn = drawn_sensitivities(material)
-    moves = pd.concat({each.name: each.moves() for each in drawn}) if drawn else pd.DataFrame()
+    if drawn:
+        moves = pd.concat({each.name: each.moves() for each in drawn})
+    else:
+        moves = pd.DataFrame()
     rows: list[list[Markup | str]] = [
         [code(parameter), name, conclusion, *map(number, map(float, values)), ways]
         for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()

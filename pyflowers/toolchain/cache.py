@@ -85,7 +85,9 @@ def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
     try:
         if kind == "link":
             (target,) = recorded
-            return "" if str(Path(path).readlink()) == target else "points elsewhere"
+            if str(Path(path).readlink()) == target:
+                return ""
+            return "points elsewhere"
         size, time, runs, sha256 = recorded
         found = os.lstat(path)
         if not stat.S_ISREG(found.st_mode):
@@ -144,7 +146,10 @@ def cache_dir() -> Path:
         If other users could change the contents of the cache, which are executed.
     """
     given = os.environ.get("PYFLOWERS_CACHE")
-    folder = Path(given).expanduser() if given else user_cache_path("pyflowers")
+    if given:
+        folder = Path(given).expanduser()
+    else:
+        folder = user_cache_path("pyflowers")
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise ToolchainError(

@@ -46,9 +46,10 @@ def require_toolchain() -> None:
         remedy = "xcode-select --install"
     else:
         remedy = f"apt-get install {' '.join(_PACKAGES.get(tool, tool) for tool in missing)}"
-    complaint = (
-        "is missing, and Stan needs it" if len(missing) == 1 else "are missing, and Stan needs them"
-    )
+    if len(missing) == 1:
+        complaint = "is missing, and Stan needs it"
+    else:
+        complaint = "are missing, and Stan needs them"
     raise ToolchainError(f"{names} {complaint} to compile; run {remedy}")
 
 
@@ -89,7 +90,10 @@ def check_syntax(source: Source, program: Path, stanc: Path) -> None:
     """
     try:
         done = run([str(stanc), "--info", str(program)])
-        broken = f"it ends with status {done.returncode}" if done.returncode in _NO_WORDS else ""
+        if done.returncode in _NO_WORDS:
+            broken = f"it ends with status {done.returncode}"
+        else:
+            broken = ""
     except OSError as error:
         broken = error.strerror or str(error)
     if broken:

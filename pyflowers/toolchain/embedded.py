@@ -146,7 +146,10 @@ def download(pinned: Pinned, folder: Path) -> Path:
     wheels = list(folder.glob("httpstan-*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        reason = lines[-1].strip() if lines else f"pip exited with {done.returncode}"
+        if lines:
+            reason = lines[-1].strip()
+        else:
+            reason = f"pip exited with {done.returncode}"
         raise ToolchainError(
             f"{REQUIREMENT} for {pinned.tag} cannot be downloaded with pip ({reason}); check the "
             "package index, or fetch the wheel elsewhere and run pyflowers setup --wheel FILE"

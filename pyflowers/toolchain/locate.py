@@ -130,7 +130,10 @@ def _open(path: Path, origin: str) -> CmdStan:
     if (int(match[1]), int(match[2])) < OLDEST:
         # After setup, the CmdStan that was named would still take precedence over the new one.
         named = origin in ("--cmdstan", "CMDSTAN")
-        remedy = "name a newer one" if named else "run pyflowers setup --official"
+        if named:
+            remedy = "name a newer one"
+        else:
+            remedy = "run pyflowers setup --official"
         raise ToolchainError(
             f"{origin}: CmdStan {version} in {path} is older than {OLDEST[0]}.{OLDEST[1]}; "
             f"{remedy}, or pass --cmdstan embedded"

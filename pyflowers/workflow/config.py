@@ -281,7 +281,9 @@ class Experiment(Models):
             part = changes.setdefault(within[0], {}) if within else changes
             part[key] = value
         changed = changed.with_values(**changes)
-        return changed.with_values(priors=changed._spread(priors)) if priors else changed
+        if priors:
+            return changed.with_values(priors=changed._spread(priors))
+        return changed
 
     def _of_program(self, program: str) -> Experiment:
         """Return the experiment with one program only, without the settings for the others."""

@@ -43,7 +43,10 @@ def _guarded(probe: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from probe()
     except Exception as error:  # the doctor must report a defect and not fail because of it
-        what = "" if isinstance(error, PyflowersError) else f"{type(error).__name__}: "
+        if isinstance(error, PyflowersError):
+            what = ""
+        else:
+            what = f"{type(error).__name__}: "
         yield Finding(probe.__name__.strip("_"), f"{what}{error}", False)
 
 
@@ -98,7 +101,10 @@ def _cache() -> Iterator[Finding]:
     built = [path / _program_of(path) for path in executables]
     built += [path / f"{_program_of(path)}.so" for path in libraries]
     broken = [path.parent.name for path in built if not is_intact(path)]
-    state = f"{', '.join(broken)} broken; to be rebuilt at the next use" if broken else "all intact"
+    if broken:
+        state = f"{', '.join(broken)} broken; to be rebuilt at the next use"
+    else:
+        state = "all intact"
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
     writable = os.access(folder, os.W_OK)

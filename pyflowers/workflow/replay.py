@@ -136,7 +136,10 @@ def replay(
     if not notes:
         notes += engine_changes(record.engine, again.engine)
     notes += value_changes("version of", record.packages, again.packages)
-    as_before = ", as recorded" if again.engine.name == record.engine.name else ""
+    if again.engine.name == record.engine.name:
+        as_before = ", as recorded"
+    else:
+        as_before = ""
     return replace(compare_runs(first, second, notes), engine=f"{again.engine.name}{as_before}")
 
 
@@ -176,7 +179,8 @@ def _program_now(first: Fit) -> tuple[Program, list[str]]:
     about = first.record.program
     if is_formula(about.reference):  # the text of its program is in the run
         return first.program, []
-    reference = Path(about.reference) if about.reference.endswith(".stan") else about.reference
+    is_file = about.reference.endswith(".stan")
+    reference = Path(about.reference) if is_file else about.reference
     try:
         now = find_program(reference, about.include_paths)
     except (ConfigError, CompileError) as error:
