@@ -12,23 +12,42 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyflowers.advice import Advice
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
+from pyflowers.fits.folder import RunRecord
 from pyflowers.fits.spec import INPUTS, option_of
-from pyflowers.programs import Program
+from pyflowers.programs import Data, Program
 from pyflowers.programs.program import is_formula
-
-if TYPE_CHECKING:
-    from pyflowers.fits.fit import Fit
 
 FRAME = "data.csv"
 """The file that a shell command names for data that came from Python instead of a file."""
 
 _OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order", "centered")
 """Inputs that belong to a program in Stan, so that a formula that replaces it does without them."""
+
+
+class Fitted(Protocol):
+    """A fit, as far as a command that repeats it depends on it."""
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+
+    @property
+    def data(self) -> Data:
+        """The data block and its labels."""
+
+    @property
+    def record(self) -> RunRecord:
+        """The inputs."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The run folder, if there is one."""
+
 
 ShowPath = Callable[[str | Path], str]
 
@@ -45,12 +64,12 @@ def shown_path(path: str | Path) -> str:
     return str(Path(path).relative_to(Path.cwd())) if inside else Path(path).name
 
 
-def inputs_of(fit: Fit, path: ShowPath = str) -> dict[str, Any]:
+def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     """Return the program, seed and engine of a fit, and its inputs that are not the defaults.
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fitted
         The fit.
     path : callable
         Function that returns a path as it is shown.
@@ -93,7 +112,7 @@ def inputs_of(fit: Fit, path: ShowPath = str) -> dict[str, Any]:
         **{key: value for key, value in options if key == "seed" or value != usual[key]},
         "drop_missing": is_dropped,
         "engine": record.engine.name,
-        "interval": fit.interval if fit.interval != INTERVAL else None,
+        "interval": fit.record.interval if fit.record.interval != INTERVAL else None,
         "priors": priors,
     }
     if not isinstance(inits, int | float | str):
@@ -109,7 +128,7 @@ def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {n: v for n, v in inputs.items() if not (v is None or v is False or v in ((), {}))}
 
 
-def _of_formula(fit: Fit) -> dict[str, Any]:
+def _of_formula(fit: Fitted) -> dict[str, Any]:
     """Return the inputs that shape a formula's program, and any non-default parametrisation."""
     record, formula = fit.record, fit.program.declaration.formula
     about: dict[str, Any] = {}
@@ -190,14 +209,14 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-def changed_inputs(fit: Fit, change: Mapping[str, Any], path: ShowPath = str) -> dict[str, Any]:
+def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str) -> dict[str, Any]:
     """Return the inputs of a fit with some of them changed.
 
     Inputs that do not apply to a changed program are left out.
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fitted
         The fit.
     change : mapping of str to Any
         The new values by the names of the arguments of :func:`pyflowers.fit`. Hyperparameters in
@@ -224,7 +243,7 @@ def changed_inputs(fit: Fit, change: Mapping[str, Any], path: ShowPath = str) ->
 
 
 def _known_priors(
-    fit: Fit, inputs: Mapping[str, Any], priors: Mapping[str, float]
+    fit: Fitted, inputs: Mapping[str, Any], priors: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the hyperparameters that the program of another formula still has."""
     names = ("family", "default_priors")
@@ -234,14 +253,14 @@ def _known_priors(
     return {name: value for name, value in priors.items() if name in known}
 
 
-def command_of(fit: Fit, advice: Advice, path: ShowPath = str) -> str:
+def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
     """Return the complete command that follows advice on a fit; empty if there is none.
 
     A fit of a file that is in a run folder gets a shell command; any other fit, a call in Python.
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fitted
         The fit.
     advice : Advice
         The advice.
@@ -265,20 +284,20 @@ def command_of(fit: Fit, advice: Advice, path: ShowPath = str) -> str:
     return ""
 
 
-def _new_program(fit: Fit, is_shell: bool, path: ShowPath) -> str:
+def _new_program(fit: Fitted, is_shell: bool, path: ShowPath) -> str:
     """Return the command that writes the program of a fit for the user to edit."""
     inputs = inputs_of(fit, path)
     if not is_formula(inputs["program"]):
         is_own = inputs["program"].endswith(".stan")
-        return "" if is_own else f"pyflowers new my_{fit.name} --from {inputs['program']}"
+        return "" if is_own else f"pyflowers new my_{fit.program.name} --from {inputs['program']}"
     names = ("program", "data", "family", "default_priors", "drop_missing")
     made: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}
     if not is_shell:
         reading = ("sep", "decimal", "encoding")
         made |= {name: inputs[name] for name in reading if name in inputs}
         call = python_call(made, "pyflowers.Program.from_formula")
-        return f'{call}.write("{fit.name}.stan")'
-    words = [f"{fit.name}.stan", made["program"], *shell_words(made)]
+        return f'{call}.write("{fit.program.name}.stan")'
+    words = [f"{fit.program.name}.stan", made["program"], *shell_words(made)]
     return shlex.join(["pyflowers", "new", *words])
 
 
