@@ -20,13 +20,15 @@ from dataclasses import replace
 from typing import Any
 
 from pyflowers.data import Table
-from pyflowers.errors import ConfigError
 from pyflowers.programs.declaration import PredictionRule
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.checks import check_model
 from pyflowers.programs.formulas.declared import declaration_of, prediction_of, to_toml
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.parts import parts_of
+from pyflowers.programs.formulas.predictor import linear_predictor
+from pyflowers.programs.formulas.priors import auxiliary_parameters, find_default_priors
 from pyflowers.programs.formulas.writer import write_program
 
 __all__ = ["digest_of", "name_of", "to_toml", "write_formula"]
@@ -75,23 +77,23 @@ def write_formula(
     DataError
         If the formula cannot be fitted to the data.
     """
-    formula = parse(text)
-    if default_priors not in (None, "brms"):
-        raise ConfigError(
-            f"default priors must be 'brms', got {default_priors!r}; leave the option out to "
-            "use the default priors of pyflowers"
-        )
+    formula, about = parse(text), find_family(family)
+    priors = find_default_priors(default_priors)
     if isinstance(centered, bool):
         centered = {term.group: centered for term in formula.groups}
-    model = Model(formula, find_family(family), table, centered or {})
+    model = Model(formula, about, table)
     columns = [formula.response, *model.columns]
     columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
     kept = table.without_missing(dict.fromkeys(columns), drop=drop_missing)
-    model = replace(model, table=kept, brms_priors=default_priors == "brms")
-    check_model(model)
-    program = write_program(model)
-    rule = PredictionRule.model_validate(prediction_of(model))
-    return name_of(text, family), program, declaration_of(model, digest_of(program, rule))
+    model = replace(model, table=kept)
+    check_model(model, priors)
+    linear = linear_predictor(model, priors, centered or {})
+    auxiliary = auxiliary_parameters(about, priors, priors.scale(model))
+    parts = parts_of(model, [linear], auxiliary)
+    program = write_program(formula, about, parts, rows=linear.rows, note=priors.note)
+    digest = digest_of(program, PredictionRule.model_validate(prediction_of(about, parts)))
+    declared = declaration_of(formula, about, parts, priors=priors.name, sha256=digest)
+    return name_of(text, family), program, declared
 
 
 _SIGNS = {"||": "apart", "**": "power", "*": "times", ":": "by", "/": "over", "-": "minus"}

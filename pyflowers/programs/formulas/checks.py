@@ -16,6 +16,7 @@ from pyflowers.data.labels import are_dates
 from pyflowers.data.table import MOST_NAMED
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.priors import DefaultPriors
 from pyflowers.text import counted, in_words, shortened
 
 FEWEST_GROUPS = 5
@@ -32,7 +33,7 @@ SMALL_SD = 0.02
 """The standard deviation of a response below which a note advises a smaller unit."""
 
 
-def check_model(model: Model) -> None:
+def check_model(model: Model, priors: DefaultPriors) -> None:
     """Refuse a model that is not identified by its data.
 
     Raises
@@ -52,17 +53,17 @@ def check_model(model: Model) -> None:
             f"{model.table.source}: {model.formula.response} is {number_text(model.y[0])} in every "
             "row, so nothing keeps its sd away from 0; choose another response"
         )
-    check_design(model)
+    check_design(model, priors)
 
 
-def check_design(model: Model) -> list[str]:
+def check_design(model: Model, priors: DefaultPriors) -> list[str]:
     """Check everything except the range of the responses, which may be simulated; return notes."""
     _refuse_redundant(model)
     return [
         *_about_levels(model),
         *_about_ratings(model),
         *_about_groups(model),
-        *_about_separation(model),
+        *_about_separation(model, priors),
     ]
 
 
@@ -268,7 +269,7 @@ def _about_labels(model: Model) -> Iterator[str]:
                 )
 
 
-def _about_separation(model: Model) -> Iterator[str]:
+def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
     """Yield notes on columns of the design that separate successes and failures, or only zeros."""
     if model.family.is_ordinal:
         for name, column in zip(
@@ -277,7 +278,7 @@ def _about_separation(model: Model) -> Iterator[str]:
             if _orders(column, model.y) or _orders(-column, model.y):
                 yield (
                     f"{name} perfectly separates ratings of {model.formula.response}, "
-                    f"{_unlimited(model, [name])}"
+                    f"{_unlimited(priors, [name])}"
                 )
         return
     is_count = model.family.is_discrete and model.family.link == "log"
@@ -295,7 +296,7 @@ def _about_separation(model: Model) -> Iterator[str]:
             if n and (y == 0 or (y == n and not is_count)):
                 share = f"{y:g} of {n:g} are successes"
                 share = f"every {model.formula.response} is 0" if is_count else share
-                yield f"where {name} is {value:g}, {share}, {_unlimited(model, [name])}"
+                yield f"where {name} is {value:g}, {share}, {_unlimited(priors, [name])}"
                 described.append(name)
                 rows &= column != value
     remaining = [name for name in names if name not in described]
@@ -305,7 +306,7 @@ def _about_separation(model: Model) -> Iterator[str]:
         some = found[0] if len(parts) == 1 else f"a combination of {in_words(parts)}"
         does = "perfectly predicts some successes or failures"
         does = f"marks rows in which every {model.formula.response} is 0" if is_count else does
-        yield f"{some} {does}, {_unlimited(model, found)}"
+        yield f"{some} {does}, {_unlimited(priors, found)}"
         remaining = [name for name in remaining if name not in found]
 
 
@@ -320,14 +321,13 @@ def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
     return bool(np.ptp(column) > 0) and all(low.max() <= high.min() for low, high in pairs)
 
 
-def _unlimited(model: Model, names: list[str]) -> str:
+def _unlimited(priors: DefaultPriors, names: list[str]) -> str:
     """Return what separation means for the coefficients of the columns."""
     b, one = in_words([f"b[{name}]" for name in names]), len(names) == 1
-    if model.brms_priors:
-        priors, are, it = ("prior", "is", "it") if one else ("priors", "are", "them")
-        return (
-            f"and the {priors} of {b} {are} flat, so nothing limits {it}; leave out --priors brms"
-        )
+    if priors.is_flat:
+        prior, are, it = ("prior", "is", "it") if one else ("priors", "are", "them")
+        remedy = f"leave out --priors {priors.name}"
+        return f"and the {prior} of {b} {are} flat, so nothing limits {it}; {remedy}"
     return f"so that {b} {'rests on its prior' if one else 'rest on their priors'}"
 
 

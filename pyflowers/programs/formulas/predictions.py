@@ -10,10 +10,8 @@ The program must be unedited, so that its data and draws have the names that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -32,7 +30,18 @@ from pyflowers.programs.families import FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
-from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.model import Model, names_of_groups
+from pyflowers.programs.formulas.part import Draws as PriorDraws
+from pyflowers.programs.formulas.part import Part, joined
+from pyflowers.programs.formulas.parts import parameters_of
+from pyflowers.programs.formulas.predictor import (
+    ETA,
+    Group,
+    LinearPredictor,
+    Population,
+    Sum,
+)
+from pyflowers.programs.formulas.priors import find_default_priors
 from pyflowers.programs.prediction import Predictor, rows_of
 
 
@@ -42,10 +51,11 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
     about_formula = declaration.formula
     assert about_formula is not None
     assert about is not None
-    family, text, priors = about_formula.family, about_formula.text, about_formula.priors
+    family, text = about_formula.family, about_formula.text
+    priors = find_default_priors(about_formula.priors)
     return Capabilities(
-        check=partial(_check, text, family, priors == "brms"),
-        prior=None if priors else PriorModel(partial(_draw_prior, family)),
+        check=partial(_check, text, family, about_formula.priors),
+        prior=None if priors.is_flat else PriorModel(_draw_prior),
         pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
@@ -54,88 +64,57 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
     )
 
 
-def _draw_prior(name: str, data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
+def _draw_prior(data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
     """Draw every parameter from its prior, shaped (1, num, …), with derived quantities."""
-    family, values = find_family(name), data.values
-    found: dict[str, FloatArray] = {}
-    shift = np.zeros((1, num))
-    if "X" in values:
-        scale = np.asarray(values["b_scale"])
-        found["b"] = rng.normal(size=(1, num, len(scale))) * scale
-        if "adjustment" in values:
-            found["b"] = found["b"] @ np.asarray(values["adjustment"]).T
-        if "X_mean" in values:
-            shift = found["b"] @ np.asarray(values["X_mean"])
-    if "Intercept_location" in values:
-        at_means = rng.standard_t(3, (1, num)) * values["Intercept_scale"]
-        found["Intercept"] = at_means + values["Intercept_location"] - shift
-    for each in family.auxiliary:
-        given = [values[f"{each.name}_{key}"] for key in each.values]
-        distribution, _, _ = each.prior.partition("(")
-        if family.is_ordinal:
-            draws = given[0] * rng.standard_t(3, (1, num, int(values["J"]) - 1))
-            found[each.name] = np.sort(draws, axis=-1) + shift[..., None]
-        else:
-            found[each.name] = _PRIORS[distribution](rng, given, num)[None]
-        if each.declared == "real<lower=1>":
-            while (low := found[each.name] < 1).any():
-                found[each.name][low] = _PRIORS[distribution](rng, given, int(low.sum()))
-    for group in (key.removeprefix("centered_") for key in values if key.startswith("centered_")):
-        found |= _draw_effects(group, values, num, rng)
-    return found
+    parts = _parts_of(data)
+    found: PriorDraws = {}
+    for part in parts:
+        found |= part.draw(data.values, num, rng)
+    for part in parts:
+        found |= part.derive(data.values, found)
+    omitted = joined(parts, "omit")
+    return {name: draws for name, draws in found.items() if name not in omitted}
 
 
-_PRIORS: dict[str, Callable[[Generator, list[float], int], FloatArray]] = {
-    "student_t": lambda rng, given, num: np.abs(rng.standard_t(3, num)) * given[0],
-    "inv_gamma": lambda rng, given, num: given[1] / rng.gamma(given[0], size=num),
-    "gamma": lambda rng, given, num: rng.gamma(given[0], 1 / given[1], num),
-    "beta": lambda rng, given, num: rng.beta(given[0], given[1], num),
-    "exponential": lambda rng, given, num: rng.exponential(1 / given[0], num),
-    "lognormal": lambda rng, given, num: rng.lognormal(given[0], given[1], num),
-}
-"""The priors of auxiliary parameters, which are positive."""
+def _parts_of(data: Data) -> list[Part]:
+    """Return the parts of an unedited program that have parameters, given its data block.
 
-
-def _draw_effects(
-    group: str, values: Mapping[str, Any], num: int, rng: Generator
-) -> dict[str, FloatArray]:
-    """Draw the effects of a group, their standard deviations and their correlations.
-
-    The Cholesky factor of an LKJ matrix is built from partial correlations: beta draws on (-1, 1)
-    (Lewandowski, Kurowicka and Joe 2009, J. of Multivariate Analysis 100(9), section 2.4).
+    Variables have the names and shapes that they have in the program. Defaults and names of columns
+    are placeholders, as draws depend only on the data block.
     """
-    size = int(values.get(f"M_{group}", 1))
-    sd = np.abs(rng.standard_t(3, (1, num, size))) * values[f"sd_{group}_scale"]
-    effects = rng.normal(size=(1, num, int(values[f"N_{group}"]), size))
-    found = {f"sd_{group}": sd}
-    if f"cor_{group}_eta" in values:
-        factor, eta = np.zeros((1, num, size, size)), values[f"cor_{group}_eta"]
-        for i in range(size):
-            left = np.ones((1, num))
-            for j in range(i):
-                shape = eta + (size - 2 - j) / 2
-                partial_correlation = 2 * rng.beta(shape, shape, (1, num)) - 1
-                factor[..., i, j] = partial_correlation * np.sqrt(left)
-                left = left - factor[..., i, j] ** 2
-            factor[..., i, i] = np.sqrt(left)
-        effects = effects @ np.swapaxes(factor, -1, -2)
-        correlation = factor @ np.swapaxes(factor, -1, -2)
-        found[f"cor_{group}"] = correlation[..., *np.triu_indices(size, 1)]
-    effects = effects * sd[..., None, :]
-    has_matrix = f"Z_{group}" in values
-    return {**found, f"r_{group}": effects if has_matrix else effects[..., 0]}
+    about, values, coords = data.declaration.formula, data.values, data.declaration.coords
+    assert about is not None
+    formula, family = parse(about.text), find_family(about.family)
+    population = None
+    if "X" in values:
+        columns = range(1, np.shape(values["X"])[1] + 1)
+        population = Population(Sum(formula.population, {}), tuple(map(str, columns)))
+    groups = []
+    for term, name in zip(formula.groups, names_of_groups(formula, family), strict=True):
+        effects, pairs = coords[f"effects_{name}"], coords.get(f"pairs_{name}", ())
+        groups.append(Group(name, term.group, Sum(term.effects, {}), effects, pairs))
+    linear = LinearPredictor(
+        target=ETA,
+        meaning=formula.response,
+        intercept=(0.0, 1.0) if "Intercept_location" in values else None,
+        population=population,
+        groups=tuple(groups),
+        is_shifted="X_mean" in values,
+    )
+    return parameters_of([linear], find_default_priors(about.priors).auxiliary(family))
 
 
-def _check(text: str, family: str, brms_priors: bool, data: Data) -> list[str]:
+def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     """Return notes on the data; refuse models that the data do not identify."""
     if data.table is None:
         return []
     # A column with a different name in the declaration is available under both names.
     columns = {name: data.table.columns[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, columns={**columns, **data.table.columns})
-    model = Model(parse(text), find_family(family), table, {}, brms_priors)
+    model = Model(parse(text), find_family(family), table)
     is_prior = bool(data.values["prior_only"])  # the response is not in the likelihood
-    return [*check_design(model), *([] if is_prior else about_response(model))]
+    notes = check_design(model, find_default_priors(priors))
+    return [*notes, *([] if is_prior else about_response(model))]
 
 
 def _missing_moments(name: str, data: Data) -> list[MissingMoment]:

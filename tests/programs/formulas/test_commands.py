@@ -21,6 +21,7 @@ from pyflowers.programs.families import family_names, find_family
 from pyflowers.programs.formulas.checks import check_design
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.priors import BRMS, PYFLOWERS
 from pyflowers.resources import flowers_csv
 
 COMMANDS = ("check", "loo", "sensitivity", "replay", "predict", "effects")
@@ -779,10 +780,10 @@ def test_separation_by_several_columns_names_them():
     frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=["u", "v", "w"])
     frame["g"] = rng.choice(list("abc"), 300)
 
-    def notes(formula, y, family="bernoulli", frame=frame, brms_priors=False):
+    def notes(formula, y, family="bernoulli", frame=frame, priors=PYFLOWERS):
         rows = from_frame(frame.assign(y=y))
-        model = Model(parse(formula), find_family(family), rows, {}, brms_priors)
-        return [note for note in check_design(model) if "b[" in note]
+        model = Model(parse(formula), find_family(family), rows)
+        return [note for note in check_design(model, priors) if "b[" in note]
 
     assert notes("y ~ u", np.zeros(300), "poisson") == []
     line = (frame.u > frame.v).astype(int)
@@ -810,7 +811,7 @@ def test_separation_by_several_columns_names_them():
         "a combination of gb and gc perfectly predicts some successes or failures"
     )
     y = np.where(frame.g == "a", 0, np.where(frame.g == "b", 1, rng.integers(0, 2, 300)))
-    assert notes("y ~ g", y, brms_priors=True) == [
+    assert notes("y ~ g", y, priors=BRMS) == [
         f"where gb is 1, {sum(frame.g == 'b')} of {sum(frame.g == 'b')} are successes, and the "
         "prior of b[gb] is flat, so nothing limits it; leave out --priors brms",
         "a combination of gc and the intercept perfectly predicts some successes or failures, and "

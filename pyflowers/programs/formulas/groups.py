@@ -1,0 +1,255 @@
+"""The part of a group term: its effects, their standard deviations and their correlations.
+
+References
+----------
+Papaspiliopoulos, Roberts and Sköld (2007), Statistical Science 22(1), section 2, for the
+parametrisations. Gelfand, Sahu and Carlin (1995), Biometrika 82(3), section 2, for the centre of
+centred effects. Lewandowski, Kurowicka and Joe (2009), J. of Multivariate Analysis 100(9),
+section 2.4, for draws of correlation matrices.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.formulas.part import Draws, FloatArray, Number, Part, Values, declared
+from pyflowers.programs.formulas.predictor import Group, LinearPredictor
+
+
+def group(linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of a group term."""
+    part = _one_effect(linear, its) if its.is_intercept else _several_effects(linear, its)
+    part = _with_standard_deviations(part, its)
+    part = _with_data(part, linear, its)
+    return _with_correlations(part, its) if its.pairs else part
+
+
+def _one_effect(linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of intercepts, one for each label, as they are sampled."""
+    g, row = its.name, f"r_{its.name}[{its.name}]"
+    centre = ""
+    anchors = _anchors(linear, its)
+    if its.within:
+        # Without to_vector, generated quantities of a compiled program would read freed memory:
+        # Stan Math 4.9 keeps a reference to the temporary value of an offset that is a vector
+        # expression (prim/fun/offset_multiplier_constrain.hpp).
+        centre = f"offset=to_vector(-centered_{g} * r_{its.within}[outer_{g}]), "
+    elif anchors:
+        centre = f"offset=-centered_{g} * {anchors[0]}, "
+    scale = f"multiplier=(centered_{g} ? 1 : sd_{g}[1])"
+    return Part(
+        target=linear.target,
+        parameters=[f"vector<{centre}{scale}>[N_{g}] r_{g}; // effects"],
+        model=[f"r_{g} ~ normal(0, sd_{g}[1]);"],
+        eta=row,
+        dims={f"r_{g}": [its.by]},
+        predicted=row,
+        effects={f"r_{g}": f"normal(0, sd_{g}[1])"},
+        shown=f"r_{g}",
+        story=f"Intercept varies by {its.by}, with a normal distribution.",
+    )
+
+
+def _several_effects(linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of several effects for each label, as they are sampled."""
+    g, row = its.name, f"r_{its.name}[{its.name}]"
+    factor = f"diag_matrix(sd_{g})"
+    prior = [f"  for (m in 1 : M_{g}) {{", f"    r_{g}[ : , m] ~ normal(0, sd_{g}[m]);", "  }"]
+    population = f"multi_normal(sd_{g})"
+    distribution = "normal distributions"
+    if its.pairs:
+        factor = f"diag_pre_multiply(sd_{g}, L_{g})"
+        prior = [
+            f"  matrix[M_{g}, M_{g}] factor;",
+            f"  factor = {factor};",
+            f"  for (j in 1 : N_{g}) {{",
+            f"    r_{g}[j]' ~ multi_normal_cholesky(zeros_vector(M_{g}), factor);",
+            "  }",
+        ]
+        population = f"multi_normal(sd_{g}, cor_{g})"
+        distribution = "a multivariate normal distribution"
+    sampled = f"z_{g}'"
+    if anchors := _anchors(linear, its):
+        sampled = f"(z_{g} - rep_matrix([{', '.join(anchors)}]', N_{g}))'"
+    verb = "vary"
+    if len(its.effects) == 1:
+        verb, distribution = "varies", "a normal distribution"
+    return Part(
+        target=linear.target,
+        parameters=[f"matrix[M_{g}, N_{g}] z_{g}; // effects: standardised, or with their means"],
+        transformed_parameters=[
+            f"matrix[N_{g}, M_{g}] r_{g}; // effects",
+            f"if (centered_{g}) {{",
+            f"  r_{g} = {sampled};",
+            "} else {",
+            f"  r_{g} = ({factor} * z_{g})';",
+            "}",
+        ],
+        model=[
+            f"if (centered_{g}) {{",
+            *prior,
+            "} else {",
+            f"  to_vector(z_{g}) ~ std_normal();",
+            "}",
+        ],
+        eta=f"rows_dot_product({row}, Z_{g})",
+        dims={f"r_{g}": [its.by, f"effects_{g}"]},
+        omit=[f"z_{g}"],
+        predicted=f"rows_dot_product(Z_{g}, {row})",
+        effects={f"r_{g}": population},
+        shown=f"Z_{g} r_{g}",
+        story=f"{listed(its.effects)} {verb} by {its.by}, with {distribution}.",
+    )
+
+
+def _with_standard_deviations(part: Part, its: Group) -> Part:
+    """Add the standard deviations of the effects, their prior, and the draws of all of them."""
+    g, size = its.name, "1" if its.is_intercept else f"M_{its.name}"
+    scale, about = f"sd_{g}_scale", f"scale of the half-t prior on the sd of effects by {its.by}"
+    dims = {f"sd_{g}": [f"effects_{g}"]}
+    numbers = {scale: Number(its.scale, about)}
+    settings = declared(numbers)
+    if its.scales:
+        each = zip(its.effects, its.scales, strict=True)
+        numbers = {f"{scale}[{name}]": Number(value, f"{about}: {name}") for name, value in each}
+        about = f"scales of the half-t priors on the sds of effects by {its.by}"
+        settings = [f"vector<lower=0>[M_{g}] {scale}; // {about}"]
+        dims[scale] = [f"effects_{g}"]
+    prior = f"student_t(3, 0, {scale})"
+    sd = f"vector<lower=0>[{size}] sd_{g}; // sds of the effects by {its.by}"
+    meaning = f"standard deviations of the effects by {its.by}"
+    return replace(
+        part,
+        settings=settings,
+        numbers=numbers,
+        parameters=[sd, *part.parameters],
+        priors={f"sd_{g}": prior},
+        dims={**dims, **part.dims},
+        coords={f"effects_{g}": list(its.effects)},
+        meanings={
+            f"sd_{g}": {"description": meaning, "prior": prior},
+            f"r_{g}": {"description": f"effects of the labels of {its.by}"},
+        },
+        draw=partial(_draw, g),
+    )
+
+
+def _with_data(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Add the labels of the group, the columns of its effects and the switch of its centring."""
+    g, rows = its.name, linear.rows
+    data = [
+        f"int<lower=1> N_{g}; // labels of {its.by}",
+        f"array[{rows}] int<lower=1, upper=N_{g}> {g}; // {its.by}",
+    ]
+    sources = {g: {"column": its.by, "index": True}}
+    if linear.per:
+        sources[g]["per"] = linear.per
+    if not its.is_intercept:
+        data.append(f"int<lower=1> M_{g}; // effects by {its.by}")
+        data.append(f"matrix[{rows}, M_{g}] Z_{g}; // {its.terms.text}")
+        sources[f"Z_{g}"] = dict(its.terms.source)
+    if its.within:
+        size, about = f"N_{its.within}", f"{its.within} of each {its.by}"
+        data.append(f"array[N_{g}] int<lower=1, upper={size}> outer_{g}; // {about}")
+        sources[f"outer_{g}"] = {"column": its.outer, "index": True, "per": its.by}
+    about = f"1: sample r_{g}; 0: sample it standardised"
+    data.append(f"int<lower=0, upper=1> centered_{g}; // {about}")
+    sources[f"centered_{g}"] = {"value": int(its.centered)}
+    return replace(part, data=data, sources=sources)
+
+
+def _with_correlations(part: Part, its: Group) -> Part:
+    """Add the correlations of a term's effects."""
+    g, num = its.name, len(its.pairs)
+    eta = Number(its.correlations, f"eta of the LKJ prior on cor_{g}")
+    sd, *effects = part.parameters
+    factor = f"cholesky_factor_corr[M_{g}] L_{g}; // their correlations"
+    meanings = dict(part.meanings)
+    labels = meanings.pop(f"r_{g}")
+    correlations = {"description": f"correlations of the effects by {its.by}"}
+    places = itertools.combinations(range(1, len(its.effects) + 1), 2)
+    return replace(
+        part,
+        settings=[*part.settings, *declared({f"cor_{g}_eta": eta})],
+        numbers={**part.numbers, f"cor_{g}_eta": eta},
+        parameters=[sd, factor, *effects],
+        priors={**part.priors, f"L_{g}": f"lkj_corr_cholesky(cor_{g}_eta)"},
+        generated_quantities=[
+            f"vector[{num}] cor_{g}; // correlations of the effects",
+            "{",
+            f"  matrix[M_{g}, M_{g}] correlation = multiply_lower_tri_self_transpose(L_{g});",
+            *(f"  cor_{g}[{n}] = correlation[{i}, {j}];" for n, (i, j) in enumerate(places, 1)),
+            "}",
+        ],
+        dims={**part.dims, f"cor_{g}": [f"pairs_{g}"]},
+        coords={**part.coords, f"pairs_{g}": list(its.pairs)},
+        meanings={**meanings, f"cor_{g}": correlations, f"r_{g}": labels},
+        omit=[*part.omit, f"L_{g}"],
+    )
+
+
+def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
+    """Return the centre of the effects of a centred term; empty if it is 0.
+
+    The centre consists of the population's coefficients. Its intercept applies where the covariates
+    in the term are 0 and all others have their means.
+    """
+    if not its.anchored:
+        return []
+    tag = linear.tag
+    columns = linear.population.columns if linear.population else ()
+    places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
+    centres = {name: f"b{tag}[{place}]" for name, place in places.items()}
+    intercept = f"Intercept{tag}"
+    if linear.is_shifted:
+        shifts = (f"X{tag}_mean[{i}] * b{tag}[{i}]" for i in places.values())
+        intercept = " - ".join([f"{intercept}_at_means", *shifts])
+    centres["Intercept"] = intercept
+    return [centres[effect] if effect in its.anchored else "0" for effect in its.effects]
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as a list in words, or their number if there are many."""
+    if len(names) > 6:
+        return f"{len(names)} effects"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _draw(g: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw the effects of a group, their standard deviations and their correlations."""
+    size, labels = int(values.get(f"M_{g}", 1)), int(values[f"N_{g}"])
+    sd = np.abs(rng.standard_t(3, (1, num, size))) * values[f"sd_{g}_scale"]
+    effects = rng.normal(size=(1, num, labels, size))
+    found = {f"sd_{g}": sd}
+    if f"cor_{g}_eta" in values:
+        factor = _draw_correlations(size, values[f"cor_{g}_eta"], num, rng)
+        effects = effects @ np.swapaxes(factor, -1, -2)
+        correlation = factor @ np.swapaxes(factor, -1, -2)
+        found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
+    effects = effects * sd[..., None, :]
+    found[f"r_{g}"] = effects if f"Z_{g}" in values else effects[..., 0]
+    return found
+
+
+def _draw_correlations(size: int, eta: float, num: int, rng: Generator) -> FloatArray:
+    """Draw Cholesky factors of correlation matrices from the LKJ distribution.
+
+    They are built from partial correlations, which are beta draws on (-1, 1).
+    """
+    factor = np.zeros((1, num, size, size))
+    for i in range(size):
+        left = np.ones((1, num))
+        for j in range(i):
+            shape = eta + (size - 2 - j) / 2
+            partial_correlation = 2 * rng.beta(shape, shape, (1, num)) - 1
+            factor[..., i, j] = partial_correlation * np.sqrt(left)
+            left = left - factor[..., i, j] ** 2
+        factor[..., i, i] = np.sqrt(left)
+    return factor

@@ -1,0 +1,160 @@
+"""A part of a formula's model: a record of everything that it adds.
+
+The program, its declaration, the draws from its prior and the equation that readers see are joins
+over a list of parts. A new kind of term is a function that returns a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pyflowers.programs.formulas.predictor import Source, Target
+
+FloatArray = NDArray[np.float64]
+Values = Mapping[str, Any]
+"""The data block, hyperparameters included."""
+
+Draws = dict[str, FloatArray]
+"""Draws by quantity, each shaped (1, draw, …)."""
+
+
+def _nothing(*_: object) -> Draws:
+    """Return no draws."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Number:
+    """The default of a hyperparameter.
+
+    Attributes
+    ----------
+    value : float
+        The default.
+    meaning : str
+        What it is.
+    is_positive : bool
+        Whether it must be above 0.
+    """
+
+    value: float
+    meaning: str
+    is_positive: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part of a formula adds to its program, its declaration and its prior draws.
+
+    Lines are statements of Stan, with their comments. Mappings have the names of the program's
+    variables as keys.
+
+    Attributes
+    ----------
+    target : Target or None
+        The linear predictor to which the part belongs; None if it belongs to none.
+    data, transformed_data, parameters, transformed_parameters, model : sequence of str
+        Lines of these blocks.
+    settings : sequence of str
+        Lines of the data block that declare the numbers in the priors, and switches.
+    generated_quantities : sequence of str
+        Lines of this block.
+    priors : mapping of str to str
+        The prior of each parameter that counts in ``lprior``, as a distribution in Stan.
+    eta : str
+        Its summand in the linear predictor; empty if there is none.
+    is_constant : bool
+        Whether the summand is one number for all rows.
+    stands_for : mapping of str to str
+        What the likelihood has in place of a parameter of the family; ``{row}`` stands for a row.
+    likelihood, pointwise : sequence of str
+        Lines of the likelihood, and of the loop over rows n in the generated quantities. They can
+        use the linear predictors.
+    sources : mapping of str to Source
+        Where the data come from.
+    numbers : mapping of str to Number
+        The hyperparameters, by element.
+    dims, coords : mapping of str to sequence of str
+        The dimensions of variables, and the labels of dimensions.
+    meanings : mapping of str to mapping
+        What is said of each quantity in ``[parameters]``.
+    omit : sequence of str
+        Quantities that a fit does not keep.
+    predicted : str
+        Its summand in the linear predictor of ``[prediction]``; empty if there is none.
+    effects : mapping of str to str
+        The population of effects that differ between labels, as in ``[prediction]``.
+    shown : str
+        Its summand in the equation that readers see; empty if there is none.
+    story : str
+        A sentence on it; empty if there is none.
+    draw : callable
+        Function of (values, num, rng) that draws its parameters from their priors.
+    derive : callable
+        Function of (values, draws) that computes quantities from the draws of all parameters.
+    """
+
+    target: Target | None = None
+    data: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    transformed_data: Sequence[str] = ()
+    parameters: Sequence[str] = ()
+    transformed_parameters: Sequence[str] = ()
+    model: Sequence[str] = ()
+    generated_quantities: Sequence[str] = ()
+    priors: Mapping[str, str] = field(default_factory=dict)
+    eta: str = ""
+    is_constant: bool = False
+    stands_for: Mapping[str, str] = field(default_factory=dict)
+    likelihood: Sequence[str] = ()
+    pointwise: Sequence[str] = ()
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    dims: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    coords: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    omit: Sequence[str] = ()
+    predicted: str = ""
+    effects: Mapping[str, str] = field(default_factory=dict)
+    shown: str = ""
+    story: str = ""
+    draw: Callable[[Values, int, Generator], Draws] = _nothing
+    derive: Callable[[Values, Draws], Draws] = _nothing
+
+
+def joined(parts: Iterable[Part], name: str) -> list[str]:
+    """Return the lines of all parts for one field."""
+    return [line for part in parts for line in getattr(part, name)]
+
+
+def merged(parts: Iterable[Part], name: str) -> dict[str, Any]:
+    """Return the mappings of all parts for one field as one mapping."""
+    return {key: value for part in parts for key, value in getattr(part, name).items()}
+
+
+def targets(parts: Iterable[Part]) -> list[Target]:
+    """Return the targets of the linear predictors, each once."""
+    return list(dict.fromkeys(part.target for part in parts if part.target is not None))
+
+
+def summands(parts: Iterable[Part], target: Target, name: str) -> list[str]:
+    """Return the summands of a linear predictor for one field, such as ``eta`` or ``shown``."""
+    own = (getattr(part, name) for part in parts if part.target == target)
+    return [summand for summand in own if summand]
+
+
+def predictors_first(parts: Iterable[Part]) -> list[Part]:
+    """Return the parts with those of linear predictors first, as readers meet them in tables."""
+    return sorted(parts, key=lambda part: part.target is None)
+
+
+def declared(numbers: Mapping[str, Number]) -> list[str]:
+    """Return the lines of the data block that declare scalar hyperparameters."""
+    bounds = {name: "<lower=0>" if its.is_positive else "" for name, its in numbers.items()}
+    return [f"real{bounds[name]} {name}; // {its.meaning}" for name, its in numbers.items()]

@@ -1,0 +1,451 @@
+"""The parts of a formula's model, each written by one function; `parts_of` lists them.
+
+The parts of a linear predictor are written from a
+:class:`~pyflowers.programs.formulas.predictor.LinearPredictor`, whose tag ends the names of their
+variables: the coefficients are ``b`` for the response and ``b_sigma`` for the parameter sigma.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import Auxiliary
+from pyflowers.programs.formulas.groups import group, listed
+from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.part import (
+    Draws,
+    FloatArray,
+    Number,
+    Part,
+    Values,
+    declared,
+    merged,
+)
+from pyflowers.programs.formulas.predictor import ETA, LinearPredictor, Population, Sum
+
+
+def parts_of(
+    model: Model, linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxiliary]
+) -> list[Part]:
+    """Return the parts of a formula's model.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    linear, auxiliary
+        See :func:`parameters_of`.
+    """
+    parameters = parameters_of(linear, auxiliary)
+    cell = [cells(model)] if model.cell else []
+    return [
+        observations(model),
+        *cell,
+        *parameters,
+        likelihood(model, merged(parameters, "stands_for")),
+    ]
+
+
+def parameters_of(linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxiliary]) -> list[Part]:
+    """Return the parts that have parameters, in the order in which these are sampled.
+
+    Parameters
+    ----------
+    linear : sequence of LinearPredictor
+        The linear predictor of the response and those of other parameters, in this order.
+    auxiliary : sequence of Auxiliary
+        The family's other parameters, with their priors. Those with a linear predictor are left
+        out.
+    """
+    predicted = {each.target.name for each in linear}
+    found = [part for each in linear for part in _population_parts(each)]
+    for each in auxiliary:
+        if each.name == "threshold":
+            found.append(thresholds(linear[0], each))
+        elif each.name not in predicted:
+            found.append(another_parameter(each))
+    found += [group(each, its) for each in linear for its in each.groups]
+    return found
+
+
+def _population_parts(linear: LinearPredictor) -> list[Part]:
+    """Return the parts of a linear predictor that are the same for all groups."""
+    found = []
+    if linear.intercept is not None:
+        found.append(intercept(linear, *linear.intercept))
+    if linear.population is not None:
+        found.append(population(linear, linear.population))
+    found += [offset(linear, i, its) for i, its in enumerate(linear.offsets, 1)]
+    if linear.target != ETA:
+        found.append(predicted_parameter(linear))
+    return found
+
+
+def observations(model: Model) -> Part:
+    """Return the part of the response, and of its trials."""
+    formula, family = model.formula, model.family
+    kind, _, size = family.response.partition("[N]")
+    response = f"array[N]{size} y" if family.is_discrete else f"{kind}[N] y"
+    data = ["int<lower=1> N; // observations"]
+    source: dict[str, Any] = {"column": formula.response}
+    if family.is_ordinal:
+        data.append("int<lower=2> J; // ratings")
+        source |= {"index": True, "order": model.order_of_ratings}
+    data.append(f"{response}; // {formula.response}")
+    sources = {"y": source}
+    if formula.trials:
+        data.append(f"array[N] int<lower=0> trials; // {formula.trials}")
+        sources["trials"] = {"column": formula.trials}
+        if formula.trials.isdecimal():
+            sources["trials"] = {"value": int(formula.trials)}
+    about = f"the {family.name} family with the {family.link} link"
+    return Part(data=data, sources=sources, story=f"{formula.response} is modelled by {about}.")
+
+
+def cells(model: Model) -> Part:
+    """Return the part of the cells, whose rows share one linear predictor."""
+    return Part(
+        data=[
+            "int<lower=1> D; // cells: rows with the same covariates and groups",
+            "array[N] int<lower=1, upper=D> cell; // cell of each observation",
+        ],
+        sources={"cell": {"column": model.cell, "index": True}},
+    )
+
+
+def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
+    """Return the part of the intercept, which is sampled where the columns have their means."""
+    name = f"Intercept{linear.tag}"
+    sampled, comment = name, ""
+    if linear.is_shifted:
+        sampled, comment = f"{name}_at_means", " // the linear predictor at the covariates' means"
+    at = "the intercept where the terms have their means"
+    numbers = {
+        f"{name}_location": Number(location, f"location of the t prior on {at}", is_positive=False),
+        f"{name}_scale": Number(scale, f"scale of the t prior on {at}"),
+    }
+    prior = f"student_t(3, {name}_location, {name}_scale)"
+    where = " in a typical group" if linear.groups else ""
+    part = Part(
+        target=linear.target,
+        settings=declared(numbers),
+        parameters=[f"real<offset={name}_location> {sampled};{comment}"],
+        priors={sampled: prior},
+        eta=sampled,
+        is_constant=True,
+        numbers=numbers,
+        meanings={name: {"description": f"{linear.meaning}{where}", "prior": prior}},
+        predicted=name,
+        shown=name,
+        draw=partial(_draw_intercept, name, sampled),
+    )
+    if not linear.is_shifted:
+        return part
+    tag, meaning = linear.tag, linear.meaning
+    back = f"real {name} = {sampled} - dot_product(X{tag}_mean, b{tag});"
+    at_means = {"description": f"{meaning} where the terms have their means", "prior": prior}
+    return replace(
+        part,
+        generated_quantities=[back],
+        meanings={name: {"description": f"{meaning} where every term is 0"}, sampled: at_means},
+        omit=[sampled],
+        derive=partial(_shift_back, name, sampled, tag, -1.0),
+    )
+
+
+def population(linear: LinearPredictor, its: Population) -> Part:
+    """Return the part of the effects of the columns of X.
+
+    The columns in the linear predictor are X minus its means or, if some of them are linked, the
+    adjusted columns.
+    """
+    tag, rows = linear.tag, linear.rows
+    x, b, k = f"X{tag}", f"b{tag}", f"K{tag}"
+    columns, design, sampled = x, x, b
+    if linear.is_shifted:
+        design = f"{x}_centered"
+    if its.adjustment is not None:
+        columns, design, sampled = f"{x}_adjusted", f"{x}_adjusted", f"b_adjusted{tag}"
+    changed = "eta" if linear.target == ETA else linear.meaning
+    part = Part(
+        target=linear.target,
+        data=[
+            f"int<lower=1> {k}; // columns of {x}",
+            f"matrix[{rows}, {k}] {x}; // {its.terms.text.removeprefix('0 + ')}",
+        ],
+        transformed_data=[
+            f"// The sampler moves each {sampled} in units that change {changed} by about 1.",
+            f"vector[{k}] {b}_unit = sqrt({rows} ./ columns_dot_self({design})');",
+        ],
+        parameters=[
+            f"vector<multiplier={b}_unit>[{k}] {sampled}; // effects of the columns of {columns}"
+        ],
+        eta=f"{design} * {sampled}",
+        sources={x: its.terms.source},
+        dims={b: [x]},
+        meanings={b: {"description": f"effects on {linear.meaning}", "log_axis": False}},
+        predicted=f"{x} * {b}",
+        shown=f"{x} {b}",
+        story=f"Its linear predictor includes {listed(its.columns)} for the whole population.",
+        draw=partial(_draw_coefficients, tag),
+    )
+    if its.adjustment is not None:
+        part = _with_adjustment(part, linear, its.adjustment)
+    if linear.is_shifted:
+        part = _with_means(part, linear, its.means)
+    if its.scales:
+        part = _with_normal_priors(part, linear, sampled, its)
+    return part
+
+
+def _with_adjustment(part: Part, linear: LinearPredictor, adjustment: FloatArray) -> Part:
+    """Add the adjusted columns, whose coefficients are sampled in place of b."""
+    tag, rows = linear.tag, linear.rows
+    x, b, k, sampled = f"X{tag}", f"b{tag}", f"K{tag}", f"b_adjusted{tag}"
+    columns = f"{x}_centered" if linear.is_shifted else x
+    about = f"{x}_adjusted: each column less its fit by earlier ones"
+    adjusted = f"matrix[{rows}, {k}] {x}_adjusted = {columns} * adjustment{tag};"
+    b_again = f"vector[{k}] {b} = adjustment{tag} * {sampled}; // effects of the columns of {x}"
+    meaning = {"description": f"effects on {linear.meaning} of the adjusted columns"}
+    return replace(
+        part,
+        data=[*part.data, f"matrix[{k}, {k}] adjustment{tag}; // {about}"],
+        transformed_data=[adjusted, *part.transformed_data],
+        transformed_parameters=[b_again],
+        sources={**part.sources, f"adjustment{tag}": {"value": adjustment.tolist()}},
+        dims={**part.dims, sampled: [x]},
+        meanings={**part.meanings, sampled: meaning},
+        omit=[sampled],
+    )
+
+
+def _with_means(part: Part, linear: LinearPredictor, means: tuple[float, ...]) -> Part:
+    """Add the columns minus their means."""
+    x, k, rows = f"X{linear.tag}", f"K{linear.tag}", linear.rows
+    about = "the columns' means, where the intercept has its prior"
+    centred = f"matrix[{rows}, {k}] {x}_centered = {x} - rep_matrix({x}_mean', {rows});"
+    return replace(
+        part,
+        data=[*part.data, f"vector[{k}] {x}_mean; // {about}"],
+        transformed_data=[centred, *part.transformed_data],
+        sources={**part.sources, f"{x}_mean": {"value": list(means)}},
+    )
+
+
+def _with_normal_priors(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
+    """Add the normal priors of the coefficients that are sampled."""
+    x, k, scale = f"X{linear.tag}", f"K{linear.tag}", f"b{linear.tag}_scale"
+    prior = f"normal(0, {scale})"
+    numbers = {
+        f"{scale}[{name}]": Number(value, f"sd of the normal prior on {sampled}[{name}]")
+        for name, value in zip(its.columns, its.scales, strict=True)
+    }
+    about = f"sds of the normal priors on {sampled}"
+    return replace(
+        part,
+        settings=[f"vector<lower=0>[{k}] {scale}; // {about}"],
+        priors={sampled: prior},
+        numbers=numbers,
+        dims={**part.dims, scale: [x]},
+        meanings={**part.meanings, sampled: {**part.meanings[sampled], "prior": prior}},
+    )
+
+
+def offset(linear: LinearPredictor, number: int, its: Sum) -> Part:
+    """Return the part of an offset, a known addition to the linear predictor."""
+    name = f"offset{linear.tag}_{number}"
+    return Part(
+        target=linear.target,
+        data=[f"vector[{linear.rows}] {name}; // offset({its.text})"],
+        eta=name,
+        sources={name: its.source},
+        predicted=name,
+        shown=f"offset({its.text})",
+    )
+
+
+def predicted_parameter(linear: LinearPredictor) -> Part:
+    """Return the part of a parameter of the family that has a linear predictor."""
+    name = linear.target.name
+    return Part(target=linear.target, stands_for={name: f"{name}[{{row}}]"})
+
+
+def another_parameter(each: Auxiliary) -> Part:
+    """Return the part of a parameter of the family that is the same for all rows."""
+    numbers, prior = _prior_of(each)
+    return Part(
+        settings=declared(numbers),
+        parameters=[f"{each.declared} {each.name}; // {each.description}"],
+        priors={each.name: prior},
+        numbers=numbers,
+        meanings={each.name: {"description": each.description, "prior": prior}},
+        draw=partial(_draw_parameter, each),
+    )
+
+
+def thresholds(linear: LinearPredictor, each: Auxiliary) -> Part:
+    """Return the part of the thresholds of ratings, which take the place of the intercept."""
+    name, sampled = each.name, each.name
+    if linear.is_shifted:
+        sampled = f"{name}_at_means"
+    numbers, prior = _prior_of(each)
+    part = Part(
+        settings=declared(numbers),
+        parameters=[f"{each.declared} {sampled}; // {each.description}"],
+        priors={sampled: prior},
+        numbers=numbers,
+        meanings={name: {"description": each.description}},
+        draw=partial(_draw_thresholds, name, sampled),
+    )
+    if not linear.is_shifted:
+        return part
+    tag, at_means = linear.tag, f"{each.description}, where the terms have their means"
+    back = f"vector[J - 1] {name} = {sampled} + dot_product(X{tag}_mean, b{tag});"
+    return replace(
+        part,
+        generated_quantities=[back],
+        stands_for={name: sampled},
+        meanings={**part.meanings, sampled: {"description": at_means}},
+        omit=[sampled],
+        derive=partial(_shift_back, name, sampled, tag, 1.0),
+    )
+
+
+def _prior_of(each: Auxiliary) -> tuple[dict[str, Number], str]:
+    """Return the hyperparameters of a parameter of the family, and its prior."""
+    names = {key: f"{each.name}_{key}" for key in each.values}
+    numbers = {}
+    for key, value in each.values.items():
+        if value is not None:
+            numbers[names[key]] = Number(value, f"{key} of the prior on {each.name}")
+    return numbers, each.prior.format(**names)
+
+
+KEPT = """
+array[N - sum(held_out)] int kept; // the observations in the likelihood
+{
+  int count = 0;
+  for (n in 1 : N) {
+    if (held_out[n] == 0) {
+      count += 1;
+      kept[count] = n;
+    }
+  }
+}"""
+"""Statements of the transformed data for a likelihood that is not computed from totals."""
+
+
+def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
+    """Return the part of the likelihood, of the replicated data and of the switches.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    stands_for : mapping of str to str
+        What stands for parameters of the family; see :class:`Part`.
+    """
+    family = model.family
+
+    def distribution(template: str, eta: str, row: str) -> str:
+        """Return a distribution for one row, or for several."""
+        text = template.format(eta=eta, trials=f"trials[{row}]")
+        for name, its in stands_for.items():
+            text = re.sub(rf"\b{name}\b", its.format(row=row), text)
+        return text
+
+    rows, eta = KEPT, "eta[n]"
+    statements = [f"y[kept] ~ {distribution(family.stan, 'eta[kept]', 'kept')};"]
+    if family.is_looped:
+        each = f"y[n] ~ {distribution(family.stan, 'eta[n]', 'n')};"
+        statements = ["for (n in kept) {", f"  {each}", "}"]
+    if model.cell and family.totals is not None:
+        rows, eta = family.totals.stan, "eta[cell[n]]"
+        statements = family.totals.statement.strip("\n").splitlines()
+    kind, y_rep = "lpdf", "vector[N_pointwise] y_rep;"
+    if family.is_discrete:
+        kind, y_rep = "lpmf", "array[N_pointwise] int y_rep;"
+    density, _, arguments = distribution(family.stan, eta, "n").partition("(")
+    return Part(
+        settings=[
+            "int<lower=0, upper=1> prior_only; // 1: draw from the prior",
+            "array[N] int<lower=0, upper=1> held_out; // 1: not in the likelihood",
+            "int<lower=0> N_pointwise; // N; or 0, with which log_lik and y_rep are empty",
+        ],
+        transformed_data=rows.strip("\n").splitlines(),
+        likelihood=statements,
+        generated_quantities=["vector[N_pointwise] log_lik;", y_rep],
+        pointwise=[
+            f"log_lik[n] = {density}_{kind}(y[n] | {arguments};",
+            f"y_rep[n] = {distribution(family.rng, eta, 'n')};",
+        ],
+        sources={
+            "prior_only": {"value": 0},
+            "held_out": {"value": 0},
+            "N_pointwise": {"size": "obs"},
+        },
+    )
+
+
+# Draws from the priors
+
+
+def _draw_intercept(name: str, sampled: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw an intercept."""
+    draws = rng.standard_t(3, (1, num)) * values[f"{name}_scale"]
+    return {sampled: draws + values[f"{name}_location"]}
+
+
+def _draw_coefficients(tag: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw the coefficients of a population."""
+    scale = np.asarray(values[f"b{tag}_scale"])
+    draws = rng.normal(size=(1, num, len(scale))) * scale
+    if f"adjustment{tag}" in values:
+        draws = draws @ np.asarray(values[f"adjustment{tag}"]).T
+    return {f"b{tag}": draws}
+
+
+def _draw_parameter(each: Auxiliary, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw a parameter of the family from its prior, within its bounds."""
+    given = [values[f"{each.name}_{key}"] for key in each.values]
+    draw = _PRIORS[each.prior.partition("(")[0]]
+    draws = draw(rng, given, num)[None]
+    lowest = 1 if each.declared == "real<lower=1>" else 0
+    outside = draws < lowest
+    while outside.any():
+        draws[outside] = draw(rng, given, int(outside.sum()))
+        outside = draws < lowest
+    return {each.name: draws}
+
+
+_PRIORS: dict[str, Callable[[Generator, Sequence[float], int], FloatArray]] = {
+    "student_t": lambda rng, given, num: np.abs(rng.standard_t(3, num)) * given[0],
+    "inv_gamma": lambda rng, given, num: given[1] / rng.gamma(given[0], size=num),
+    "gamma": lambda rng, given, num: rng.gamma(given[0], 1 / given[1], num),
+    "beta": lambda rng, given, num: rng.beta(given[0], given[1], num),
+    "exponential": lambda rng, given, num: rng.exponential(1 / given[0], num),
+    "lognormal": lambda rng, given, num: rng.lognormal(given[0], given[1], num),
+}
+"""The priors of the parameters of families, which are positive."""
+
+
+def _draw_thresholds(name: str, sampled: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw the thresholds of ratings, which are in order."""
+    draws = values[f"{name}_scale"] * rng.standard_t(3, (1, num, int(values["J"]) - 1))
+    return {sampled: np.sort(draws, axis=-1)}
+
+
+def _shift_back(
+    name: str, sampled: str, tag: str, sign: float, values: Values, draws: Draws
+) -> Draws:
+    """Return an intercept, or thresholds, where the columns are 0."""
+    at_means = draws[sampled]
+    shift = draws[f"b{tag}"] @ np.asarray(values[f"X{tag}_mean"])
+    return {name: at_means + sign * shift.reshape(shift.shape + (1,) * (at_means.ndim - 2))}

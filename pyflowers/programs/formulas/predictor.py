@@ -1,0 +1,265 @@
+"""The linear predictor of a formula as plain values: all that its parts need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.programs.families import ZI
+from pyflowers.programs.formulas.centring import centrings
+from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.priors import (
+    DefaultPriors,
+    coefficients,
+    rounded,
+    scales_of_sds,
+)
+
+Source = Mapping[str, Any]
+"""The source of a variable, as in ``[data]`` of a declaration."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a linear predictor predicts.
+
+    Attributes
+    ----------
+    name : str
+        ``eta``, on which the response depends, or a parameter of the family.
+    inverse_link : str
+        The function in Stan that turns the sum into the parameter; empty for ``eta``.
+    """
+
+    name: str
+    inverse_link: str = ""
+
+    def of(self, total: str) -> str:
+        """Return the expression of the target, given that of the sum."""
+        return f"{self.inverse_link}({total})" if self.inverse_link else total
+
+
+ETA = Target("eta")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum of terms, or the expression of an offset.
+
+    Attributes
+    ----------
+    text : str
+        The terms.
+    source : mapping of str to object
+        The source of its columns.
+    """
+
+    text: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Population:
+    """The terms of the population, without the intercept.
+
+    Attributes
+    ----------
+    terms : Sum
+        The terms.
+    columns : tuple of str
+        The names of their columns.
+    means : tuple of float
+        The columns' means.
+    scales : tuple of float
+        The sds of the normal priors on the coefficients that are sampled; empty for flat priors.
+    adjustment : array, shape (K, K), or None
+        See :class:`~pyflowers.programs.formulas.coefficients.CoefficientPrior`.
+    """
+
+    terms: Sum
+    columns: tuple[str, ...]
+    means: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    adjustment: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group term.
+
+    Attributes
+    ----------
+    name : str
+        The name of the group in the program.
+    by : str
+        The column of its labels.
+    terms : Sum
+        The terms whose coefficients vary.
+    effects : tuple of str
+        The effects that vary.
+    pairs : tuple of str
+        The pairs of effects that are correlated.
+    scale : float
+        The scale of the priors on the sds of the effects.
+    scales : tuple of float
+        The scale for each effect, if they differ; otherwise empty.
+    correlations : float
+        The parameter of the LKJ prior on the correlations.
+    centered, anchored, within : bool, frozenset of str, str
+        See :class:`~pyflowers.programs.formulas.centring.Centring`.
+    outer : str
+        The column of the group `within`; empty if there is none.
+    """
+
+    name: str
+    by: str
+    terms: Sum
+    effects: tuple[str, ...]
+    pairs: tuple[str, ...] = ()
+    scale: float = 1.0
+    scales: tuple[float, ...] = ()
+    correlations: float = 1.0
+    centered: bool = False
+    anchored: frozenset[str] = frozenset()
+    within: str = ""
+    outer: str = ""
+
+    @property
+    def is_intercept(self) -> bool:
+        """Whether the only effect is the intercept."""
+        return self.effects == ("Intercept",)
+
+
+@dataclass(frozen=True)
+class LinearPredictor:
+    """A linear predictor.
+
+    Attributes
+    ----------
+    target : Target
+        What it predicts.
+    meaning : str
+        What a coefficient changes, such as ``expected y``.
+    rows : str
+        Its size in the program: ``N``, or ``D`` for cells of rows that share a value.
+    per : str
+        The columns of the cells, joined by colons; empty if there are no cells.
+    intercept : tuple of (float, float), or None
+        The location and the scale of the prior on the intercept; None if there is no intercept.
+    population : Population or None
+        The terms of the population; None if there are none.
+    offsets : tuple of Sum
+        The offsets.
+    groups : tuple of Group
+        The group terms; terms on which others are centred come first.
+    is_shifted : bool
+        Whether the columns are sampled minus their means, so that the intercept, or the thresholds
+        in its place, are those where the terms have their means.
+    """
+
+    target: Target
+    meaning: str
+    rows: str = "N"
+    per: str = ""
+    intercept: tuple[float, float] | None = None
+    population: Population | None = None
+    offsets: tuple[Sum, ...] = ()
+    groups: tuple[Group, ...] = ()
+    is_shifted: bool = False
+
+    @property
+    def tag(self) -> str:
+        """The end of its variables' names: nothing for ``eta``, and ``_sigma`` for sigma."""
+        return "" if self.target == ETA else f"_{self.target.name}"
+
+
+def linear_predictor(
+    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
+) -> LinearPredictor:
+    """Return the linear predictor on which the response depends.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    priors : DefaultPriors
+        The default priors.
+    parametrisations : mapping of str to bool
+        Whether the term of a group is centred, where the user decides this.
+    """
+    scale = priors.scale(model)
+    has_intercept = model.has_intercept and not model.family.is_ordinal
+    offsets = (_sum(model, f"0 + {expression}", expression) for expression in model.offsets)
+    return LinearPredictor(
+        target=ETA,
+        meaning=_meaning(model),
+        rows="D" if model.cell else "N",
+        per=model.cell,
+        intercept=(priors.location(model), scale) if has_intercept else None,
+        population=_population(model, priors),
+        offsets=tuple(offsets),
+        groups=_groups(model, priors, parametrisations, scale),
+        is_shifted=model.has_intercept and bool(model.population),
+    )
+
+
+def _meaning(model: Model) -> str:
+    """Return what a linear predictor is, in words."""
+    family, y = model.family, model.formula.response
+    if family.link == "logit":
+        return f"log odds of {'a higher ' if family.is_ordinal else ''}{y}"
+    if family.link == "log":
+        excess = " without excess zeros" if ZI in family.auxiliary else ""
+        return f"log of the expected {y}{excess}"
+    return f"expected {'log ' if family.scale == 'log' else ''}{y}"
+
+
+def _population(model: Model, priors: DefaultPriors) -> Population | None:
+    """Return the terms of the population; None if there are none."""
+    if not model.population:
+        return None
+    matrix, columns = model.population_design
+    means = tuple(float(f"{mean:.12g}") for mean in matrix.mean(axis=0))
+    terms = _sum(model, model.population)
+    prior = coefficients(model, priors)
+    if prior is None:
+        return Population(terms, columns, means)
+    scales = tuple(rounded(float(scale)) for scale in prior.scales)
+    return Population(terms, columns, means, scales, prior.adjustment)
+
+
+def _groups(
+    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool], scale: float
+) -> tuple[Group, ...]:
+    """Return the group terms."""
+    by = {its.name: its.term.group for its in model.effects}
+    found = []
+    for how in centrings(model, parametrisations):
+        its = how.effects
+        group = Group(
+            name=its.name,
+            by=its.term.group,
+            terms=_sum(model, its.terms, its.term.effects),
+            effects=its.effects,
+            pairs=its.pairs,
+            scale=scale,
+            scales=scales_of_sds(model, its, priors, scale),
+            correlations=priors.correlations,
+            centered=how.centered,
+            anchored=how.anchored,
+            within=how.within,
+            outer=by.get(how.within, ""),
+        )
+        found.append(group)
+    return tuple(found)
+
+
+def _sum(model: Model, terms: str, text: str = "") -> Sum:
+    """Return a sum of terms with its source; it is shown as `text`, if that is given."""
+    levels = {name: list(its) for name, its in model.levels(terms).items()}
+    source = {"terms": terms, "per": model.cell, "levels": levels, "state": model.state(terms)}
+    return Sum(text or terms, {key: value for key, value in source.items() if value})

@@ -1,0 +1,223 @@
+"""The default priors of formulas: those of pyflowers, and those of brms, as two values.
+
+References
+----------
+Bürkner (2017), brms: An R package for Bayesian multilevel models using Stan, Journal of Statistical
+Software 80(1), for the priors on the scale of the data. Gabry and Goodrich, rstanarm's vignette on
+prior distributions, for the prior on coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.errors import ConfigError
+from pyflowers.programs.design import origins_of
+from pyflowers.programs.families import Auxiliary, Family
+from pyflowers.programs.formulas.coefficients import CoefficientPrior, coefficient_prior
+from pyflowers.programs.formulas.model import Effects, Model
+from pyflowers.programs.terms import read_terms
+
+FloatArray = NDArray[np.float64]
+
+LEAST_SCALE = 2.5
+"""The smallest scale of the priors, and that of families whose linear predictor has no unit."""
+
+
+@dataclass(frozen=True)
+class DefaultPriors:
+    """A set of default priors.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the declaration; empty for the priors of pyflowers.
+    note : str
+        A sentence for the program's header; empty if there is none.
+    location : callable
+        Function of a model that returns the location of the intercept's prior.
+    scale : callable
+        Function of a model that returns the scale of the priors.
+    auxiliary : callable
+        Function of a family that returns its other parameters, with their priors.
+    is_flat : bool
+        Whether the coefficients of the population have no prior.
+    has_units : bool
+        Whether the prior of the sds of group effects is in the units of their columns.
+    correlations : float
+        The parameter of the LKJ prior on the correlations of group effects.
+    """
+
+    name: str
+    note: str
+    location: Callable[[Model], float]
+    scale: Callable[[Model], float]
+    auxiliary: Callable[[Family], tuple[Auxiliary, ...]]
+    is_flat: bool
+    has_units: bool
+    correlations: float
+
+
+def find_default_priors(name: str | None) -> DefaultPriors:
+    """Return a set of default priors by the name that users give it.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such set.
+    """
+    if not name:
+        return PYFLOWERS
+    if name == BRMS.name:
+        return BRMS
+    raise ConfigError(
+        f"default priors must be 'brms', got {name!r}; leave the option out to use the default "
+        "priors of pyflowers"
+    )
+
+
+def coefficients(model: Model, priors: DefaultPriors) -> CoefficientPrior | None:
+    """Return the prior of the population's coefficients; None if there is none."""
+    if priors.is_flat or not model.population:
+        return None
+    # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
+    about_mean = model.has_intercept
+    spread = 1.0
+    if model.family.scale == "y":
+        spread = _spread(model.y, about_mean)
+    elif model.family.scale == "log" and not about_mean:
+        spread = max(1.0, _spread(model.linked, about_mean))
+    cells = {name: model.cells[name] for name in read_terms(model.population).columns}
+    origins = origins_of(model.population, cells)
+    return coefficient_prior(
+        model.population_design[0], origins, spread or 1.0, about_mean=about_mean
+    )
+
+
+def scales_of_sds(
+    model: Model, its: Effects, priors: DefaultPriors, scale: float
+) -> tuple[float, ...]:
+    """Return the scale of the prior on the sd of each effect of a term; empty if they are equal.
+
+    The scales are in units of the columns. Columns of 0 and 1 stand for differences between levels,
+    which have the response's unit.
+    """
+    if its.is_intercept or not priors.has_units:
+        return ()
+    found = []
+    for column in model.design(its.terms)[0].T:
+        is_code = np.isin(column, (0.0, 1.0)).all()
+        unit = 1.0 if is_code else _spread(column, "Intercept" in its.effects)
+        found.append(rounded(scale / (unit or 1.0)))
+    return tuple(found)
+
+
+def auxiliary_parameters(
+    family: Family, priors: DefaultPriors, scale: float
+) -> tuple[Auxiliary, ...]:
+    """Return the other parameters of a family, with `scale` for scales that it leaves open."""
+    found = []
+    for each in priors.auxiliary(family):
+        values = {key: scale if value is None else value for key, value in each.values.items()}
+        found.append(replace(each, values=values))
+    return tuple(found)
+
+
+def rounded(value: float) -> float:
+    """Return a number rounded to three significant digits, for a declaration."""
+    return float(f"{value:.3g}")
+
+
+def _spread(values: FloatArray, about_mean: bool) -> float:
+    """Return the standard deviation of values, or their root mean square; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    return float(np.std(values, ddof=1) if about_mean else np.sqrt(np.mean(values**2)))
+
+
+def _deviation(values: FloatArray) -> float:
+    """Return 1.4826 times the median absolute deviation, an estimate of the sd of normal values."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+def _location(model: Model) -> float:
+    """Return the median of the linked response."""
+    if model.family.scale == "fixed":
+        return 0.0
+    median = float(np.median(model.linked))
+    # The scale is at least 2.5, so rounding the location to a whole number does no harm.
+    return rounded(median) if abs(median) < 1000 else round(median)
+
+
+def _scale(model: Model) -> float:
+    """Return the deviation of the linked response, or 2.5 if that is larger.
+
+    The deviation is the standard deviation if more than half of the values are equal.
+    """
+    if model.family.scale == "fixed":
+        return LEAST_SCALE
+    deviation = _deviation(model.linked) or float(np.std(model.linked))
+    return max(LEAST_SCALE, rounded(deviation))
+
+
+def _linked_in_brms(model: Model) -> FloatArray:
+    """Return the linked response from which brms computes its priors, with the offset."""
+    if model.family.scale != "log":
+        return model.y
+    return np.log(np.where(model.y == 0, 0.1, model.y))
+
+
+def _location_in_brms(model: Model) -> float:
+    """Return the median of the linked response in brms, without the mean offset."""
+    if model.family.scale == "fixed":
+        return 0.0
+    median = round(float(np.median(_linked_in_brms(model))), 1)
+    return median - float(model.offset.mean())
+
+
+def _scale_in_brms(model: Model) -> float:
+    """Return the deviation of the linked response in brms, or 2.5 if that is larger."""
+    if model.family.scale == "fixed":
+        return LEAST_SCALE
+    return max(LEAST_SCALE, round(_deviation(_linked_in_brms(model)), 1))
+
+
+def _auxiliary(family: Family) -> tuple[Auxiliary, ...]:
+    """Return the parameters of a family with the priors that it states."""
+    return family.auxiliary
+
+
+def _auxiliary_in_brms(family: Family) -> tuple[Auxiliary, ...]:
+    """Return the parameters of a family with the priors of brms, which are vague for some."""
+    vague = {"phi"} if family.is_discrete else {"phi", "shape"}
+    prior, values = "gamma({alpha}, {beta})", {"alpha": 0.01, "beta": 0.01}
+    return tuple(
+        replace(each, prior=prior, values=values) if each.name in vague else each
+        for each in family.auxiliary
+    )
+
+
+PYFLOWERS = DefaultPriors(
+    name="",
+    note="",
+    location=_location,
+    scale=_scale,
+    auxiliary=_auxiliary,
+    is_flat=False,
+    has_units=True,
+    correlations=2.0,
+)
+BRMS = DefaultPriors(
+    name="brms",
+    note="The priors are the defaults of brms: flat on b, and LKJ(1) on correlations.",
+    location=_location_in_brms,
+    scale=_scale_in_brms,
+    auxiliary=_auxiliary_in_brms,
+    is_flat=True,
+    has_units=False,
+    correlations=1.0,
+)
