@@ -1,7 +1,7 @@
 """Families of response distributions; each module defines one, `FAMILY`, in Stan and in NumPy.
 
 A module that is added here becomes a family with the name of the module. Other code must be changed
-only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/predictions.py``).
+only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/parts.py``).
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@
 >>> print(program.source.text.splitlines()[1])
  * flowers ~ 1 + (1 | plant)
 
-A formula passes through these modules: `grammar` parses it, `model` combines it with the table,
-`writer` writes the program and `declared` its declaration; `checks` refuses models that the data do
+A formula passes through these modules: `grammar` parses it, `model` combines it with the table, and
+`predictor` adds priors and parametrisations. `parts` lists what the model consists of, from which
+`writer` writes the program and `declared` its declaration. `checks` refuses models that the data do
 not identify, and notes what users should know before sampling.
 """
 
@@ -82,9 +83,8 @@ def write_formula(
     if isinstance(centered, bool):
         centered = {term.group: centered for term in formula.groups}
     model = Model(formula, about, table)
-    columns = [formula.response, *model.columns]
-    columns += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
-    kept = table.without_missing(dict.fromkeys(columns), drop=drop_missing)
+    columns = dict.fromkeys([*formula.response_columns, *model.columns])
+    kept = table.without_missing(columns, drop=drop_missing)
     model = replace(model, table=kept)
     check_model(model, priors)
     linear = linear_predictor(model, priors, centered or {})
@@ -102,9 +102,11 @@ _SIGNS = {"||": "apart", "**": "power", "*": "times", ":": "by", "/": "over", "-
 
 def digest_of(program: str, rule: PredictionRule | None) -> str:
     """Return the digest that shows whether a program and its ``[prediction]`` are unedited."""
-    # A key that formulas never write must not change the digests of their programs.
-    unused = {"censored"} if rule is not None and not rule.censored else set()
-    how = rule.model_dump_json(exclude=unused) if rule is not None else ""
+    how = ""
+    if rule is not None:
+        # A key that formulas never write must not change the digests of their programs.
+        unused = set() if rule.censored else {"censored"}
+        how = rule.model_dump_json(exclude=unused)
     return hashlib.sha256(f"{program}\0{how}".encode()).hexdigest()
 
 
@@ -115,5 +117,8 @@ def name_of(text: str, family: str) -> str:
     name = "_".join(re.findall(r"[A-Za-z0-9]+", text))
     if len(name) > 60 or re.search(r"[^\W_]", re.sub(r"[A-Za-z0-9]", "", text)):
         name = f"{name[:52].strip('_')}_{hashlib.sha256(text.encode()).hexdigest()[:7]}"
-    name = name if name[:1].isalpha() else f"formula_{name}"
-    return name if family == "gaussian" else f"{name}_{family}"
+    if not name[:1].isalpha():
+        name = f"formula_{name}"
+    if family != "gaussian":
+        name = f"{name}_{family}"
+    return name

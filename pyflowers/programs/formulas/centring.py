@@ -1,7 +1,7 @@
 """Whether the effects of each group term are sampled in the centered parametrisation.
 
 A term is centred if the data determine its effects better than the population does: if the variance
-between its groups is large beside the squared error of a group's mean.
+between its groups is large compared with the squared error of a group's mean.
 
 References
 ----------
@@ -90,8 +90,11 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     for its, (ratio, _), place in zip(model.effects, variances, outer, strict=True):
         chosen = asked.get(its.term.group)
         if chosen is None:
-            least = KNOWN if place is None else KNOWN_WITHIN
-            least = WELL_KNOWN if groups.inner(its) else least
+            least = KNOWN
+            if groups.inner(its):
+                least = WELL_KNOWN
+            elif place is not None:
+                least = KNOWN_WITHIN
             is_around = place is not None and variances[place][0] >= KNOWN_AROUND
             is_explained = len(its.effects) > 1 and groups.has_group_columns(its)
             chosen = ratio > least and not is_around and not is_explained
@@ -145,7 +148,8 @@ class _Groups:
         around = self._around(its)
         between = _between(means, error, around)
         ratio = float(between / np.median(error))
-        ratio = ratio if len(effects) == 1 else self._smallest_ratio(its, matrix, around)
+        if len(effects) > 1:
+            ratio = self._smallest_ratio(its, matrix, around)
         return ratio * _lower_limit(len(means) - int(around.max())), between / len(means)
 
     def has_group_columns(self, its: Effects) -> bool:
@@ -178,7 +182,9 @@ class _Groups:
     def _around(self, its: Effects) -> NDArray[np.int64]:
         """Return the position of the finest group that contains each group; 0 if there is none."""
         place, own = self.outer(its), self._codes[its.term.group]
-        codes = np.zeros_like(own) if place is None else list(self._codes.values())[place]
+        codes = np.zeros_like(own)
+        if place is not None:
+            codes = list(self._codes.values())[place]
         return codes[np.unique(own, return_index=True)[1]]
 
     def inner(self, its: Effects) -> list[NDArray[np.int64]]:
@@ -224,7 +230,9 @@ class _Groups:
         effects = np.einsum("gij,gj->gi", covariance, products)
         rest = residual - np.sum(effects[group] * matrix, axis=1)
         scale = float(np.sum(weight * rest**2)) / dof
-        errors = np.diagonal(covariance, axis1=1, axis2=2) * (max(scale, 1) if is_count else scale)
+        if is_count:
+            scale = max(scale, 1.0)
+        errors = np.diagonal(covariance, axis1=1, axis2=2) * scale
         return min(
             _between(own, error, around) / float(np.median(error))
             for own, error in zip(effects.T, errors.T, strict=True)
@@ -262,8 +270,9 @@ class _Groups:
             share = (model.y.sum() + 0.5) / (model.trials.sum() + 1)
             trials = np.bincount(group, np.bincount(unit, model.trials))
             return means, 1 / (np.maximum(trials, 0.5) * share * (1 - share))
-        dof = len(group) - len(means)
-        square = float(np.sum((residual - means[group]) ** 2)) / dof if dof else np.inf
+        dof, square = len(group) - len(means), np.inf
+        if dof:
+            square = float(np.sum((residual - means[group]) ** 2)) / dof
         return means, square / sizes
 
     def _of_counts(
@@ -281,8 +290,10 @@ class _Groups:
         # Effects of single rows absorb all variation beyond that of Poisson counts.
         if any(codes.max() + 1 == len(codes) for codes in self._codes.values()):
             dof = 0
-        dispersion = float(np.sum((model.y - mean) ** 2 / mean)) / dof if dof else 1.0
-        return np.asarray(np.log(ratio)), np.asarray(max(dispersion, 1.0) / total)
+        dispersion = 1.0
+        if dof:
+            dispersion = max(float(np.sum((model.y - mean) ** 2 / mean)) / dof, 1.0)
+        return np.asarray(np.log(ratio)), np.asarray(dispersion / total)
 
 
 def _between(means: FloatArray, error: FloatArray, around: NDArray[np.int64]) -> float:
@@ -304,7 +315,9 @@ def _lower_limit(num: int) -> float:
     """Return the ratio of the 95% lower limit of a variance to its estimate from `num` values."""
     from scipy.special import chdtri
 
-    return float((num - 1) / chdtri(num - 1, 0.05)) if num > 1 else 0.0
+    if num < 2:
+        return 0.0
+    return float((num - 1) / chdtri(num - 1, 0.05))
 
 
 def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:

@@ -70,8 +70,9 @@ def check_design(model: Model, priors: DefaultPriors) -> list[str]:
 def _refuse_redundant(model: Model) -> None:
     """Refuse columns of the design that are combinations of others, naming them."""
     matrix, names = model.population_design
-    means = matrix.mean(axis=0) if model.has_intercept else np.zeros(len(names))
+    means = np.zeros(len(names))
     if model.has_intercept:
+        means = matrix.mean(axis=0)
         matrix, names = np.hstack([np.ones((len(matrix), 1)), matrix]), ("Intercept", *names)
         means = np.array([0.0, *means])
     if not names:
@@ -93,8 +94,9 @@ def _refuse_redundant(model: Model) -> None:
     if redundant:
         named = shortened(redundant, MOST_NAMED)
         one = len(redundant) == 1
-        are, them = ("is", "it") if one else ("are", "them")
-        what = "a combination of others" if one else "combinations of others"
+        are, them, what = "are", "them", "combinations of others"
+        if one:
+            are, them, what = "is", "it", "a combination of others"
         first = matrix[:, names.index(redundant[0])]
         if one and np.ptp(first) == 0:
             what = f"{number_text(first[0])} in every row"
@@ -143,10 +145,14 @@ def about_response(model: Model) -> list[str]:
             f"{model.formula.response} has an sd of {sd:.2g}, but the default priors have scales "
             f"of at least 2.5, and sampling begins with an sd near 1; multiply it by {factor:g}"
         ]
-    y, of_trials = model.y, model.family.has_trials and model.y.any()
-    if len(y) < 2 or np.ptp(y - model.trials if of_trials else y) > 0 or model.family.is_ordinal:
+    y = model.y
+    if len(y) < 2 or model.family.is_ordinal:
         return []
-    value = "equal to its trials" if of_trials else number_text(y[0])
+    spread, value = np.ptp(y), number_text(y[0])
+    if model.family.has_trials and y.any():
+        spread, value = np.ptp(y - model.trials), "equal to its trials"
+    if spread > 0:
+        return []
     return [
         f"{model.formula.response} is {value} in every row, so the data only bound the parameters, "
         "and where they lie within these bounds depends on the prior"
@@ -160,8 +166,9 @@ def _about_levels(model: Model) -> Iterator[str]:
             declared = model.table.levels.get(name, ())
             unused = [level for level in declared if level not in set(its.categories)]
             if unused:
-                which, have = ("levels", "have") if len(unused) > 1 else ("level", "has")
-                are = "are" if len(unused) > 1 else "is"
+                which, have, are = "level", "has", "is"
+                if len(unused) > 1:
+                    which, have, are = "levels", "have", "are"
                 yield f"{which} {', '.join(unused)} of {name} {have} no rows and {are} left out"
         if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
             yield (
@@ -187,19 +194,19 @@ def _about_ratings(model: Model) -> Iterator[str]:
             f"in the program; predictions are on the scale of {name}"
         )
     if isinstance(model.order_of_ratings, str):
-        is_short = np.ptp(numbers) < MOST_RATINGS
-        between = np.arange(numbers[0], numbers[-1]).tolist() if is_short else []
-        unused = [number_text(each) for each in between if each not in numbers]
-        unused = unused if len(unused) < num else []  # they are more likely in steps of 5 or 10
+        unused = []
+        if np.ptp(numbers) < MOST_RATINGS:
+            between = np.arange(numbers[0], numbers[-1]).tolist()
+            unused = [number_text(each) for each in between if each not in numbers]
+        if len(unused) >= num:  # the ratings are more likely in steps of 5 or 10
+            unused = []
     else:
         unused = [each for each in model.order_of_ratings if each not in ratings]
     if unused:
-        one = len(unused) == 1
-        yield (
-            f"{'rating' if one else 'ratings'} {', '.join(unused)} of {name} "
-            f"{'has' if one else 'have'} no rows and no threshold, so "
-            f"{'its probability is' if one else 'their probabilities are'} 0"
-        )
+        which, have, are = "ratings", "have", "their probabilities are"
+        if len(unused) == 1:
+            which, have, are = "rating", "has", "its probability is"
+        yield f"{which} {', '.join(unused)} of {name} {have} no rows and no threshold, so {are} 0"
 
 
 def _about_groups(model: Model) -> Iterator[str]:
@@ -295,17 +302,22 @@ def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
             y, n = model.y[column == value].sum(), model.trials[column == value].sum()
             if n and (y == 0 or (y == n and not is_count)):
                 share = f"{y:g} of {n:g} are successes"
-                share = f"every {model.formula.response} is 0" if is_count else share
+                if is_count:
+                    share = f"every {model.formula.response} is 0"
                 yield f"where {name} is {value:g}, {share}, {_unlimited(priors, [name])}"
                 described.append(name)
                 rows &= column != value
     remaining = [name for name in names if name not in described]
     while found := _separating_columns(model, remaining, rows):
         two_values = len(np.unique(matrix[:, names.index(found[0])])) == 2
-        parts = [*found, "the intercept"] if two_values and len(found) == 1 else found
-        some = found[0] if len(parts) == 1 else f"a combination of {in_words(parts)}"
+        some = f"a combination of {in_words(found)}"
+        if len(found) == 1:
+            some = found[0]
+            if two_values:
+                some = f"a combination of {some} and the intercept"
         does = "perfectly predicts some successes or failures"
-        does = f"marks rows in which every {model.formula.response} is 0" if is_count else does
+        if is_count:
+            does = f"marks rows in which every {model.formula.response} is 0"
         yield f"{some} {does}, {_unlimited(priors, found)}"
         remaining = [name for name in remaining if name not in found]
 
@@ -324,11 +336,14 @@ def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
 def _unlimited(priors: DefaultPriors, names: list[str]) -> str:
     """Return what separation means for the coefficients of the columns."""
     b, one = in_words([f"b[{name}]" for name in names]), len(names) == 1
+    remedy = f"leave out --priors {priors.name}"
+    if priors.is_flat and one:
+        return f"and the prior of {b} is flat, so nothing limits it; {remedy}"
     if priors.is_flat:
-        prior, are, it = ("prior", "is", "it") if one else ("priors", "are", "them")
-        remedy = f"leave out --priors {priors.name}"
-        return f"and the {prior} of {b} {are} flat, so nothing limits {it}; {remedy}"
-    return f"so that {b} {'rests on its prior' if one else 'rest on their priors'}"
+        return f"and the priors of {b} are flat, so nothing limits them; {remedy}"
+    if one:
+        return f"so that {b} rests on its prior"
+    return f"so that {b} rest on their priors"
 
 
 def _separating_columns(model: Model, names: list[str], rows: NDArray[np.bool_]) -> list[str]:

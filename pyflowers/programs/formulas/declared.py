@@ -74,12 +74,14 @@ def prediction_of(family: Family, parts: Sequence[Part]) -> dict[str, Any]:
 
 def _prior(number: Number) -> dict[str, Any]:
     """Return the declaration of a hyperparameter."""
-    bound = {"above": 0.0} if number.is_positive else {}
-    return {"value": number.value, **bound, "description": number.meaning}
+    found: dict[str, Any] = {"value": number.value}
+    if number.is_positive:
+        found["above"] = 0.0
+    return found | {"description": number.meaning}
 
 
 def _parameters(parts: Sequence[Part]) -> dict[str, Any]:
-    """Return what is said of each quantity; effects of labels, which can be many, come last."""
+    """Return the entries of ``[parameters]``; effects of labels, which can be many, come last."""
     found, of_labels = merged(parts, "meanings"), merged(parts, "effects")
     last = {name: found.pop(name) for name in of_labels}
     return found | last

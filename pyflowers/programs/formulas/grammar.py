@@ -88,6 +88,13 @@ class Formula:
     population: str
     groups: tuple[GroupTerm, ...]
 
+    @property
+    def response_columns(self) -> list[str]:
+        """The columns of the response and of its trials."""
+        if self.trials and not self.trials.isdecimal():
+            return [self.response, self.trials]
+        return [self.response]
+
 
 def parse(text: str) -> Formula:
     """Parse a formula.
@@ -255,7 +262,8 @@ def _top_brackets(text: str) -> Iterator[tuple[int, int]]:
     depth = begin = 0
     for i, mark in enumerate(_outside_quotes(text)):
         if mark in "([{":
-            begin = i if depth == 0 else begin
+            if depth == 0:
+                begin = i
             depth += 1
         elif mark in ")]}":
             depth -= 1

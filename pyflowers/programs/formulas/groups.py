@@ -26,7 +26,9 @@ def group(linear: LinearPredictor, its: Group) -> Part:
     part = _one_effect(linear, its) if its.is_intercept else _several_effects(linear, its)
     part = _with_standard_deviations(part, its)
     part = _with_data(part, linear, its)
-    return _with_correlations(part, its) if its.pairs else part
+    if its.pairs:
+        part = _with_correlations(part, its)
+    return part
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
@@ -74,7 +76,8 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
         population = f"multi_normal(sd_{g}, cor_{g})"
         distribution = "a multivariate normal distribution"
     sampled = f"z_{g}'"
-    if anchors := _anchors(linear, its):
+    anchors = _anchors(linear, its)
+    if anchors:
         sampled = f"(z_{g} - rep_matrix([{', '.join(anchors)}]', N_{g}))'"
     verb = "vary"
     if len(its.effects) == 1:
@@ -201,8 +204,9 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
     """
     if not its.anchored:
         return []
-    tag = linear.tag
-    columns = linear.population.columns if linear.population else ()
+    tag, columns = linear.tag, tuple[str, ...]()
+    if linear.population is not None:
+        columns = linear.population.columns
     places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
     centres = {name: f"b{tag}[{place}]" for name, place in places.items()}
     intercept = f"Intercept{tag}"
@@ -210,7 +214,8 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
         shifts = (f"X{tag}_mean[{i}] * b{tag}[{i}]" for i in places.values())
         intercept = " - ".join([f"{intercept}_at_means", *shifts])
     centres["Intercept"] = intercept
-    return [centres[effect] if effect in its.anchored else "0" for effect in its.effects]
+    centres = {effect: centres[effect] for effect in its.anchored}
+    return [centres.get(effect, "0") for effect in its.effects]
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -234,8 +239,9 @@ def _draw(g: str, values: Values, num: int, rng: Generator) -> Draws:
         correlation = factor @ np.swapaxes(factor, -1, -2)
         found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
     effects = effects * sd[..., None, :]
-    found[f"r_{g}"] = effects if f"Z_{g}" in values else effects[..., 0]
-    return found
+    if f"Z_{g}" not in values:
+        effects = effects[..., 0]
+    return {**found, f"r_{g}": effects}
 
 
 def _draw_correlations(size: int, eta: float, num: int, rng: Generator) -> FloatArray:

@@ -128,7 +128,9 @@ def _solve(
         step = inverse @ right
         step_r = effects.step(columns, w, u, r, step)
         moved = np.abs(columns @ step + effects.times(step_r)).max(initial=0.0)
-        factor = min(1.0, LARGEST_STEP * unit / moved) if moved > 0 else 1.0
+        factor = 1.0
+        if moved > LARGEST_STEP * unit:
+            factor = LARGEST_STEP * unit / moved
         beta, r = beta + factor * step, r + factor * step_r
         if moved < 1e-3 * unit:
             break
@@ -174,9 +176,10 @@ def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlon
     h = min(step, 0.5 / np.sqrt(max(curvature, 1e-12)))
     low, middle, high = (log_density(at + d) for d in (-h, 0.0, h))
     curvature = (2 * middle - low - high) / h**2
-    return LikelihoodAlone(
-        np.array(np.exp(at)), np.array(1 / curvature if curvature > 0 else np.inf), is_log=True
-    )
+    variance = np.inf
+    if curvature > 0:
+        variance = 1 / curvature
+    return LikelihoodAlone(np.array(np.exp(at)), np.array(variance), is_log=True)
 
 
 def _columns(
@@ -214,7 +217,9 @@ def _columns(
 
 def _rows(values: Mapping[str, Any], num: int) -> Any:
     """Return the position of each observation among the rows of the design."""
-    return np.asarray(values["cell"]) - 1 if "cell" in values else np.arange(num)
+    if "cell" in values:
+        return np.asarray(values["cell"]) - 1
+    return np.arange(num)
 
 
 def _offset(values: Mapping[str, Any], num: int, rows: Any) -> FloatArray:
@@ -259,8 +264,9 @@ class _Effects:
 
             name = key.removeprefix("centered_")
             group, num = np.asarray(values[name])[rows] - 1, int(values[f"N_{name}"])
-            z = np.asarray(values[f"Z_{name}"])[rows] if f"Z_{name}" in values else None
-            z = np.ones((len(rows), 1)) if z is None else z
+            z = np.ones((len(rows), 1))
+            if f"Z_{name}" in values:
+                z = np.asarray(values[f"Z_{name}"])[rows]
             size = z.shape[1]
             place = group[:, None] * size + np.arange(size)
             indices = (np.repeat(np.arange(len(rows)), size), place.ravel())
@@ -272,9 +278,12 @@ class _Effects:
             self.sds[name] = np.maximum(np.atleast_1d(means[f"sd_{name}"]), 1e-8)
             self.terms[name] = num, cor
             start.append(np.ravel(means[f"r_{name}"]))
-        self.z = sparse.hstack(columns, format="csr") if columns else None
-        self.start = np.concatenate(start) if start else np.empty(0)
-        self.precision = self._precision(self.sds) if columns else None
+        self.z = self.precision = None
+        self.start = np.empty(0)
+        if columns:
+            self.z = sparse.hstack(columns, format="csr")
+            self.start = np.concatenate(start)
+            self.precision = self._precision(self.sds)
 
     def _precision(self, sds: Mapping[str, FloatArray]) -> Any:
         """Return the inverse of the covariance of the effects."""
@@ -323,7 +332,9 @@ class _Effects:
 
     def times(self, r: FloatArray) -> FloatArray:
         """Return the sum of the effects in each row."""
-        return np.zeros(self.num_rows) if self.z is None else np.asarray(self.z @ r)
+        if self.z is None:
+            return np.zeros(self.num_rows)
+        return np.asarray(self.z @ r)
 
     def reduced(
         self, columns: FloatArray, w: FloatArray, u: FloatArray, r: FloatArray

@@ -70,8 +70,9 @@ class Effects:
     @property
     def pairs(self) -> tuple[str, ...]:
         """The pairs of effects that are correlated."""
-        pairs = itertools.combinations(self.effects, 2)
-        return tuple(map(",".join, pairs)) if self.term.correlated else ()
+        if not self.term.correlated:
+            return ()
+        return tuple(map(",".join, itertools.combinations(self.effects, 2)))
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,7 @@ class Model:
         for terms in self.sums:
             refuse_unknown(terms, self.table.cells)
         apart = [t.columns for t in formula.groups if t.group not in self.table.cells]
-        own = [formula.response, *itertools.chain.from_iterable(apart)]
-        own += [formula.trials] if formula.trials and not formula.trials.isdecimal() else []
+        own = [*formula.response_columns, *itertools.chain.from_iterable(apart)]
         for name in own:
             if name not in self.table.cells:
                 hint = hint_of(name, self.table.cells)
@@ -110,10 +110,12 @@ class Model:
                 "term; leave it out of the terms"
             )
         if family.has_trials != bool(formula.trials):
-            wants = " | trials(n)" if family.has_trials else ""
+            what, wants = "no trials", ""
+            if family.has_trials:
+                what, wants = "trials", " | trials(n)"
             raise ConfigError(
-                f"formula {formula.text!r}: family {family.name} takes "
-                f"{'trials' if wants else 'no trials'}; write {formula.response}{wants} ~ …"
+                f"formula {formula.text!r}: family {family.name} takes {what}; write "
+                f"{formula.response}{wants} ~ …"
             )
         if family.is_ordinal and not read_terms(formula.population).has_intercept:
             raise ConfigError(
@@ -143,7 +145,9 @@ class Model:
     def population(self) -> str:
         """The terms of the population without the column of ones, which is the intercept."""
         terms = read_terms(self.formula.population)
-        return "" if terms.is_empty else terms.text.removeprefix("1 + ")
+        if terms.is_empty:
+            return ""
+        return terms.text.removeprefix("1 + ")
 
     @property
     def has_intercept(self) -> bool:
@@ -189,7 +193,9 @@ class Model:
 
     def state(self, terms: str) -> dict[str, Any]:
         """Return the values that terms compute from all rows, such as the mean in ``center(x)``."""
-        return {} if read_terms(terms).is_empty else self._evaluated(terms).state
+        if read_terms(terms).is_empty:
+            return {}
+        return self._evaluated(terms).state
 
     def design(self, terms: str) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and its column names."""
@@ -230,7 +236,9 @@ class Model:
     def order_of_ratings(self) -> str | tuple[str, ...]:
         """The order of ordinal responses: by value, or the levels of an ordered Categorical."""
         name = self.formula.response
-        return self.table.levels[name] if name in self.table.ordered else "value"
+        if name in self.table.ordered:
+            return self.table.levels[name]
+        return "value"
 
     @cached_property
     def ratings(self) -> Labels:
@@ -288,7 +296,9 @@ class Model:
         wrong = (trials < 0) | (trials != np.floor(trials)) | (trials > LARGEST_INT)
         if wrong.any():
             row = int(np.argmax(wrong))
-            where = f"formula {self.formula.text!r}" if given.isdecimal() else self.table.where(row)
+            where = self.table.where(row)
+            if given.isdecimal():
+                where = f"formula {self.formula.text!r}"
             raise DataError(
                 f"{where}: the number of trials is {number_text(trials[row])}, but it must be a "
                 f"whole number from 0 to {LARGEST_INT}; correct it"
@@ -315,8 +325,9 @@ class Model:
         if self.family.totals is None or not self.columns or is_joined:
             return ""
         name = ":".join(self.columns)
-        num = len(set(self.table.column(name)))
-        return name if 2 * num <= len(self.table) else ""
+        if 2 * len(set(self.table.column(name))) > len(self.table):
+            return ""
+        return name
 
     @cached_property
     def effects(self) -> tuple[Effects, ...]:
@@ -338,8 +349,10 @@ class Model:
             values = np.log((y + 0.5) / (self.trials - y + 0.5))
         elif link == "logit":
             values = np.log(y / (1 - y))
+        elif self.family.scale == "log" and self.family.is_positive:
+            values = np.log(y)
         elif self.family.scale == "log":
-            values = np.log(y if self.family.is_positive else y + 0.1)
+            values = np.log(y + 0.1)
         else:
             values = y
         return np.asarray(values - self.offset, dtype=np.float64)

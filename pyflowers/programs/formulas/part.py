@@ -72,7 +72,7 @@ class Part:
     is_constant : bool
         Whether the summand is one number for all rows.
     stands_for : mapping of str to str
-        What the likelihood has in place of a parameter of the family; ``{row}`` stands for a row.
+        What the likelihood names instead of a parameter of the family; ``{row}`` is a row.
     likelihood, pointwise : sequence of str
         Lines of the likelihood, and of the loop over rows n in the generated quantities. They can
         use the linear predictors.
@@ -83,7 +83,7 @@ class Part:
     dims, coords : mapping of str to sequence of str
         The dimensions of variables, and the labels of dimensions.
     meanings : mapping of str to mapping
-        What is said of each quantity in ``[parameters]``.
+        The entry of each quantity in ``[parameters]``.
     omit : sequence of str
         Quantities that a fit does not keep.
     predicted : str
@@ -156,5 +156,8 @@ def predictors_first(parts: Iterable[Part]) -> list[Part]:
 
 def declared(numbers: Mapping[str, Number]) -> list[str]:
     """Return the lines of the data block that declare scalar hyperparameters."""
-    bounds = {name: "<lower=0>" if its.is_positive else "" for name, its in numbers.items()}
-    return [f"real{bounds[name]} {name}; // {its.meaning}" for name, its in numbers.items()]
+    lines = []
+    for name, its in numbers.items():
+        bound = "<lower=0>" if its.is_positive else ""
+        lines.append(f"real{bound} {name}; // {its.meaning}")
+    return lines

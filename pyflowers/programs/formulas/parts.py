@@ -44,13 +44,10 @@ def parts_of(
         See :func:`parameters_of`.
     """
     parameters = parameters_of(linear, auxiliary)
-    cell = [cells(model)] if model.cell else []
-    return [
-        observations(model),
-        *cell,
-        *parameters,
-        likelihood(model, merged(parameters, "stands_for")),
-    ]
+    found = [observations(model)]
+    if model.cell:
+        found.append(cells(model))
+    return [*found, *parameters, likelihood(model, merged(parameters, "stands_for"))]
 
 
 def parameters_of(linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxiliary]) -> list[Part]:
@@ -92,7 +89,9 @@ def observations(model: Model) -> Part:
     """Return the part of the response, and of its trials."""
     formula, family = model.formula, model.family
     kind, _, size = family.response.partition("[N]")
-    response = f"array[N]{size} y" if family.is_discrete else f"{kind}[N] y"
+    response = f"{kind}[N] y"
+    if family.is_discrete:
+        response = f"array[N]{size} y"
     data = ["int<lower=1> N; // observations"]
     source: dict[str, Any] = {"column": formula.response}
     if family.is_ordinal:
@@ -206,7 +205,7 @@ def population(linear: LinearPredictor, its: Population) -> Part:
 
 
 def _with_adjustment(part: Part, linear: LinearPredictor, adjustment: FloatArray) -> Part:
-    """Add the adjusted columns, whose coefficients are sampled in place of b."""
+    """Add the adjusted columns, whose coefficients are sampled instead of b."""
     tag, rows = linear.tag, linear.rows
     x, b, k, sampled = f"X{tag}", f"b{tag}", f"K{tag}", f"b_adjusted{tag}"
     columns = f"{x}_centered" if linear.is_shifted else x

@@ -112,9 +112,10 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     columns = {name: data.table.columns[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, columns={**columns, **data.table.columns})
     model = Model(parse(text), find_family(family), table)
-    is_prior = bool(data.values["prior_only"])  # the response is not in the likelihood
     notes = check_design(model, find_default_priors(priors))
-    return [*notes, *([] if is_prior else about_response(model))]
+    if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
+        notes += about_response(model)
+    return notes
 
 
 def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
@@ -127,9 +128,11 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     if not family.is_discrete or all(each.name != "shape" for each in family.auxiliary):
         return []
     alpha = float(data.values["shape_alpha"])
+    if alpha > 2:
+        return []
     what = "mean does not exist" if alpha <= 1 else "variance is infinite"
     reason = f"its posterior {what}, as under its prior inv_gamma({alpha:g}, …)"
-    return [MissingMoment("shape", alpha <= 1, reason)] if alpha <= 2 else []
+    return [MissingMoment("shape", alpha <= 1, reason)]
 
 
 def _rescaling(formula: str, data: Data, limit: float) -> Advice:

@@ -40,7 +40,9 @@ class Target:
 
     def of(self, total: str) -> str:
         """Return the expression of the target, given that of the sum."""
-        return f"{self.inverse_link}({total})" if self.inverse_link else total
+        if not self.inverse_link:
+            return total
+        return f"{self.inverse_link}({total})"
 
 
 ETA = Target("eta")
@@ -174,7 +176,9 @@ class LinearPredictor:
     @property
     def tag(self) -> str:
         """The end of its variables' names: nothing for ``eta``, and ``_sigma`` for sigma."""
-        return "" if self.target == ETA else f"_{self.target.name}"
+        if self.target == ETA:
+            return ""
+        return f"_{self.target.name}"
 
 
 def linear_predictor(
@@ -191,15 +195,16 @@ def linear_predictor(
     parametrisations : mapping of str to bool
         Whether the term of a group is centred, where the user decides this.
     """
-    scale = priors.scale(model)
-    has_intercept = model.has_intercept and not model.family.is_ordinal
+    scale, intercept = priors.scale(model), None
+    if model.has_intercept and not model.family.is_ordinal:
+        intercept = (priors.location(model), scale)
     offsets = (_sum(model, f"0 + {expression}", expression) for expression in model.offsets)
     return LinearPredictor(
         target=ETA,
         meaning=_meaning(model),
         rows="D" if model.cell else "N",
         per=model.cell,
-        intercept=(priors.location(model), scale) if has_intercept else None,
+        intercept=intercept,
         population=_population(model, priors),
         offsets=tuple(offsets),
         groups=_groups(model, priors, parametrisations, scale),
@@ -210,12 +215,17 @@ def linear_predictor(
 def _meaning(model: Model) -> str:
     """Return what a linear predictor is, in words."""
     family, y = model.family, model.formula.response
+    if family.is_ordinal:
+        return f"log odds of a higher {y}"
     if family.link == "logit":
-        return f"log odds of {'a higher ' if family.is_ordinal else ''}{y}"
+        return f"log odds of {y}"
+    if ZI in family.auxiliary:
+        return f"log of the expected {y} without excess zeros"
     if family.link == "log":
-        excess = " without excess zeros" if ZI in family.auxiliary else ""
-        return f"log of the expected {y}{excess}"
-    return f"expected {'log ' if family.scale == 'log' else ''}{y}"
+        return f"log of the expected {y}"
+    if family.scale == "log":
+        return f"expected log {y}"
+    return f"expected {y}"
 
 
 def _population(model: Model, priors: DefaultPriors) -> Population | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +111,9 @@ def scales_of_sds(
         return ()
     found = []
     for column in model.design(its.terms)[0].T:
-        is_code = np.isin(column, (0.0, 1.0)).all()
-        unit = 1.0 if is_code else _spread(column, "Intercept" in its.effects)
+        unit = 1.0
+        if not np.isin(column, (0.0, 1.0)).all():
+            unit = _spread(column, "Intercept" in its.effects)
         found.append(rounded(scale / (unit or 1.0)))
     return tuple(found)
 
@@ -136,7 +138,9 @@ def _spread(values: FloatArray, about_mean: bool) -> float:
     """Return the standard deviation of values, or their root mean square; 0 for a single value."""
     if len(values) < 2:
         return 0.0
-    return float(np.std(values, ddof=1) if about_mean else np.sqrt(np.mean(values**2)))
+    if about_mean:
+        return float(np.std(values, ddof=1))
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def _deviation(values: FloatArray) -> float:
@@ -193,13 +197,17 @@ def _auxiliary(family: Family) -> tuple[Auxiliary, ...]:
 
 def _auxiliary_in_brms(family: Family) -> tuple[Auxiliary, ...]:
     """Return the parameters of a family with the priors of brms, which are vague for some."""
-    vague = {"phi"} if family.is_discrete else {"phi", "shape"}
-    prior, values = "gamma({alpha}, {beta})", {"alpha": 0.01, "beta": 0.01}
-    return tuple(
-        replace(each, prior=prior, values=values) if each.name in vague else each
-        for each in family.auxiliary
-    )
+    vague = {"phi": VAGUE, "shape": VAGUE}
+    if family.is_discrete:
+        del vague["shape"]
+    return tuple(replace(each, **vague.get(each.name, {})) for each in family.auxiliary)
 
+
+VAGUE: dict[str, Any] = {
+    "prior": "gamma({alpha}, {beta})",
+    "values": {"alpha": 0.01, "beta": 0.01},
+}
+"""The prior of brms on shapes and precisions."""
 
 PYFLOWERS = DefaultPriors(
     name="",

@@ -144,7 +144,9 @@ def _broken(line: str) -> list[str]:
     if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # stanc never wraps a density
         return [line]
     assigned = re.search(r"^ +(?=[+-] )| (?:\+?=|~) ", code)
-    start = assigned.end() if assigned else 0
+    start = 0
+    if assigned:
+        start = assigned.end()
     depth = _depths(code)
     sums = [
         i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] in (" + ", " - ")

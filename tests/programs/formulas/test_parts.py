@@ -104,6 +104,14 @@ def test_a_toy_term_is_one_function(with_toy_term, tmp_path):
     assert "rising(z)" in str(pyflowers.Fit.load(tmp_path / "run"))
 
 
+@pytest.mark.slow
+def test_a_report_describes_the_toy_term(with_toy_term, tmp_path):
+    fit = pyflowers.fit("y ~ x + (1 | g)", simulated(), **HOW)
+    page = pyflowers.report(fit, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "effect of climb" in page
+    assert "rising(z)" in page
+
+
 def test_without_its_part_the_toy_term_is_not_there():
     """Negative control: nothing but the list knows the term."""
     program = Program.from_formula("y ~ x + (1 | g)", simulated())
@@ -144,7 +152,7 @@ def test_the_parts_of_a_second_predictor_are_valid(of_sigma, cmdstan, tmp_path):
     stanc = [cmdstan.path / "bin" / "stanc", "--o", tmp_path / "x.hpp", path]
     checked = subprocess.run(stanc, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
-    assert " sigma_scale;" not in program.source.text  # it has no prior of its own
+    assert " sigma_scale;" not in program.source.text  # it has no prior
 
 
 def test_a_second_predictor_is_the_same_parts_with_a_tag():
