@@ -162,7 +162,7 @@ def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str
     NumPy for the shipped program.
     """
     from pyflowers.programs import Capability
-    from pyflowers.programs.shipped import shipped_program
+    from pyflowers.programs.find import shipped_program
 
     program = shipped_program(name)
     text = program.path.read_text(encoding="utf-8")

@@ -31,7 +31,8 @@ from pyflowers.fits.posterior import summary_columns
 from pyflowers.fits.verdict import Status
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
-from pyflowers.programs.shipped import example_of, python_of
+from pyflowers.programs.find import example_of
+from pyflowers.programs.shipped import python_of
 from pyflowers.programs.source import Source
 from pyflowers.records import Record
 from pyflowers.resources import version

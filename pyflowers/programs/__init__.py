@@ -13,8 +13,9 @@ from pyflowers.programs.capabilities import (
     PriorModel,
 )
 from pyflowers.programs.data import Data
+from pyflowers.programs.find import find_program
 from pyflowers.programs.program import Program
-from pyflowers.programs.shipped import COMPARED, LECTURE, find_program, shipped_names
+from pyflowers.programs.shipped import COMPARED, LECTURE, shipped_names
 
 __all__ = [
     "COMPARED",

@@ -6,28 +6,36 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.advice import Advice
 from pyflowers.programs.data import Data
+from pyflowers.programs.declaration import Declaring
 
 if TYPE_CHECKING:
     from pyflowers.exact import ExactPosterior
-    from pyflowers.programs.program import Program
     from pyflowers.vb import VBResult
 
 Draws = Mapping[str, NDArray[np.float64]]
 """Draws by quantity, each shaped (chain, draw, …)."""
 
 
-def _draws(program: Program, role: str) -> bool:
+class Capable(Declaring, Protocol):
+    """What a capability asks of a program."""
+
+    @property
+    def python(self) -> Capabilities:
+        """Capabilities that are written in Python."""
+
+
+def _draws(program: Capable, role: str) -> bool:
     return getattr(program.declaration.roles, role) in program.source.blocks.draws
 
 
-def _reads(program: Program, role: str) -> bool:
+def _reads(program: Capable, role: str) -> bool:
     return getattr(program.declaration.roles, role) in program.source.blocks.data
 
 
@@ -47,7 +55,7 @@ class Capability(StrEnum):
 
     purpose: str
     remedy: str
-    is_had: Callable[[Program], object]
+    is_had: Callable[[Capable], object]
 
     def __new__(cls, name: str, *about: Any) -> Capability:
         """Create a member from one of the rows below."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,14 +19,19 @@ from pyflowers.data.columns import number_of, plain_text
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.declaration import OBS, Column, Declaration, Terms, complete, dims_of
+from pyflowers.programs.declaration import (
+    OBS,
+    Column,
+    Declaration,
+    Declaring,
+    Terms,
+    complete,
+    dims_of,
+)
 from pyflowers.programs.design import design
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.programs.terms import is_coded
 from pyflowers.records import recordable
-
-if TYPE_CHECKING:
-    from pyflowers.programs.program import Program
 
 TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
@@ -345,7 +350,7 @@ class Data(Shown):
 
 
 def read_data(
-    program: Program, data: Any, columns: Any, time_order: str, design_only: bool, reading: Any
+    program: Declaring, data: Any, columns: Any, time_order: str, design_only: bool, reading: Any
 ) -> Data:
     """Read data in any form; see :meth:`pyflowers.programs.program.Program.read`."""
     if time_order not in ("value", "appearance"):
@@ -426,7 +431,7 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
 
 
 def _from_table(
-    program: Program,
+    program: Declaring,
     table: Table,
     columns: Mapping[str, str],
     time_order: str,

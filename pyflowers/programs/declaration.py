@@ -31,21 +31,62 @@ import json
 import re
 from collections.abc import Collection, Container, Mapping, Sized
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Union
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.source import Blocks, Declared, Variable
+from pyflowers.programs.families import find_family
+from pyflowers.programs.source import Blocks, Declared, Source, Variable
+from pyflowers.programs.terms import read_terms
 from pyflowers.records import Record, tag_of
 from pyflowers.text import counted, nearest
 
-if TYPE_CHECKING:
-    from pyflowers.programs.data import Rows
-
 OBS = "obs"
 """The dimension of the rows of the table."""
+
+
+class Rows(Protocol):
+    """The rows of a table, as the kinds of sources ask for them; see ``programs/data.py``."""
+
+    @property
+    def table(self) -> Sized:
+        """The rows."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The user's name for each column of the declaration."""
+
+    @property
+    def labels(self) -> Mapping[str, Sized]:
+        """The columns that are read as labels."""
+
+    @property
+    def coords(self) -> Mapping[str, tuple[str, ...]]:
+        """The column names of each matrix."""
+
+    def design(self, source: Terms) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+        """Return the design matrix of a sum of terms, and its column names."""
+
+    def first_rows(self, source: Terms) -> NDArray[np.int64]:
+        """Return the first row of each label of ``per``."""
+
+    def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
+        """Return the position of the column's label in each row, or for each label of `per`."""
+
+    def numbers(
+        self,
+        column: str,
+        name: str,
+        variable: Variable,
+        per: str | None,
+        lower: float | None = None,
+        instead: str = "",
+    ) -> NDArray[Any]:
+        """Return the numbers of a column in each row, or for each label of `per`."""
 
 
 class Kind(Record):
@@ -219,8 +260,6 @@ class Terms(Kind):
     @property
     def cells(self) -> tuple[str, ...]:
         """See :class:`Kind`."""
-        from pyflowers.programs.terms import read_terms
-
         found = read_terms(self.terms)
         if found.offsets:
             raise ConfigError(
@@ -537,8 +576,6 @@ class Declaration(Record):
         Equation, story and title describe the formula, and not the program, unless they were
         edited, too.
         """
-        from pyflowers.programs.families import find_family
-
         formula = self.formula
         assert formula is not None
         family, text = find_family(formula.family), f"{formula.text} ({formula.family})"
@@ -743,6 +780,30 @@ class Declaration(Record):
                     f"{shapes.get(ndim, f'an array of {ndim} dimensions')} in the program, but "
                     f"this entry gives {what}; correct one of them"
                 )
+
+
+class Declaring(Protocol):
+    """What reading data and predicting rows ask of a program."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def source(self) -> Source:
+        """The program's text."""
+
+    @property
+    def declaration(self) -> Declaration:
+        """The declaration."""
+
+    @property
+    def declared_in(self) -> str:
+        """Origin of the declaration, for use in messages."""
+
+    @property
+    def example(self) -> Path | None:
+        """The table that is read if no data are given."""
 
 
 MOST_LISTED = 100

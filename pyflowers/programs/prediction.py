@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from pyflowers.programs.data import Data, Rows, as_table
 from pyflowers.programs.declaration import (
     Column,
     Declaration,
+    Declaring,
     PredictionRule,
     TableRoles,
     Terms,
@@ -37,9 +38,6 @@ from pyflowers.programs.declaration import (
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import Family, find_family
 from pyflowers.programs.terms import around, is_coded
-
-if TYPE_CHECKING:
-    from pyflowers.programs.program import Program
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -160,7 +158,7 @@ def frozen(data: Data) -> Declaration:
 
 
 def read_rows(
-    program: Program,
+    program: Declaring,
     data: Data,
     new: Any = None,
     *,
@@ -173,7 +171,7 @@ def read_rows(
 
     Parameters
     ----------
-    program : Program
+    program : Declaring
         A program with ``[prediction]`` in its declaration.
     data : Data
         The data to which it was fitted.
@@ -348,7 +346,7 @@ def _read(read: Callable[[Table], _Found], table: Table) -> _Found:
         raise table.refusal(text.removeprefix(f"{table.source}: "), row) from None
 
 
-def rule_of(program: Program) -> PredictionRule:
+def rule_of(program: Declaring) -> PredictionRule:
     """Return the prediction rule of a program.
 
     Raises

@@ -34,6 +34,9 @@ from pyflowers.programs.data import Data, as_table, check_shapes, read_data
 from pyflowers.programs.declaration import Declaration, Parameter, variable_of
 from pyflowers.programs.densities import PriorDensity, prior_density
 from pyflowers.programs.families import find_family
+from pyflowers.programs.formulas import digest_of, to_toml, write_formula
+from pyflowers.programs.formulas.predictions import capabilities_of
+from pyflowers.programs.shipped import python_of
 from pyflowers.programs.source import Source, read_source
 from pyflowers.records import read_toml
 
@@ -146,9 +149,6 @@ class Program(Shown):
         self.declaration.check(self.source.blocks, self.declared_in)
         formula = self.declaration.formula
         if formula is not None and self.python == Capabilities():
-            from pyflowers.programs.formulas import digest_of
-            from pyflowers.programs.formulas.predictions import capabilities_of
-
             rule = self.declaration.prediction
             if digest_of(self.source.text, rule) == formula.sha256:  # unedited
                 object.__setattr__(self, "python", capabilities_of(self.declaration))
@@ -278,8 +278,6 @@ class Program(Shown):
         >>> list(fit.posterior)
         ['Intercept', 'sd_plant', 'r_plant']
         """
-        from pyflowers.programs.formulas import write_formula
-
         how = {name: value for name, value in reading.items() if value is not None}
         table = as_table(data, how)
         if table is None and isinstance(data, str | Path):
@@ -327,8 +325,6 @@ class Program(Shown):
         >>> pyflowers.Program.open(path).name
         'growth'
         """
-        from pyflowers.programs.formulas import to_toml
-
         target = Path(path)
         if target.suffix != ".stan":
             raise ConfigError(f"{target}: a Stan program's name must end in .stan; rename it")
@@ -338,15 +334,11 @@ class Program(Shown):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out a shipped program's capabilities, whose lambda functions cannot be pickled."""
-        from pyflowers.programs.shipped import python_of
-
         is_shipped = self.python is python_of(self.reference)
         return {**self.__dict__, "python": None if is_shipped else self.python}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the capabilities of a shipped program by its name."""
-        from pyflowers.programs.shipped import python_of
-
         python = state["python"] or python_of(state["reference"])
         self.__dict__.update({**state, "python": python})
 

@@ -19,8 +19,15 @@ from pyflowers.engines import SamplerOptions, exact, find_engine
 from pyflowers.errors import ConfigError, UnusedOptionError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, stacked
-from pyflowers.programs import Capabilities, Capability, ClosedForm, IndependentDraws, Program
-from pyflowers.programs.shipped import find_program, shipped_names
+from pyflowers.programs import (
+    Capabilities,
+    Capability,
+    ClosedForm,
+    IndependentDraws,
+    Program,
+    find_program,
+    shipped_names,
+)
 from pyflowers.reports import report
 from pyflowers.workflow.config import from_record, read_config
 from pyflowers.workflow.experiment import run_experiment

@@ -7,21 +7,11 @@ exists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
-from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capabilities
-from pyflowers.programs.program import Program, is_formula
-from pyflowers.records import recordable
-from pyflowers.resources import data_path, stan_folder
-from pyflowers.text import suggestion
+from pyflowers.resources import stan_folder
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
 """The lecture's three models of the flowers, simplest first; the default experiment fits them."""
@@ -33,118 +23,6 @@ COMPARED = "semiconjugate_normal"
 def shipped_names() -> tuple[str, ...]:
     """Return the names of the programs that ship with pyflowers."""
     return tuple(sorted(path.stem for path in stan_folder().glob("*.toml")))
-
-
-def find_program(
-    reference: str | Path | Program,
-    include_paths: Sequence[str | Path] = (),
-    *,
-    data: Any = None,
-    family: str | None = None,
-    centered: bool | Mapping[str, bool] | None = None,
-    default_priors: str | None = None,
-    **reading: Any,
-) -> Program:
-    """Open a program by its name or path, or write the program of a formula.
-
-    Parameters
-    ----------
-    reference : str, Path or Program
-        The name of a shipped program, the path of a ``.stan`` file, an open program, or a formula.
-    include_paths : sequence of path
-        Folders that are searched for included files.
-    data, family, centered, default_priors, **reading
-        For a formula: its table, the family of the response, the parametrisation, the source of
-        the default priors and how the table is read; see :meth:`Program.from_formula`. For any
-        other reference, a family or default priors are refused and the other options are ignored.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such program, it cannot be used, or an option does not apply to it.
-    CompileError
-        If an included file is missing.
-    DataError
-        If a formula cannot be fitted to its table.
-    """
-    if isinstance(include_paths, str | bytes) or not isinstance(include_paths, Sequence):
-        raise ConfigError(
-            f"include_paths must be a list of folders, got {type(include_paths).__name__}"
-        )
-    if is_formula(reference):
-        how = {**reading, "centered": centered, "default_priors": default_priors}
-        return _of_formula(str(reference), include_paths, data, family, how)
-    for option, given in {"--family": family, "--priors": default_priors}.items():
-        if given:
-            name = reference.name if isinstance(reference, Program) else reference
-            raise ConfigError(f"{option}: {name} is not a formula; leave {option} out")
-    if isinstance(reference, Program):
-        return reference
-    if not isinstance(reference, str | Path):
-        raise ConfigError(
-            f"program must be a name, a path or a formula, got {type(reference).__name__}; choose "
-            f"one of {', '.join(shipped_names())}, or give a formula or the path of a .stan file"
-        )
-    recordable(reference, "program", ConfigError)
-    if isinstance(reference, Path) or reference.endswith(".stan"):
-        return Program.open(reference, include_paths=include_paths)
-    if include_paths:
-        raise ConfigError(
-            f"--include: {reference} is not the path of a .stan file; leave --include out"
-        )
-    return shipped_program(reference)
-
-
-def _of_formula(
-    formula: str,
-    include_paths: Sequence[str | Path],
-    data: Any,
-    family: str | None,
-    reading: Mapping[str, Any],
-) -> Program:
-    how = {name: value for name, value in reading.items() if value is not None}
-    for name in ("columns", "group", "time", "value", "time_order"):
-        if how.pop(name, None):
-            raise ConfigError(f"--{name}: a formula names its own columns; leave --{name} out")
-    if include_paths:
-        raise ConfigError("--include: a formula includes no files; leave --include out")
-    if data is None:
-        raise ConfigError(
-            f"program {formula!r}: a formula needs the table that it is written for; name the "
-            "table, or write the program with pyflowers new NAME.stan FORMULA --data FILE and use "
-            "NAME.stan"
-        )
-    return Program.from_formula(formula, data, family=family or "gaussian", **how)
-
-
-@cache
-def shipped_program(name: str) -> Program:
-    """Open a shipped program.
-
-    Raises
-    ------
-    ConfigError
-        If no shipped program has that name.
-    """
-    names = shipped_names()
-    if name not in names:
-        hint = suggestion(name, names)
-        if "=" in name or "+" in name:
-            hint = "a formula has a ~ after the response"
-        with suppress(OSError, ValueError):  # a name that is too long is not a folder's
-            hint = "this is a folder" if Path(name).is_dir() else hint
-        raise ConfigError(
-            f"no program is named {name!r}; {hint} (for your own program, "
-            "give its path, which ends in .stan)"
-        )
-    opened = Program.open(stan_folder() / f"{name}.stan", python=python_of(name))
-    example = data_path(opened.declaration.example) if opened.declaration.example else None
-    return replace(opened, reference=name, example=example)
-
-
-def example_of(reference: str) -> Path | None:
-    """Return the default table of a shipped program; None for any other name."""
-    return shipped_program(reference).example if reference in shipped_names() else None
 
 
 def python_of(name: str) -> Capabilities:
