@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from pyflowers.advice import Advice
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
+from pyflowers.errors import DataError
 from pyflowers.fits.folder import RunRecord
 from pyflowers.fits.spec import INPUTS, option_of
 from pyflowers.programs import Data, Program
@@ -141,16 +142,10 @@ def _of_formula(fit: Fitted) -> dict[str, Any]:
         return about if same else {**about, "centered": "yes" if record.centered else "no"}
     if not record.centered:
         return about
-    declared = fit.program.declaration.data
-    if is_formula(record.program.reference):  # whose own declaration has what the fit chose
-        made = {name: value for name, value in about.items() if value}
-        program = Program.from_formula(record.program.reference, fit.data.table, **made)
-        declared = program.declaration.data
-    names, own = fit.program.parametrisations, fit.program.declaration.data
+    own = fit.program.declaration.data
     changed = {
         fit.data.name_of(str(own[key].index_of)) if key in own else key: "yes" if its else "no"
         for key, its in record.centered.items()
-        if getattr(declared.get(names[key]), "value", None) != its
     }
     return {**about, "centered": changed}
 
@@ -232,6 +227,7 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
         file = inputs.get("data", path(str(example)) if example else FRAME)
         inputs = {name: its for name, its in inputs.items() if name not in _OF_PROGRAM}
         inputs, priors = {"program": inputs["program"], "data": file, **inputs}, {}
+    inputs = {k: v for k, v in inputs.items() if not (is_new and k == "centered")}
     if is_new and inputs["engine"] == "exact":  # few formulas allow independent draws
         del inputs["engine"]
     if is_new and priors:
@@ -248,7 +244,10 @@ def _known_priors(
     """Return the hyperparameters that the program of another formula still has."""
     names = ("family", "default_priors")
     made = {name: inputs[name] for name in names if name in inputs}
-    program = Program.from_formula(inputs["program"], fit.data.table, **made)
+    try:
+        program = Program.from_formula(inputs["program"], fit.data.table, **made)
+    except DataError:  # the table of a fit has no parts of nested groups
+        return dict(priors)
     known = program.declaration.priors
     return {name: value for name, value in priors.items() if name in known}
 
