@@ -394,7 +394,12 @@ class PredictiveChecks(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the checks as plain values, for JSON."""
         of_checks = [
-            {**row, "finding": each.finding, "advice": each.advice}
+            {
+                **row,
+                "finding": each.finding,
+                "advice": each.advice,
+                "command": each.judged.command,
+            }
             for row, each in zip(records_of(self.table()), self.checks, strict=True)
         ]
         return {

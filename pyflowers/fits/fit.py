@@ -371,7 +371,26 @@ class Fit(Result):
         return replace(part, checks=tuple(checks))
 
     def advised(self, advice: str) -> str:
-        """Return advice on this fit with the complete command that follows it, if there is one."""
+        """Return advice on this fit with the complete command that follows it, if there is one.
+
+        Parameters
+        ----------
+        advice : str
+            The advice; only an :class:`pyflowers.advice.Advice` has a command.
+
+        Returns
+        -------
+        str
+            The advice, with its command.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> from pyflowers.advice import Advice
+        >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+        >>> fit.advised(Advice("take more draws", draws=2000)).command
+        'pyflowers.fit("iid_normal", seed=1, engine="exact", draws=2000)'
+        """
         if not isinstance(advice, Advice):
             return advice
         return advice.with_command(command_of(self, advice))

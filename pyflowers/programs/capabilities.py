@@ -185,8 +185,19 @@ def _no_numbers(*_: Any) -> Mapping[str, Any]:
     return {}
 
 
-def _no_advice(_: Data, __: float) -> Advice:
-    """Return empty advice: the default if there is nothing to say."""
+def _no_advice(*_: Any) -> Advice:
+    """Return empty advice: the default if there is nothing to say.
+
+    Parameters
+    ----------
+    *_ : Data, float
+        The data and the limit, which are not examined.
+
+    Returns
+    -------
+    Advice
+        Without a text.
+    """
     return Advice("")
 
 
