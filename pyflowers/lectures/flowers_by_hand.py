@@ -26,9 +26,12 @@ from pyflowers.fits.sampling import fit
 from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import Draws
+from pyflowers.lectures.samplers.hmc import HMC, Mass
+from pyflowers.lectures.samplers.kernels import Kernel, run
+from pyflowers.lectures.samplers.metropolis import GaussianStep, Metropolis
+from pyflowers.lectures.samplers.stan_density import StanDensity
 from pyflowers.plots.style import LIGHT, StyledFigure, finish, panels, plain_ticks, styled
 from pyflowers.programs import find_program
-from pyflowers.samplers import HMC, GaussianStep, Kernel, Mass, Metropolis, StanDensity, run
 
 MODEL = "multilevel_poisson"
 NUM_CHAINS = 4

@@ -19,8 +19,11 @@ from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import Draws, Statistics
 from pyflowers.lectures.metropolis_bimodal import by_nuts, exact, histogram, starts
+from pyflowers.lectures.samplers.hmc import HMC
+from pyflowers.lectures.samplers.kernels import Kernel
+from pyflowers.lectures.samplers.metropolis import Metropolis, UniformStep
+from pyflowers.lectures.samplers.targets import NormalMixture
 from pyflowers.plots.style import Axes
-from pyflowers.samplers import HMC, Kernel, Metropolis, NormalMixture, UniformStep
 
 NUM_CHAINS = 4
 NUM_DRAWS = 2_000

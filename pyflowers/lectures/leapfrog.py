@@ -18,11 +18,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from pyflowers import samplers
 from pyflowers.lectures.lecture import Lecture, Settings
 from pyflowers.lectures.measures import FloatArray, panel_figure
+from pyflowers.lectures.samplers import hmc, kernels
+from pyflowers.lectures.samplers.hmc import INTEGRATORS, Integrator, PhasePoint
+from pyflowers.lectures.samplers.targets import NormalMixture, StandardNormal
 from pyflowers.plots.style import LIGHT, Axes, plain_ticks
-from pyflowers.samplers import INTEGRATORS, Integrator, NormalMixture, PhasePoint, StandardNormal
 
 TIME = 2.0
 PICTURE_STEP, PICTURE_STEPS = 0.3, 20
@@ -38,7 +39,7 @@ def leapfrog(settings: Settings) -> Lecture:
     target, rng = NormalMixture.lecture_hmc(), settings.rng(0)
     num_points = settings.size(200, 50)
     position = target.sample(rng, num_points)
-    start = samplers.phase_point(target, position, rng.standard_normal((num_points, 1)))
+    start = hmc.phase_point(target, position, rng.standard_normal((num_points, 1)))
     num_steps = np.array([8, 16, 32, 64, 128, 256, 512][: settings.size(7, 6)])
     sizes = TIME / num_steps
     exact = path(INTEGRATORS["leapfrog"], target, start, 20_000)[-1]
@@ -46,13 +47,13 @@ def leapfrog(settings: Settings) -> Lecture:
     rows = []
     for name, integrator in INTEGRATORS.items():
         ends = [path(integrator, target, start, int(num))[-1] for num in num_steps]
-        energies = [samplers.hamiltonian(samplers.Mass(), point) for point in (start, *ends)]
+        energies = [hmc.hamiltonian(hmc.Mass(), point) for point in (start, *ends)]
         errors["energy"][name] = _rms([energy - energies[0] for energy in energies[1:]])
         errors["position"][name] = _rms([end.position - exact.position for end in ends])
         rows.append(
             {
                 "integrator": NAMES[name],
-                "order in theory": samplers.ORDERS[name],
+                "order in theory": hmc.ORDERS[name],
                 "fitted order of energy": fitted_order(sizes, errors["energy"][name]),
                 "fitted order of position": fitted_order(sizes, errors["position"][name]),
                 "reversal error": reversal_error(integrator, target, start, int(num_steps[2])),
@@ -75,11 +76,11 @@ def leapfrog(settings: Settings) -> Lecture:
 
 
 def path(
-    integrator: Integrator, target: samplers.GradLogDensity, start: PhasePoint, num_steps: int
+    integrator: Integrator, target: kernels.GradLogDensity, start: PhasePoint, num_steps: int
 ) -> list[PhasePoint]:
     """Return a path with the given number of steps up to :data:`TIME`."""
     size = TIME / num_steps
-    return samplers.trajectory(integrator, target, samplers.Mass(), start, size, num_steps)
+    return hmc.trajectory(integrator, target, hmc.Mass(), start, size, num_steps)
 
 
 def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
@@ -89,11 +90,11 @@ def fitted_order(step_sizes: FloatArray, errors: FloatArray) -> float:
 
 
 def reversal_error(
-    integrator: Integrator, target: samplers.GradLogDensity, start: PhasePoint, num_steps: int
+    integrator: Integrator, target: kernels.GradLogDensity, start: PhasePoint, num_steps: int
 ) -> float:
     """Return how far a path ends from its start after it is run, flipped and run again."""
     end = path(integrator, target, start, num_steps)[-1]
-    back = path(integrator, target, samplers.flip(end), num_steps)[-1]
+    back = path(integrator, target, hmc.flip(end), num_steps)[-1]
     return float(np.abs(back.position - start.position).max())
 
 
@@ -130,10 +131,10 @@ def _show_errors(
 
 def _show_phase_space(lecture: Lecture) -> None:
     """Draw Neal's figure 5.1: paths from q = 0 and p = 1, with energy ½."""
-    target, mass, shown = StandardNormal(), samplers.Mass(), {}
-    begin = samplers.phase_point(target, [[0.0]], [[1.0]])
+    target, mass, shown = StandardNormal(), hmc.Mass(), {}
+    begin = hmc.phase_point(target, [[0.0]], [[1.0]])
     for name, integrator in INTEGRATORS.items():
-        points = samplers.trajectory(integrator, target, mass, begin, PICTURE_STEP, PICTURE_STEPS)
+        points = hmc.trajectory(integrator, target, mass, begin, PICTURE_STEP, PICTURE_STEPS)
         shown[name] = np.array([(x.position.item(), x.momentum.item()) for x in points]).T
     energies = {name: 0.5 * (q**2 + p**2) for name, (q, p) in shown.items()}
     lecture.results["picture_energy"] = energies

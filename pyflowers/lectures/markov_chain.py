@@ -21,8 +21,8 @@ import numpy as np
 
 from pyflowers.lectures.lecture import Lecture, Settings
 from pyflowers.lectures.measures import FloatArray, panel_figure
+from pyflowers.lectures.samplers import markov
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, plain_ticks
-from pyflowers.samplers import markov
 
 NUM_STATES = 10
 RATE = 5.0

@@ -32,11 +32,11 @@ from pyflowers.fits.diagnostics import ESS_PER_CHAIN_AT_LEAST, R_HAT_AT_MOST
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit
 from pyflowers.lectures.lecture import Row, Settings
+from pyflowers.lectures.samplers.kernels import Kernel, run
 from pyflowers.plots import style
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, finish, panels, styled
 from pyflowers.progress import logger
 from pyflowers.resources import program_path
-from pyflowers.samplers import Kernel, run
 from pyflowers.toolchain import compile_program, find_cmdstan
 
 STANDARD_ERRORS = 5.0

@@ -26,13 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from pyflowers import samplers
 from pyflowers.fits.fit import Fit
 from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Settings
 from pyflowers.lectures.measures import FloatArray, Statistics, draw_traces, mixes, panel_figure
+from pyflowers.lectures.samplers import metropolis
+from pyflowers.lectures.samplers.kernels import Kernel, Run, run
+from pyflowers.lectures.samplers.metropolis import Metropolis
+from pyflowers.lectures.samplers.targets import NormalMixture
 from pyflowers.plots.style import LIGHT, Axes, finish, panels, plain_ticks, styled
-from pyflowers.samplers import Metropolis, NormalMixture, Run, run
 
 SHOWN_SCALES = (0.05, 3.0, 100.0)
 HANDOUT_SCALE = 3.0
@@ -52,7 +54,7 @@ def metropolis_bimodal(settings: Settings) -> Lecture:
     target, num_draws = NormalMixture.lecture_metropolis(), settings.size(20_000, 4_000)
 
     def walk(scale: float, on: NormalMixture = target) -> Run:
-        kernel = Metropolis(on, samplers.GaussianStep(scale))
+        kernel = Metropolis(on, metropolis.GaussianStep(scale))
         return run(kernel, settings.rng(1), starts(on), num_draws, num_warmup=500)
 
     shown = {scale: walk(scale) for scale in SHOWN_SCALES}
@@ -165,11 +167,11 @@ def _show_scales(lecture: Lecture, rows: list[dict[str, Any]]) -> None:
 
 def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> None:
     """Run the handout's proposal unchanged, with the Hastings correction and with a fair sign."""
-    one_sided, mean = samplers.OneSidedStep(HANDOUT_SCALE), float(target.mean[0])
-    kernels: dict[str, samplers.Kernel] = {
+    one_sided, mean = metropolis.OneSidedStep(HANDOUT_SCALE), float(target.mean[0])
+    kernels: dict[str, Kernel] = {
         "as in the handout": Metropolis(target, one_sided),
-        "with its Hastings correction": samplers.MetropolisHastings(target, one_sided),
-        "with a fair sign": Metropolis(target, samplers.SignedStep(HANDOUT_SCALE)),
+        "with its Hastings correction": metropolis.MetropolisHastings(target, one_sided),
+        "with a fair sign": Metropolis(target, metropolis.SignedStep(HANDOUT_SCALE)),
     }
     rows, shown = [], {}
     for name, kernel in kernels.items():

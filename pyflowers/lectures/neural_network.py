@@ -64,11 +64,13 @@ from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Row, Settings
 from pyflowers.lectures.measures import FloatArray, draw_traces, panel_figure
 from pyflowers.lectures.networks import Network, RegressionTask, Weights, cubed_sine, denoising
+from pyflowers.lectures.samplers.hmc import HMC
+from pyflowers.lectures.samplers.kernels import run
+from pyflowers.lectures.samplers.stan_density import StanDensity
 from pyflowers.plots.style import LIGHT, Axes
 from pyflowers.programs import Data
 from pyflowers.progress import stage
 from pyflowers.resources import program_path
-from pyflowers.samplers import HMC, StanDensity, run
 
 PROGRAM = "neural_network"
 NUM_CHAINS = 4

@@ -26,12 +26,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyflowers import samplers
 from pyflowers.lectures import measures
 from pyflowers.lectures.lecture import Lecture, Settings
 from pyflowers.lectures.measures import Draws, FloatArray, Statistics, draw_traces, panel_figure
+from pyflowers.lectures.samplers import langevin
+from pyflowers.lectures.samplers.kernels import Kernel, run
+from pyflowers.lectures.samplers.langevin import SGLD
+from pyflowers.lectures.samplers.metropolis import GaussianStep, Metropolis
+from pyflowers.lectures.samplers.targets import LinearRegression
 from pyflowers.plots.style import LIGHT, Axes
-from pyflowers.samplers import SGLD, GaussianStep, Kernel, LinearRegression, Metropolis
 
 TRUTH = {"alpha": -1.0, "beta": 2.0, "sigma": 0.5}
 NUM_POINTS = 30
@@ -58,7 +61,7 @@ def regression(settings: Settings) -> Lecture:
     target = simulated_posterior(settings.rng(0))
     exact = _exact(target)
     lecture.results.update(x=target.x, y=target.y, truth=TRUTH, exact=exact)
-    handout = samplers.handout_noise_sd
+    handout = langevin.handout_noise_sd
     kernels: dict[str, Kernel] = {
         "Metropolis": Metropolis(target, GaussianStep(METROPOLIS_SCALE)),
         "SGLD": SGLD(target, SGLD_STEP, BATCH_SIZE),
@@ -67,7 +70,7 @@ def regression(settings: Settings) -> Lecture:
     }
     num_draws, start = settings.size(60_000, 20_000), np.tile(START, (NUM_CHAINS, 1))
     paths = {
-        name: samplers.run(kernel, settings.rng(stream), start, num_draws).draws
+        name: run(kernel, settings.rng(stream), start, num_draws).draws
         for stream, (name, kernel) in enumerate(kernels.items(), start=1)
     }
     kept: dict[str, Draws] = {

@@ -19,7 +19,7 @@ import pyflowers
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-MODULES = ("pyflowers.exact", "pyflowers.vb")
+MODULES = ("pyflowers.exact", "pyflowers.samplers", "pyflowers.vb")
 """Modules that are public in the same way as packages."""
 
 TASKS = {

@@ -19,7 +19,7 @@ import numpy as np
 
 from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import BoolArray, FloatArray, positive
+from pyflowers.lectures.samplers.kernels import BoolArray, FloatArray, positive
 
 MOST_PROPOSALS = 1e8
 """The largest expected number of proposals.

@@ -44,7 +44,7 @@ from numpy.typing import ArrayLike
 
 from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import (
+from pyflowers.lectures.samplers.kernels import (
     BoolArray,
     FloatArray,
     GradLogDensity,

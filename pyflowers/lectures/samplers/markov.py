@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import FloatArray, numbers, positive
+from pyflowers.lectures.samplers.kernels import FloatArray, numbers, positive
 
 
 def _probabilities(name: str, value: ArrayLike, ndim: int) -> FloatArray:

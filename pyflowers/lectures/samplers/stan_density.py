@@ -42,8 +42,8 @@ from numpy.typing import ArrayLike
 from pyflowers.engines.bridge import Density, compiled
 from pyflowers.engines.stanli.density import Interpreted
 from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError, ToolchainError
+from pyflowers.lectures.samplers.kernels import FloatArray
 from pyflowers.programs.source import Source, read_source
-from pyflowers.samplers.kernels import FloatArray
 
 _START_ATTEMPTS = 100
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import (
+from pyflowers.lectures.samplers.kernels import (
     BoolArray,
     FloatArray,
     LogDensity,

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.kernels import FloatArray, numbers, positive
+from pyflowers.lectures.samplers.kernels import FloatArray, numbers, positive
 
 _LOG_2PI = math.log(2 * math.pi)
 

@@ -12,7 +12,7 @@ A target has the method `log_density(x)` and, for gradient-based samplers,
 (4, 2000, 1)
 """
 
-from pyflowers.samplers.hmc import (
+from pyflowers.lectures.samplers.hmc import (
     HMC,
     INTEGRATORS,
     ORDERS,
@@ -27,15 +27,15 @@ from pyflowers.samplers.hmc import (
     phase_point,
     trajectory,
 )
-from pyflowers.samplers.kernels import GradLogDensity, Kernel, LogDensity, Run, run
-from pyflowers.samplers.langevin import (
+from pyflowers.lectures.samplers.kernels import GradLogDensity, Kernel, LogDensity, Run, run
+from pyflowers.lectures.samplers.langevin import (
     MALA,
     SGLD,
     DecayingSteps,
     handout_noise_sd,
     langevin_noise_sd,
 )
-from pyflowers.samplers.markov import (
+from pyflowers.lectures.samplers.markov import (
     convergence_rate,
     detailed_balance_error,
     distributions,
@@ -45,7 +45,7 @@ from pyflowers.samplers.markov import (
     stationary_distribution,
     total_variation,
 )
-from pyflowers.samplers.metropolis import (
+from pyflowers.lectures.samplers.metropolis import (
     GaussianStep,
     Metropolis,
     MetropolisHastings,
@@ -56,9 +56,18 @@ from pyflowers.samplers.metropolis import (
     SymmetricProposal,
     UniformStep,
 )
-from pyflowers.samplers.rejection import ball_acceptance_rate, propose_in_cube, uniform_in_ball
-from pyflowers.samplers.stan_density import StanDensity
-from pyflowers.samplers.targets import Gamma, LinearRegression, NormalMixture, StandardNormal
+from pyflowers.lectures.samplers.rejection import (
+    ball_acceptance_rate,
+    propose_in_cube,
+    uniform_in_ball,
+)
+from pyflowers.lectures.samplers.stan_density import StanDensity
+from pyflowers.lectures.samplers.targets import (
+    Gamma,
+    LinearRegression,
+    NormalMixture,
+    StandardNormal,
+)
 
 __all__ = ["GradLogDensity", "Kernel", "LogDensity", "Run", "run"]
 __all__ += ["Gamma", "LinearRegression", "NormalMixture", "StanDensity", "StandardNormal"]

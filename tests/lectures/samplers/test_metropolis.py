@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from pyflowers.lectures.samplers.kernels import accept
+from pyflowers.lectures.samplers.metropolis import MetropolisInfo, MetropolisState
 from pyflowers.samplers import (
     GaussianStep,
     Metropolis,
@@ -16,8 +18,6 @@ from pyflowers.samplers import (
     UniformStep,
     run,
 )
-from pyflowers.samplers.kernels import accept
-from pyflowers.samplers.metropolis import MetropolisInfo, MetropolisState
 
 from .checks import CORRELATED, SKEWED, check_chains_are_independent, check_state_is_fresh
 from .test_exactness import StaleLogDensity

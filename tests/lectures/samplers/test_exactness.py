@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyflowers.lectures.samplers.metropolis import MetropolisInfo, MetropolisState
 from pyflowers.samplers import (
     HMC,
     MALA,
@@ -25,7 +26,6 @@ from pyflowers.samplers import (
     euler,
     modified_euler,
 )
-from pyflowers.samplers.metropolis import MetropolisInfo, MetropolisState
 
 from .checks import (
     CORRELATED,

@@ -51,8 +51,8 @@ from numpy.typing import ArrayLike
 
 from pyflowers.checked import whole_number
 from pyflowers.errors import ConfigError
-from pyflowers.samplers.hmc import UNIT_MASS, HMCState, Mass
-from pyflowers.samplers.kernels import (
+from pyflowers.lectures.samplers.hmc import UNIT_MASS, HMCState, Mass
+from pyflowers.lectures.samplers.kernels import (
     FloatArray,
     GradLogDensity,
     accept,
@@ -61,7 +61,7 @@ from pyflowers.samplers.kernels import (
     start,
     start_position,
 )
-from pyflowers.samplers.metropolis import MetropolisInfo
+from pyflowers.lectures.samplers.metropolis import MetropolisInfo
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Samplers in NumPy, written for readability; :mod:`pyflowers.samplers` exports their names."""
