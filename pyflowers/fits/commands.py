@@ -31,7 +31,7 @@ _OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order
 
 
 class Fitted(Protocol):
-    """A fit, as far as a command that repeats it depends on it."""
+    """What a command that repeats a fit needs of it."""
 
     @property
     def program(self) -> Program:

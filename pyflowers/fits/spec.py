@@ -305,7 +305,7 @@ class Spec(Reading, Sampling):
         names : collection of str
             The names of these inputs.
         reason : str
-            The verb phrase that says why, such as ``is chosen for the whole batch``.
+            The verb phrase that gives the reason, such as ``is chosen for the whole batch``.
 
         Raises
         ------
