@@ -402,6 +402,8 @@ def read_once(data: Any, reading: Mapping[str, Any]) -> tuple[Any, dict[str, Any
 
     The program of a formula is then written, and its data are read, from one table.
     """
+    if isinstance(data, Data):
+        return data, dict(reading)
     how = {name: reading[name] for name in OF_A_FILE if reading.get(name) is not None}
     is_refused = how and not isinstance(data, str | Path)  # when the data are read
     table = None if is_refused else as_table(data, how)

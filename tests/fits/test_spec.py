@@ -92,6 +92,13 @@ def test_a_call_changes_inputs_of_a_question():
     assert spec.draws == 50
 
 
+def test_data_that_were_read_are_not_read_again():
+    program = pyflowers.Spec("iid_normal").open()
+    data = program.read()
+    assert Spec(program, data).with_table().data is data
+    assert pyflowers.fit(program, data, seed=1, engine="exact").data.num_obs == 12
+
+
 def test_questions_about_tables_can_be_compared_and_counted():
     spec = Spec("iid_normal", pd.DataFrame({"y": [1.0]}))
     assert spec == spec
