@@ -411,7 +411,7 @@ def test_scales_need_what_they_compare():
     with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # A spline is not defined beyond the data.
-    with pytest.raises(ConfigError, match=r"where hours is 5 larger; .*bs\(hours, df=4\) is not"):
+    with pytest.raises(ConfigError, match=r"for hours \+ 5; .*bs\(hours, df=4\) is not"):
         pyflowers.effects(fit_of("y ~ bs(hours, df=4)"), "hours", step=5)
 
 

@@ -181,7 +181,9 @@ def test_a_formula_with_linked_columns_is_calibrated(tmp_path):
         seed=1,
         engine="stanli",
         num_ranks=50,
-        options={"chains": 2, "warmup": 100, "draws": 100},
+        chains=2,
+        warmup=100,
+        draws=100,
     )
     assert (found.num_fits, len(found.batch.failures)) == (6, 0)
     assert {"b[1]", "b[2]", "b[3]"} <= set(found.quantities)
@@ -246,9 +248,7 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_independent_draws_are_calibrated(tmp_path):
-    found = calibrated(
-        "iid_normal", "iid_normal", tmp_path / "sbc", 120, "exact", options={"draws": 100}
-    )
+    found = calibrated("iid_normal", "iid_normal", tmp_path / "sbc", 120, "exact", draws=100)
     assert (found.num_fits, found.failed) == (120, [])
 
 
