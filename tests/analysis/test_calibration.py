@@ -32,6 +32,7 @@ POSTERIOR = {"seed": 1, "engine": "stanli", **QUICKER, "num_ranks": 50, "posteri
 
 
 def calibrated(program, name, out, sims, engine="stanli", **more):
+    usual = {} if engine == "exact" else QUICK
     return pyflowers.sbc(
         program,
         out=out,
@@ -41,7 +42,7 @@ def calibrated(program, name, out, sims, engine="stanli", **more):
         engine=engine,
         cmdstan="embedded" if engine == "cmdstan" else None,
         num_ranks=more.pop("num_ranks", 50),
-        **{**QUICK, **more},
+        **{**usual, **more},
     )
 
 
