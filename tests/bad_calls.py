@@ -30,10 +30,10 @@ COLUMNS = ("nope", "", 3, [], {}, "flowers\0", b"plant")
 OPTIONS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("seed", "chains", "warmup", "draws", "thin", "max_treedepth"), NUMBERS),
     "adapt_delta": NUMBERS,
-    "metric": ("diag", "", 3, None, ["diag_e"], {}, object()),
+    "metric": ("diag", "", 3, ["diag_e"], {}, object()),
     "iterations": (3,),
     "cores": ("2", 0, -1, 1.5, True, np.nan, [2], "x", {}),
-    "engine": ("x", None, 3, [], "CMDSTAN", object()),
+    "engine": ("x", 3, [], "CMDSTAN", object()),
     "priors": (
         *("mu_sd=1", [("mu_sd", 1)], 3, {"zzz": 1}, {3: 1}, {None: 1}, {("a",): 1}),
         *({"mu_sd": v} for v in ("1", None, np.nan, np.inf, -1, 0, [1], {}, 1j, True, b"1", "x")),

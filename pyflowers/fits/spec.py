@@ -109,13 +109,13 @@ class Reading(Record):
     """How a table is read, and the names of its columns."""
 
     group: str | None = asked(
-        "Column of the groups, such as plants.", unset="as declared", metavar="COLUMN"
+        "Column of the groups, such as plants.", unset="as declared", metavar="COLUMN", strict=True
     )
     time: str | None = asked(
-        "Column of the times, such as months.", unset="as declared", metavar="COLUMN"
+        "Column of the times, such as months.", unset="as declared", metavar="COLUMN", strict=True
     )
     value: str | None = asked(
-        "Column of the observed values.", unset="as declared", metavar="COLUMN"
+        "Column of the observed values.", unset="as declared", metavar="COLUMN", strict=True
     )
     columns: Annotated[dict[str, str], SkipValidation] = asked(
         "Use COLUMN of the table for the declared column NAME.",
@@ -123,9 +123,11 @@ class Reading(Record):
         option="--column",
         metavar="NAME=COLUMN",
     )
-    sep: str | None = asked("Field separator of a CSV file.", metavar="CHARACTER")
+    sep: str | None = asked("Field separator of a CSV file.", metavar="CHARACTER", strict=True)
     decimal: Literal[".", ","] | None = asked("Decimal mark of a text file.", unset="a point")
-    encoding: str | None = asked("Encoding of a text file.", unset="utf-8", metavar="NAME")
+    encoding: str | None = asked(
+        "Encoding of a text file.", unset="utf-8", metavar="NAME", strict=True
+    )
     time_order: Literal["value", "appearance"] = asked(
         "Order of the times: by value, or by appearance in the rows.", "value"
     )
@@ -138,7 +140,9 @@ class Reading(Record):
     @property
     def reading(self) -> dict[str, Any]:
         """The arguments of :meth:`pyflowers.Program.read` that differ from their defaults."""
-        return self.model_dump(include=set(Reading.model_fields), exclude_defaults=True)
+        given = {name: getattr(self, name) for name in Reading.model_fields}
+        fields = Reading.model_fields
+        return {name: value for name, value in given.items() if value != fields[name].default}
 
 
 class Sampling(SamplerOptions):
@@ -217,6 +221,7 @@ class Spec(Reading, Sampling):
         "cumulative.",
         unset="gaussian",
         metavar="NAME",
+        strict=True,
     )
     default_priors: Literal["brms"] | None = asked(
         "Use the default priors of brms, which are flat for coefficients, in a formula's program.",
