@@ -176,7 +176,7 @@ def test_a_formula_is_fitted_with_the_priors_of_brms(frame_csv, tmp_path, capfd)
     assert run("fit", "iid_normal", "--priors", "brms", "--out", tmp_path / "no") == 1
     assert "iid_normal is not a formula; leave --priors out" in capfd.readouterr().err
     assert run("new", tmp_path / "other", "--from", "iid_normal", "--priors", "brms") == 2
-    assert "apply only to a FORMULA" in capfd.readouterr().err
+    assert "--priors applies only to a FORMULA" in capfd.readouterr().err
 
 
 def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
