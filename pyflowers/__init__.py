@@ -45,8 +45,6 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.programs import Capabilities as Capabilities
     from pyflowers.programs import ClosedForm as ClosedForm
     from pyflowers.programs import Data as Data
-    from pyflowers.programs import NewData as NewData
-    from pyflowers.programs import Pointwise as Pointwise
     from pyflowers.programs import PriorModel as PriorModel
     from pyflowers.programs import Program as Program
     from pyflowers.reports import report as report
@@ -62,7 +60,7 @@ _HOMES = {
     "fits.sampling": "fit",
     "fits.spec": "Spec",
     "fits.verdict": "Verdict",
-    "programs": "Capabilities ClosedForm Data NewData Pointwise PriorModel Program",
+    "programs": "Capabilities ClosedForm Data PriorModel Program",
     "reports": "report",
 }
 

@@ -184,6 +184,35 @@ def test_nothing_above_the_programs_knows_a_shipped_one_by_name():
                 assert node.value not in SHIPPED, (file, node.lineno)
 
 
+OF_FORMULAS = {
+    *("Intercept", "Intercept_at_means", "b_adjusted", "adjustment", "X", "X_mean"),
+    *("cell", "trials", "offset_", "N_pointwise"),
+}
+"""Variables of the programs that are written for formulas, except "b", which is also a label."""
+
+IS_A_WORD = {("analysis/findings.py", "trials")}
+"""A key of the words in a text of advice."""
+
+LOOKS_UP = {"workflow/config.py"}
+"""The file that looks up a family because a user named it."""
+
+
+def test_nothing_above_the_programs_knows_a_formula_from_the_inside():
+    """What a model is made of is asked of ``Model``, not of names, families or rules."""
+    above = ("engines", "fits", "batches", "analysis", "plots", "workflow", "reports", "cli")
+    for file in (f for room in above for f in (ROOT / "pyflowers" / room).rglob("*.py")):
+        inside = file.relative_to(ROOT / "pyflowers").as_posix()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            where = (inside, getattr(node, "lineno", 0))
+            if isinstance(node, ast.Constant):
+                is_word = (inside, node.value) in IS_A_WORD
+                assert is_word or node.value not in OF_FORMULAS, where
+            if isinstance(node, ast.Name):
+                assert node.id != "find_family" or inside in LOOKS_UP, where
+            if isinstance(node, ast.Attribute):
+                assert node.attr != "prediction", where
+
+
 def test_adding_a_program_is_adding_its_files(tmp_path):
     """The copy of the package has a new .stan, .toml and capabilities, and no other change."""
     import shutil

@@ -37,17 +37,7 @@ from pyflowers.display import Line, Result, heading, in_file, records_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.programs.data import as_table
-from pyflowers.programs.declaration import Terms
-from pyflowers.programs.families import find_family
-from pyflowers.programs.prediction import (
-    Groups,
-    Predictor,
-    frozen,
-    group_columns,
-    names_of,
-    rule_of,
-)
-from pyflowers.programs.terms import around, read_terms
+from pyflowers.programs.prediction import Groups, Predictor
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -205,7 +195,7 @@ class Effects(Result):
     @property
     def of_trials(self) -> str:
         """The unit of numbers of successes, in words; empty for other responses."""
-        return OF_TRIALS if find_family(rule_of(self.fit.program).family).has_trials else ""
+        return OF_TRIALS if self.fit.model.has_trials else ""
 
     @property
     def _of_groups(self) -> str:
@@ -360,7 +350,7 @@ def effects(
         columns = tuple(columns[0])
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
-    family = find_family(rule_of(fit.program).family)
+    model, family = fit.model, fit.model.family
     if scale == "ratio" and family.is_ordinal:
         raise ConfigError(
             "scale 'ratio' has no meaning for ratings, whose zero is arbitrary; use scale "
@@ -388,7 +378,7 @@ def effects(
     # only once.
     changed = {id(values): (each.column, values) for each in changes for values in each.values}
     tables = {key: table.with_cells({name: its}) for key, (name, its) in changed.items()}
-    of_groups, every = groups_of(fit), 1
+    of_groups, every = model.groups.keys(), 1
     joined = [name for name in of_groups if ":" in name]
     moved = [n for n in joined if not slopes and {c.column for c in changes} & {*n.split(":")}]
     own_groups = {by} if isinstance(by, str) else {*(by or ())}
@@ -517,7 +507,7 @@ def _whose(fit: Fit, *, of_new: bool) -> dict[str, str]:
     num = {
         name: len(its)
         for column, its in fit.data.labels.items()
-        if (name := fit.data.name_of(column)) in groups_of(fit)
+        if (name := fit.data.name_of(column)) in fit.model.groups
     }
     if not num:
         return {}
@@ -582,71 +572,16 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
 
 def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
     """Return the average number of trials in each set of rows; 1 for families without trials."""
-    column, fixed = trials_of(fit), fit.data.values.get("trials", 1)
-    if not find_family(rule_of(fit.program).family).has_trials:
+    model = fit.model
+    if not model.has_trials:
         return np.ones(len(sets.index))
-    trials = table.numbers(column) if column else np.full(len(table), np.ravel(fixed)[0])
+    fixed = np.full(len(table), model.fixed_trials)
+    trials = table.numbers(model.trials) if model.trials else fixed
     values = trials * sets.shares
     return np.asarray(np.bincount(sets.codes, values, len(sets.index)), dtype=np.float64)
 
 
 # The changes
-
-
-def trials_of(fit: Fit) -> str:
-    """Return the column of trials of a binomial response; empty for other responses."""
-    source = fit.data.declaration.data.get("trials")
-    numbers = getattr(source, "numbers", ())
-    has_trials = find_family(rule_of(fit.program).family).has_trials
-    return fit.data.name_of(numbers[0]) if has_trials and numbers else ""
-
-
-def covariates(fit: Fit, *, offsets: bool = False) -> dict[str, dict[str, ast.expr]]:
-    """Return the columns on which the response depends, with the functions that contain each.
-
-    Columns of groups and of trials are left out; columns of offsets are included only on request.
-
-    Raises
-    ------
-    ConfigError
-        If the program does not declare how it predicts.
-    """
-    rule, declared = rule_of(fit.program), frozen(fit.data)
-    names, groups = names_of(rule), group_columns(rule, declared)
-    found: dict[str, dict[str, ast.expr]] = {}
-    for name, source in declared.data.items():
-        left_out = name == "trials" or (name.startswith("offset_") and not offsets)
-        if name not in names or left_out:
-            continue
-        for column in (*source.numbers, *source.cells):
-            functions = around(column, source.terms) if isinstance(source, Terms) else {}
-            if isinstance(source, Terms) or column not in groups:
-                found.setdefault(fit.data.name_of(column), {}).update(functions)
-    return found
-
-
-def interacting(fit: Fit, column: str) -> list[str]:
-    """Return the other columns on which the effect of a column depends, by a product of terms."""
-    sources = [its for its in frozen(fit.data).data.values() if isinstance(its, Terms)]
-    products = [product for its in sources for product in read_terms(its.terms).interactions]
-    named = [[fit.data.name_of(name) for name in product] for product in products]
-    found = [name for product in named if column in product for name in product]
-    return [name for name in dict.fromkeys(found) if name != column]
-
-
-def groups_of(fit: Fit) -> set[str]:
-    """Return the columns of groups."""
-    return set(map(fit.data.name_of, group_columns(rule_of(fit.program), frozen(fit.data))))
-
-
-def factor_levels(fit: Fit) -> dict[str, list[str]]:
-    """Return the ordered levels of each column that is a factor."""
-    return {
-        fit.data.name_of(column): list(its)
-        for source in frozen(fit.data).data.values()
-        if isinstance(source, Terms)
-        for column, its in source.levels.items()
-    }
 
 
 def _changes(
@@ -658,9 +593,9 @@ def _changes(
     between: Sequence[Any] | None,
 ) -> list[Change]:
     """Return the changes in the chosen columns, by default in all covariates."""
-    every = covariates(fit, offsets=True)
-    of_group = groups_of(fit) - every.keys()
-    wanted = list(columns) or list(covariates(fit))
+    every = fit.model.covariates_and_offsets
+    of_group = fit.model.groups.keys() - every.keys()
+    wanted = list(columns) or list(fit.model.covariates)
     if not wanted:
         remedy = "compare groups with contrast" if of_group else "add a covariate to the model"
         remedy = f"name a column of an offset: {', '.join(every)}" if every else remedy
@@ -680,7 +615,7 @@ def _changes(
             )
     if between is not None and len(wanted) != 1:
         raise ConfigError("between compares two values of one column; name that column")
-    levels = factor_levels(fit)
+    levels = fit.model.levels
     found: list[Change] = []
     for column in wanted:
         functions = every[column]

@@ -478,8 +478,8 @@ def of_fit(
     at_truth = {name: np.asarray(value, dtype=float)[None, None] for name, value in true.items()}
     more = [(each.rpartition(":")[2], function_of(each)) for each in functions]
     # Stan's own log_lik cannot be evaluated at the true parameters.
-    if fit.program.can(Capability.LOG_LIK) and fit.program.python.pointwise is not None:
-        more.insert(0, (LOG_LIK, lambda draws, data: fit.program.log_lik(draws, data).sum(-1)))
+    if fit.model.evaluates:
+        more.insert(0, (LOG_LIK, lambda draws, _: fit.model.log_lik(draws).sum(-1)))
     rng = np.random.default_rng([fit.options.seed, 4])
     for name, function in more:
         values = np.asarray(function(fit.draws, fit.data), dtype=float)
@@ -711,7 +711,8 @@ def simulate_from_posterior(spec: Spec, draws: int) -> PriorPredictive:
     program.require(Capability.Y_REP)
     program.require(Capability.OBSERVED)
     role = program.declaration.roles.held_out
-    leaves_out = program.python.pointwise is None and role in program.source.blocks.data
+    evaluates = program.answers_by_rule(program.declaration.roles.log_lik)
+    leaves_out = not evaluates and role in program.source.blocks.data
     size = _size_of_rows(program, leaves_out)
     values, _ = program.fill(data, program.resolve_priors(spec.priors, data))
     num_obs = values.num_obs

@@ -100,9 +100,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
-from pyflowers.programs import Capability, Data, Draws
-from pyflowers.programs.families import find_family
-from pyflowers.programs.prediction import Predictor, group_columns, rows_of
+from pyflowers.programs import Capability, Draws
 
 LIMIT = 0.0025
 """A check fails if its p-value is below this limit, or above 1 minus it: one of fifty
@@ -599,9 +597,8 @@ def _limited(
 
     The mean must have been examined along covariates, and must not depend on the tails.
     """
-    rule = fit.program.declaration.prediction
     failed = [each for each in found if not each.passed]
-    if rule is None or not failed or find_family(rule.family).compares_logs:
+    if not fit.model.has_rule or not failed or fit.model.family.compares_logs:
         return found
     # The p-value of the minimum is low, and that of the maximum high, if the model predicts values
     # beyond the observed ones.
@@ -638,7 +635,7 @@ def _limited(
 def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, FloatArray]:
     """Return the name and values of the times of the rows."""
     table = fit.data.table
-    if fit.program.declaration.prediction is None or table is None:
+    if not fit.model.has_rule or table is None:
         raise ConfigError(
             f"time: {fit.name} declares no prediction of rows, so their order cannot be checked; "
             "leave time out"
@@ -713,12 +710,12 @@ def _check_groups(
 ) -> None:
     """Add the check of groups against their population, if the program has one."""
     labels = fit.data.by_group
-    make, refused = _with_new_groups(fit)
-    if make is None or labels is None:
+    if labels is None or labels.column not in fit.model.groups:
         return
-    if refused or len(labels) < 3:
-        notes.append(f"{GROUP_OUTLIER} is left out: {refused or 'it needs at least three groups'}")
+    if len(labels) < 3:
+        notes.append(f"{GROUP_OUTLIER} is left out: it needs at least three groups")
         return
+    make = partial(fit.model.y_of_new_groups, labels.column)
     most = max(FEWEST_REPLICATES, MOST_GROUPED // fit.data.num_obs)
     if most < positions.size:
         notes.append(f"{GROUP_OUTLIER}: only {most} data sets with new groups are replicated")
@@ -734,43 +731,6 @@ def _check_groups(
     who = label if labels.are_titles else f"{labels.column} {label}"
     of_data = by_group.outlier(fit.data.y[None])
     found.append(_check(fit, GROUP_OUTLIER, meaning, of_data, values, shape, who))
-
-
-def _with_new_groups(
-    fit: Fit,
-) -> tuple[Callable[[Draws, Data, np.random.Generator], FloatArray] | None, str]:
-    """Return a function that replicates data with new groups, and the reason not to use it, if any.
-
-    For programs with ``[prediction]``, the effects of the table's group are drawn anew; effects of
-    other groups are taken from the draws.
-    """
-    new_data, labels, rule = (
-        fit.program.python.new_data,
-        fit.data.by_group,
-        fit.program.declaration.prediction,
-    )
-    if labels is None:
-        return None, ""
-    if new_data is not None and new_data.new_groups is not None:
-        new_groups, y_at, codes = new_data.new_groups, new_data.y_at, labels.codes
-
-        def of_capability(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
-            anew = new_groups(draws, data, int(codes.max()) + 1, rng)
-            return y_at({**draws, **anew}, data, codes, rng)
-
-        return of_capability, new_data.no_new_group(fit.data)
-    if rule is None or fit.data.table is None:
-        return None, ""
-    columns = {fit.data.name_of(c): i for c, i in group_columns(rule, fit.data.declaration).items()}
-    if labels.column not in columns:
-        return None, ""
-
-    def of_rule(draws: Draws, data: Data, rng: np.random.Generator) -> FloatArray:
-        predictor = Predictor(rule, draws, data.values, rows_of(data))
-        anew = predictor.with_new_effects(columns[labels.column], rng)
-        return anew.family.draw(anew.linear(), anew.parameters, rng)
-
-    return of_rule, ""
 
 
 def _check_pit(
@@ -792,8 +752,8 @@ def _check_pit(
     if not inside.size:
         return None
     rows = inside[evenly(inside.size, max(1, MOST_VALUES // num_draws))]
-    log_lik = fit.program.log_lik(fit.draws, fit.data, rows)
-    y_rep = fit.program.y_rep(fit.draws, fit.data, rng, rows)
+    log_lik = fit.model.log_lik(fit.draws, rows)
+    y_rep = fit.model.y_rep(fit.draws, rng, rows)
     log_weights, k_hat = held_out_weights(fit, log_lik)
     weights = np.exp(log_weights)
     replicated, y = np.moveaxis(y_rep, -1, 0).reshape(rows.size, -1), fit.data.y[rows, None]
@@ -913,7 +873,7 @@ def replicates_of(
     fit: Fit,
     positions: NDArray[np.int64],
     rng: np.random.Generator,
-    make: Callable[[Draws, Data, np.random.Generator], FloatArray] | None = None,
+    make: Callable[[Draws, np.random.Generator], FloatArray] | None = None,
 ) -> Iterator[FloatArray]:
     """Yield replicated data sets, shape (R, N), a block at a time.
 
@@ -926,7 +886,7 @@ def replicates_of(
     rng : Generator
         The generator, which advances from block to block.
     make : callable, optional
-        A function of (draws, data, rng) that returns data sets of shape (chain, draw, N). Default:
+        A function of (draws, rng) that returns data sets of shape (chain, draw, N). Default:
         the program's ``y_rep``.
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
@@ -934,4 +894,4 @@ def replicates_of(
     for begin in range(0, positions.size, step):
         some = positions[begin : begin + step]
         draws = {name: values[some][None] for name, values in flat.items()}
-        yield (make or fit.program.y_rep)(draws, fit.data, rng)[0]
+        yield (make or fit.model.y_rep)(draws, rng)[0]

@@ -349,7 +349,7 @@ class _Expression:
 
 
 def _predicts(fit: Fit) -> bool:
-    return fit.program.declaration.prediction is not None and fit.data.table is not None
+    return fit.model.predicts_rows
 
 
 def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str], int]:

@@ -483,7 +483,7 @@ def _rounded(fits: Sequence[Fit]) -> tuple[str, ...]:
     if len(found) == len(fits):
         return ()
     for fit in found:
-        if fit.program.python.pointwise is None:
+        if not fit.model.evaluates:
             raise ConfigError(
                 f"loo: {fit.name} has densities, other models have probabilities of integers, and "
                 f"the density of {fit.name}, which is computed in Stan, cannot be integrated over "
@@ -497,15 +497,15 @@ def _log_probability(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
 
     Both halves of the interval are integrated, because a density may have a narrow peak at y[n].
     """
-    data, pointwise = fit.data.at(rows), fit.program.python.pointwise
-    assert pointwise is not None
-    name, total = data.observed, np.asarray(-np.inf)
+    model = fit.model.at(rows)
+    name, total = model.data.observed, np.asarray(-np.inf)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES_OF_HALF)
     for sign in (-1, 1):
         for node, weight in zip(0.25 * (nodes + 1), 0.25 * weights, strict=True):
-            shifted = np.asarray(data[name], dtype=np.float64) + sign * node
-            moved = replace(data, values={**data.values, name: shifted})
-            total = np.logaddexp(total, np.log(weight) + pointwise.log_lik(fit.draws, moved))
+            shifted = model.data.y + sign * node
+            moved = replace(model.data, values={**model.data.values, name: shifted})
+            log_lik = replace(model, data=moved).log_lik(fit.draws)
+            total = np.logaddexp(total, np.log(weight) + log_lik)
     return total
 
 
@@ -613,7 +613,7 @@ def _psis(
 def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the log likelihood of rows, shape (chain, draw, row); refuse what is not finite."""
     of_all = rows.size == fit.data.num_obs
-    log_lik = fit.program.log_lik(fit.draws, fit.data, None if of_all else rows)
+    log_lik = fit.model.log_lik(fit.draws, None if of_all else rows)
     odd = np.argwhere(~np.isfinite(log_lik))
     if odd.size:
         num = len(np.unique(odd[:, :2], axis=0))
@@ -906,15 +906,7 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
     ConfigError
         If there is no such column, or it has a single group.
     """
-    # Ratings are not groups. Neither are the combinations of columns over which a formula adds up
-    # rows.
-    declared = fit.data.declaration
-    if declared.formula:
-        cell = getattr(declared.data.get("cell"), "column", "")
-    else:
-        cell = ""
-    hidden = {fit.data.value, cell if ":" in cell else ""}
-    by_name = {its.column: its for name, its in fit.data.labels.items() if name not in hidden}
+    by_name = fit.model.labels
     labels = fit.data.by_group if column is None else by_name.get(column)
     if labels is None:
         have = ", ".join(by_name) or "none"

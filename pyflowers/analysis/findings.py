@@ -25,9 +25,7 @@ from pyflowers.analysis.statistics import (
 )
 from pyflowers.display import format_number, interval_quantiles
 from pyflowers.fits.fit import Fit
-from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.grammar import parse
-from pyflowers.programs.prediction import group_columns
 from pyflowers.programs.terms import quote
 
 RATIO_IN_WORDS = 1.5
@@ -269,10 +267,9 @@ def is_binary(fit: Fit) -> bool:
 
 def usual_statistics(fit: Fit) -> tuple[str, ...]:
     """Return the names of the usual statistics of a fit's observations."""
-    rule = fit.program.declaration.prediction
     if is_binary(fit):
         return OF_BINARY
-    if rule is not None and find_family(rule.family).is_ordinal:
+    if fit.model.is_ordinal:
         return OF_RATINGS
     return OF_COUNTS if fit.program.counts else OF_MEASUREMENTS
 
@@ -606,8 +603,5 @@ def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
 
 def _has_effects_of_rows(fit: Fit) -> bool:
     """Return whether a column of groups in the formula has a different label in each row."""
-    rule, table = fit.program.declaration.prediction, fit.data.table
-    if rule is None or table is None:
-        return False
-    groups = map(fit.data.name_of, group_columns(rule, fit.data.declaration))
-    return any(len(table.labels(group)) == len(table) for group in groups)
+    table = fit.data.table
+    return table is not None and any(len(table.labels(g)) == len(table) for g in fit.model.groups)

@@ -54,7 +54,6 @@ References
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -63,14 +62,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.analysis.average_effects import covariates, factor_levels, interacting
 from pyflowers.analysis.statistics import FloatArray
 from pyflowers.data.columns import number_text
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.design import design
-from pyflowers.programs.families import Family, find_family
-from pyflowers.programs.prediction import Predictor, group_columns, names_of, rows_of
-from pyflowers.programs.terms import quote, read_terms
+from pyflowers.programs.families import Family
+from pyflowers.programs.terms import quote
 from pyflowers.text import in_words
 
 if TYPE_CHECKING:
@@ -126,13 +123,6 @@ MOST_AT_ONCE = 1_000_000
 """The largest number of values of all rows and draws at once, unless a few draws exceed it."""
 
 _ROUNDING = 1e-4
-
-HEAVIER = {
-    "gaussian": "student",
-    "poisson": "negbinomial",
-    "zero_inflated_poisson": "zero_inflated_negbinomial",
-}
-"""The families with the same link and heavier tails."""
 
 ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
@@ -283,9 +273,8 @@ class Residuals:
     """
 
     def __init__(self, fit: Fit) -> None:
-        rule, rows = fit.program.declaration.prediction, rows_of(fit.data)
-        assert rule is not None
-        self.family = find_family(rule.family)
+        model = fit.model
+        self.family = model.family
         total = fit.num_chains * fit.num_draws
         num = max(FEWEST_DRAWS, min(NUM_DRAWS, MOST_AT_ONCE // fit.data.num_obs))
         few = np.unique(np.linspace(0, total - 1, min(total, num)).astype(int))
@@ -293,7 +282,7 @@ class Residuals:
             name: values.reshape(-1, *values.shape[2:])[few][None]
             for name, values in fit.draws.items()
         }
-        predictor = Predictor(rule, draws, fit.data.values, rows)
+        predictor = model.predictor(draws)
         eta, parameters, step = predictor.linear(), predictor.parameters, 0.01
         self.eta = np.broadcast_to(eta, (1, eta.shape[1], fit.data.num_obs))[0]
         mean, variance = self.family.moments(eta, parameters)
@@ -303,12 +292,9 @@ class Residuals:
         sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
         self.weight = (np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)) / self.sd
-        self.groups = {
-            fit.data.name_of(column): rows.codes[index]
-            for column, index in group_columns(rule, fit.data.declaration).items()
-        }
-        self.columns = [_fixed(fit) * self.weight[:, None]]
-        for codes, z in _random(fit):
+        self.groups = {name: model.rows.codes[index] for name, index in model.groups.items()}
+        self.columns = [model.fixed_design() * self.weight[:, None]]
+        for codes, z in model.random_designs():
             if 2 * (codes.max() + 1) <= len(codes):
                 self.columns.append(_by_group(codes, z * self.weight[:, None]))
         self.num_fitted = sum(each.shape[1] for each in self.columns)
@@ -358,7 +344,7 @@ def find_patterns(
     order : (str, array of shape (N,)), optional
         Name and values of the times by which the rows are ordered. Default: the order of the rows.
     """
-    if fit.program.declaration.prediction is None or fit.data.table is None:
+    if not fit.model.predicts_rows:
         return Patterns()
     residuals, notes = Residuals(fit), list[str]()
     most = max(FEWEST_REPLICATES, min(MOST_REPLICATES, MOST_VALUES // fit.data.num_obs))
@@ -414,10 +400,9 @@ def _sets_of_heavier(
     fit: Fit, residuals: Residuals, num: int
 ) -> tuple[str, Iterator[FloatArray]] | None:
     """Return a family with heavier tails and the residuals of data sets from it, in blocks."""
-    name = HEAVIER.get(residuals.family.name)
-    if name is None:
+    family, rng = fit.model.heavier, np.random.default_rng([fit.options.seed, 5])
+    if family is None:
         return None
-    family, rng = find_family(name), np.random.default_rng([fit.options.seed, 5])
     values = _most_likely(family, fit, residuals.eta.mean(axis=0))
     size = max(1, min(len(residuals.eta), MOST_AT_ONCE // fit.data.num_obs))
 
@@ -426,7 +411,7 @@ def _sets_of_heavier(
             rows = np.arange(first, min(first + size, num)) % len(residuals.eta)
             yield residuals.of(np.asarray(family.draw(residuals.eta[rows][None], values, rng))[0])
 
-    return name, sets()
+    return family.name, sets()
 
 
 def _most_likely(family: Family, fit: Fit, eta: FloatArray) -> dict[str, float]:
@@ -507,7 +492,7 @@ def _curves(fit: Fit, x: str) -> Iterator[tuple[str, FloatArray]]:
     """
     table = fit.data.table
     assert table is not None
-    if x in factor_levels(fit):
+    if x in fit.model.levels:
         return
     values, name = table.numbers(x), quote(x)
     num = len(np.unique(values))
@@ -593,7 +578,7 @@ def _patterns(
     """Yield the patterns that a fit can have."""
     table, weight = fit.data.table, residuals.weight[:, None]
     assert table is not None
-    factors, own = factor_levels(fit), list(covariates(fit))
+    factors, own = fit.model.levels, list(fit.model.covariates)
     is_binary = residuals.family.counts_successes and not residuals.family.has_trials
     numeric, levels, coded = dict[str, FloatArray](), dict[str, Any](), dict[str, FloatArray]()
     for x in own:
@@ -652,7 +637,7 @@ def _patterns(
     pairs = [
         (one, other)
         for one, other in itertools.combinations(coded, 2)
-        if other not in interacting(fit, one)
+        if other not in fit.model.interacting(one)
     ]
     wide = []
     for one, other in pairs[:MOST_PAIRS]:
@@ -679,7 +664,7 @@ def _patterns(
 
 def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Iterator[Pattern]:
     """Yield a pattern for each covariate that varies within groups but has one effect in all."""
-    varying = _varying(fit)
+    varying = fit.model.varying
     for g, codes in residuals.groups.items():
         num = np.bincount(codes)
         if 2 * num.size > len(codes):
@@ -692,7 +677,7 @@ def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Ite
             means = np.stack([np.bincount(codes, weighted * c) / total for c in w.T], axis=1)
             within = w - means[codes]
             varies = np.unique(codes[(np.abs(within) > 1e-9).any(axis=1)])
-            if varies.size < 3 or (x not in factor_levels(fit) and varies.size < num.size / 4):
+            if varies.size < 3 or (x not in fit.model.levels and varies.size < num.size / 4):
                 continue
             raw = _by_group(codes, within * residuals.weight[:, None])
             size = np.sqrt(np.asarray(raw.multiply(raw).sum(axis=0)).ravel())
@@ -836,55 +821,3 @@ def _by_group(codes: IntArray, z: FloatArray) -> sparse.csr_array:
     num, rows = codes.max() + 1, np.arange(len(codes))
     parts = [sparse.csr_array((c, (rows, codes)), shape=(len(codes), num)) for c in z.T]
     return sparse.csr_array(sparse.hstack(parts))
-
-
-def _fixed(fit: Fit) -> FloatArray:
-    """Return a column of ones, and the standardised data that enter the linear predictor."""
-    rows, rule = rows_of(fit.data), fit.program.declaration.prediction
-    assert rule is not None
-    names = sorted(names_of(rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
-    values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
-    columns = [each for each in values if each.shape[1] == len(rows)]
-    matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T
-    matrix = matrix - matrix.mean(axis=0)
-    size = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    return np.hstack([np.ones((len(rows), 1)), matrix / size])
-
-
-def _random(fit: Fit) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield the groups of rows and the columns whose effects vary between them."""
-    rows, rule = rows_of(fit.data), fit.program.declaration.prediction
-    assert rule is not None
-    tree = ast.parse(rule.linear_predictor.strip(), mode="eval")
-    products = {
-        ast.unparse(node.args[1]): ast.unparse(node.args[0])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and len(node.args) == 2
-    }
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Subscript) or ast.unparse(node.slice) not in rows.codes:
-            continue
-        codes, matrix = rows.codes[ast.unparse(node.slice)], products.get(ast.unparse(node))
-        z = np.ones((len(codes), 1))
-        if matrix is not None:
-            z = np.asarray(rows.values[matrix], dtype=float).reshape(len(codes), -1)
-        yield codes, z
-
-
-def _varying(fit: Fit) -> dict[str, set[str]]:
-    """Return the columns whose effects vary, by the column of the groups."""
-    rule, found = fit.program.declaration.prediction, dict[str, set[str]]()
-    assert rule is not None
-    declared = fit.data.declaration.data
-    tree = ast.parse(rule.linear_predictor.strip(), mode="eval")
-    groups = group_columns(rule, fit.data.declaration)
-    of_index = {index: fit.data.name_of(column) for column, index in groups.items()}
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and len(node.args) == 2):
-            continue
-        matrix, effect = node.args
-        if isinstance(effect, ast.Subscript) and ast.unparse(effect.slice) in of_index:
-            terms = getattr(declared.get(ast.unparse(matrix)), "terms", "")
-            names = {fit.data.name_of(c) for c in read_terms(terms).columns} if terms else set()
-            found.setdefault(of_index[ast.unparse(effect.slice)], set()).update(names)
-    return found

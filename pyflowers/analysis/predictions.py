@@ -36,8 +36,7 @@ from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule, free_name
-from pyflowers.programs.families import find_family
-from pyflowers.programs.prediction import GROUPS, Groups, Predictor, read_rows, rows_of, rule_of
+from pyflowers.programs.prediction import GROUPS, Groups, Predictor
 from pyflowers.programs.terms import hint_of
 
 if TYPE_CHECKING:
@@ -473,13 +472,13 @@ class RowPredictions(Result):
             "data": "",
             "none": ", with the effects of groups at their mean",
             "population": ", integrated over the population of groups",
-        }[self.predictor.groups if self.predictor.rule.effects else "data"]
+        }[self.predictor.groups if self.fit.model.has_effects else "data"]
         new = ", ".join(
             f"{name} {', '.join(labels[:5])}{', …' if len(labels) > 5 else ''}"
             for name, labels in self.predictor.new_labels.items()
         )
-        family, weights = self.predictor.family, self.weights
-        what += OF_TRIALS if family.has_trials and self.kind != "linear" else ""
+        has_trials, weights = self.fit.model.has_trials, self.weights
+        what += OF_TRIALS if has_trials and self.kind != "linear" else ""
         what = f"average of {what}" if self.sets is not None else what
         what += f", weighted by {weights}" if weights else ""
         rows = "1 row" if self.num == 1 else f"{self.num} rows"
@@ -579,7 +578,7 @@ def predict(
     """
     fit = checked_fits([fit], "predict")[0].with_interval(interval)
     of_rows = any(each is not None for each in (new, kind, by, weights))
-    has_next = fit.program.can(Capability.Y_NEW) or fit.program.declaration.prediction is None
+    has_next = fit.program.can(Capability.Y_NEW) or not fit.model.has_rule
     if of_rows or not has_next:
         kind = "expected" if kind is None else kind
         return _predict_rows(fit, new, kind, groups, by, weights, seed, reading)
@@ -592,8 +591,8 @@ def predict(
     seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
     notes: list[str] = []
     group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
-    new_data, roles = fit.program.python.new_data, fit.program.declaration.roles
-    if new_data is None:
+    roles = fit.program.declaration.roles
+    if not fit.program.predicts_groups:
         titles = {roles.y_new: "new data", roles.y_new_group: f"new {group}"}
         parts = [
             Prediction(title, dataset({name: fit.draws[name]}, fit.data)[name])
@@ -601,26 +600,20 @@ def predict(
             if name in fit.draws
         ]
         return Predictions(fit, tuple(parts), seed, ())
-    rng = np.random.default_rng([seed, 4])
-    first = np.zeros(1, dtype=np.int64)
     next_time = f"next {fit.data.name_of(fit.data.time)}" if fit.data.time else "new observation"
     mean = fit.posterior.data_vars.get(roles.group_mean)
-    positions = first if mean is None else np.arange(mean.shape[2])
-    values = new_data.y_at(fit.draws, fit.data, positions, rng)
+    values = fit.model.next_of_groups(fit.draws, np.random.default_rng([seed, 4]))
     one = _labelled("y_new", values[..., 0])
     parts = [Prediction(next_time, one if mean is None else mean.copy(data=values).rename("y_new"))]
-    if new_data.new_groups is not None:
-        label = f"{NEW} {group}"
-        drawn = new_data.new_groups(fit.draws, fit.data, 1, rng)
-        refused = new_data.no_new_group(fit.data)
-        if refused:
-            notes.append(f"no observation of a new {group} is predicted: {refused}")
-        else:
-            values = new_data.y_at({**fit.draws, **drawn}, fit.data, first, rng)
+    if fit.program.can(Capability.NEW_GROUP):
+        label, predictor = f"{NEW} {group}", fit.model.new_group(fit.draws, seed)
+        try:
+            values = predictor.observed()
             parts.append(Prediction(f"new {group}", _labelled("y_new", values, label)))
-        if roles.group_mean in drawn:
-            its_mean = _labelled(roles.group_mean, drawn[roles.group_mean], label)
-            parts.append(Prediction(f"mean of a new {group}", its_mean))
+        except ConfigError as error:  # a parameter of a new group has a flat prior
+            notes.append(f"no observation of a new {group} is predicted: {error}")
+        its_mean = _labelled(roles.group_mean, predictor.expected(), label)
+        parts.append(Prediction(f"mean of a new {group}", its_mean))
     return Predictions(fit, tuple(parts), seed, tuple(notes))
 
 
@@ -667,31 +660,27 @@ def predictor_of(
     """
     if groups not in GROUPS:
         raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
-    rule = rule_of(fit.program)
-    _refuse_other_density(fit, rule)
-    rows = read_rows(
-        fit.program,
-        fit.data,
+    _refuse_other_density(fit, fit.model.rule)
+    return fit.model.predictor_of(
+        fit.draws,
         new,
+        seed=(fit.options if seed is None else SamplerOptions.of(seed=seed)).seed,
         groups=groups,
         reading=reading,
         is_linear=kind == "linear",
         is_varying=is_varying,
     )
-    seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
-    scores = fit.data.scores if find_family(rule.family).is_ordinal else None
-    return Predictor(rule, fit.draws, fit.data.values, rows, seed, groups, scores=scores)
 
 
 def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     """Refuse a rule whose log likelihood differs from the program's."""
     name = fit.program.declaration.roles.log_lik
     theirs = fit.draws.get(name)
-    if fit.program.python.pointwise is not None or theirs is None or fit.data.table is None:
+    if fit.model.evaluates or theirs is None or fit.data.table is None:
         return
     step = max(1, theirs.shape[1] // 3)
     few = {each: values[:, ::step] for each, values in fit.draws.items()}
-    ours = Predictor(rule, few, fit.data.values, rows_of(fit.data)).log_lik(fit.data.y)
+    ours = fit.model.predictor(few).log_lik(fit.data.y)
     theirs = few[name].reshape(ours.shape)
     # A program may omit constants, so only differences between draws are compared.
     apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))

@@ -395,7 +395,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     """
     fit = checked_fits([fit], "sensitivity")[0].with_interval(interval)
     fit.program.require(Capability.LPRIOR)
-    components = [power_scale("prior", np.ravel(fit.program.lprior(fit.draws, fit.data)))]
+    components = [power_scale("prior", np.ravel(fit.model.lprior(fit.draws)))]
     notes = []
     if fit.program.can(Capability.LOG_LIK) and fit.data.num_obs:
         components.append(power_scale("likelihood", _total_log_lik(fit)))
@@ -426,11 +426,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
 
 def _flat_priors(fit: Fit) -> tuple[str, ...]:
     """Return the parameters whose prior is flat: declared, or without one, as in a formula."""
-    improper = fit.program.improper_priors(fit.data.values)
-    if fit.program.declaration.formula and "b" in improper:
-        found = ["b"]
-    else:
-        found = []
+    found = list(fit.model.flat_coefficients)
     for name in fit.program.declaration.parameters:
         if name in fit.draws:
             prior = fit.program.prior_of(name, fit.data.values)
@@ -568,7 +564,7 @@ def _total_log_lik(fit: Fit) -> FloatArray:
     parts = []
     for start in range(0, fit.num_draws, step):
         some = {name: values[:, start : start + step] for name, values in fit.draws.items()}
-        parts.append(fit.program.log_lik(some, fit.data)[..., fit.is_in_likelihood].sum(axis=-1))
+        parts.append(fit.model.log_lik(some)[..., fit.is_in_likelihood].sum(axis=-1))
     return np.ravel(np.concatenate(parts, axis=1))
 
 

@@ -44,7 +44,7 @@ from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
 from pyflowers.fits.verdict import Part
-from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs import Capability, Data, Model, Program
 from pyflowers.text import in_words
 
 if TYPE_CHECKING:
@@ -276,15 +276,16 @@ def prior(
             f"{opened.name}: {name} has an improper prior, so nothing can be drawn from it: "
             f"{remedy}"
         )
-    in_numpy, roles = opened.python.prior, opened.declaration.roles
+    roles = opened.declaration.roles
     rng = np.random.default_rng([options.seed, 3])
     drawn_by, judged, notes = "numpy", None, list[str]()
-    if in_numpy is not None:
+    if opened.draws_prior:
         # Without observed values, the data block needs no checks.
         whole = replace(design, values=block)
-        found = dict(in_numpy.draw(whole, draws, np.random.default_rng([options.seed, 2])))
+        its_rng = np.random.default_rng([options.seed, 2])
+        found = Model(opened, whole).prior_draws(draws, its_rng)
         y_rep = found.pop(roles.y_rep, None)
-        can = y_rep is None and opened.python.pointwise is not None
+        can = y_rep is None and opened.answers_by_rule(roles.y_rep)
     else:  # sampled with the likelihood switched off
         switched = replace(design, values={**design.values, roles.prior_only: 1})
         fit = fit_data(
@@ -300,7 +301,7 @@ def prior(
         whole, found, y_rep, can = fit.data, dict(fit.draws), None, opened.can(Capability.Y_REP)
         drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
     if can:
-        y_rep = opened.y_rep(found, whole, rng)
+        y_rep = Model(opened, whole).y_rep(found, rng)
     if y_rep is None:
         made = {}
     else:

@@ -12,7 +12,7 @@ the rest. A few draws then dominate that mean, and its standard error does not r
 equation above, both means are of bounded functions.
 
 A program that declares ``held_out`` leaves the observations out itself, and its ``log_lik`` still
-includes them. If the likelihood is written in Python, the rows are removed from the table instead.
+includes them. If ``[prediction]`` gives the likelihood, the rows are removed from the table.
 
 References
 ----------
@@ -38,7 +38,7 @@ from pyflowers.engines import Engine, find_engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
-from pyflowers.programs import Capability, Data, Draws, Program
+from pyflowers.programs import Capability, Data, Draws, Model, Program
 from pyflowers.programs.declaration import OBS
 
 
@@ -79,20 +79,21 @@ class HeldOut:
         ConfigError
             If a whole group is held out and the program has no density for it.
         """
-        pointwise = self.program.python.pointwise
-        if pointwise is None or _has_switch(self.program):
-            return np.asarray(self.program.log_lik(draws, self.whole, self.rows).sum(-1))
+        model = Model(self.program, self.whole)
+        if not model.evaluates or _has_switch(self.program):
+            return np.asarray(model.log_lik(draws, self.rows).sum(-1))
         held, is_new = _at_labels(self.whole, self.rows, self.training)
         if not is_new:
             if of_whole:
                 held, _ = _at_labels(self.whole, self.rows, self.whole)
-            return np.asarray(pointwise.log_lik(draws, held).sum(-1))
-        if pointwise.new_group is None:
+            return np.asarray(Model(self.program, held).log_lik(draws).sum(-1))
+        new_group = self.program.python.new_group
+        if new_group is None:
             raise ConfigError(
-                f"{self.program.name}: its likelihood in Python has no new_group, the density of a "
-                "group that the fit has not seen; pass new_group to Pointwise"
+                f"{self.program.name} has no new_group, the density of a group that the fit has "
+                "not seen; declare held_out in the program, or pass new_group to Capabilities"
             )
-        return pointwise.new_group(draws, held)
+        return new_group(draws, held)
 
 
 def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:

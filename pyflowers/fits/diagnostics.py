@@ -56,9 +56,9 @@ from pyflowers.convergence import e_bfmi, mcse_quantile
 from pyflowers.display import format_number
 from pyflowers.engines import SamplerOptions
 from pyflowers.fits.commands import shell_words
-from pyflowers.fits.posterior import labels_along, stacked
+from pyflowers.fits.posterior import stacked
 from pyflowers.fits.verdict import Check, Part
-from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs import Capability, Model
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 
 if TYPE_CHECKING:
@@ -98,9 +98,6 @@ IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are 
 
 FAR = 5.0
 """Ratio of a covariate's mean to its sd above which its varying slopes should be centred."""
-
-_AT_MEANS = "Intercept_at_means"
-"""The name of the intercept at the columns' means in a formula's program."""
 
 _DISAGREE = 1.1
 """R-hat above which the chains have not explored the same distribution."""
@@ -474,19 +471,15 @@ def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Che
 # The prior
 
 
-def examine_prior(
-    program: Program, data: Data, summary: pd.DataFrame, draws: Draws | None = None
-) -> Part:
+def examine_prior(model: Model, summary: pd.DataFrame, draws: Draws | None = None) -> Part:
     """Judge whether the data and the prior are in conflict.
 
     Parameters
     ----------
-    program : Program
-        The program. The priors that it declares in ``[parameters.NAME]`` are judged. Their
-        arguments are data, so group effects are not included, because their distribution depends
-        on other parameters.
-    data : Data
-        The filled data block.
+    model : Model
+        The program with its data. The priors that it declares in ``[parameters.NAME]`` are judged.
+        Their arguments are data, so group effects are not included, because their distribution
+        depends on other parameters.
     summary : DataFrame
         The summary of the posterior, with medians.
     draws : mapping of str to array, optional
@@ -499,26 +492,27 @@ def examine_prior(
         A check for each proper prior. It judges the element that lies furthest in the tail of that
         prior: its posterior median, or its estimate from the likelihood alone.
     """
+    program, data = model.program, model.data
     if program.can(Capability.OBSERVED) and not data.num_obs:
         return Part("prior", note="there are no observations to compare it with")
     by_quantity = summary["median"].groupby(lambda element: element.partition("[")[0])
     medians = {str(name): its for name, its in by_quantity}
     alone: Mapping[str, LikelihoodAlone] = {}
     if draws is not None:
-        medians = {**_omitted(program, data, draws), **medians}
+        medians = {**_omitted(model, draws), **medians}
         alone = program.python.likelihood_alone(draws, data)
     judged = [
         each
         for name in program.declaration.parameters
         if name in medians
-        for each in _judged_priors(program, data, name, medians[name], alone.get(name))
+        for each in _judged_priors(model, name, medians[name], alone.get(name))
     ]
-    checks = tuple(_against_prior(program, data, each, len(judged)) for each in judged)
+    checks = tuple(_against_prior(model, each, len(judged)) for each in judged)
     advice = (
         'no proper prior is declared; declare one, as in [parameters.NAME] prior = "normal(0, 1)"'
     )
     claim = "no declared prior contradicts the data"
-    if program.declaration.formula and "b" in program.improper_priors(data.values):
+    if model.flat_coefficients:
         advice = "the coefficients have flat priors, with which nothing can be compared"
         claim += " (the coefficients, whose priors are flat, were not examined)"
     note = "" if checks else advice
@@ -526,18 +520,12 @@ def examine_prior(
     return Part("prior", checks, note, claim, denial)
 
 
-def _omitted(program: Program, data: Data, draws: Draws) -> dict[str, pd.Series[float]]:
-    """Return the medians of a formula's sampled parameters that the summary does not contain."""
-    found, shift, matrix = {}, data.values.get("X_mean"), data.values.get("adjustment")
-    if _AT_MEANS in program.declaration.parameters and shift is not None:
-        at_means = draws["Intercept"] + draws["b"] @ np.asarray(shift)
-        found[_AT_MEANS] = pd.Series({_AT_MEANS: float(np.median(at_means))})
-    if matrix is not None and "b" in draws:
-        adjusted = np.linalg.solve(np.asarray(matrix), draws["b"].reshape(-1, len(matrix)).T)
-        # Data without a table, as those of a calibration, have no names of columns.
-        names = [f"b_adjusted[{label}]" for label in labels_along("X", len(matrix), data)]
-        found["b_adjusted"] = pd.Series(np.median(adjusted, axis=1), names)
-    return found
+def _omitted(model: Model, draws: Draws) -> dict[str, pd.Series[float]]:
+    """Return the medians of the sampled parameters that the summary does not contain."""
+    return {
+        name: pd.Series(np.median(values.reshape(-1, len(elements)), axis=0), elements)
+        for name, (values, elements) in model.omitted_parameters(draws).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -551,13 +539,10 @@ class _Judged:
 
 
 def _judged_priors(
-    program: Program,
-    data: Data,
-    name: str,
-    medians: pd.Series[float],
-    alone: LikelihoodAlone | None,
+    model: Model, name: str, medians: pd.Series[float], alone: LikelihoodAlone | None
 ) -> Iterator[_Judged]:
     """Yield the prior of a quantity, or of each element that has a separate prior."""
+    program, data = model.program, model.data
     whole = program.prior_of(name, data.values)
     if whole is None and not program.declaration.prior_elements:
         return  # no element has a separate prior, and a loop over many elements would be slow
@@ -579,7 +564,7 @@ def _is_highest_at_bound(prior: PriorDensity) -> bool:
     return bool(density[0] >= density[1] >= density[2])
 
 
-def _against_prior(program: Program, data: Data, its: _Judged, num_priors: int) -> Check:
+def _against_prior(model: Model, its: _Judged, num_priors: int) -> Check:
     """Judge the element that lies furthest in the tail of its prior."""
     quantile = its.prior.quantile
     assert quantile is not None
@@ -601,7 +586,7 @@ def _against_prior(program: Program, data: Data, its: _Judged, num_priors: int) 
         bool(far[worst] <= 1),
         f"prior {text}",
         "Evans and Moshonov (2006)",
-        program.prior_on_scale(its.name, data),
+        model.program.prior_on_scale(its.name, model.data),
         f"{name}: its posterior median, {format_number(float(medians[worst]))}, lies "
         f"{'above' if is_above else 'below'} {format_number(limit)}, the {100 * prob:.3g}% "
         f"quantile of its prior {text}",

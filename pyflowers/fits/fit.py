@@ -39,7 +39,7 @@ from pyflowers.fits.folder import (
 )
 from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize, without_draws
 from pyflowers.fits.verdict import Part, Verdict
-from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs import Capability, Data, Model, Program
 from pyflowers.progress import logger
 from pyflowers.records import as_path
 from pyflowers.resources import in_arviz
@@ -137,6 +137,11 @@ class Fit(Result):
     def name(self) -> str:
         """The program's name."""
         return self.program.name
+
+    @cached_property
+    def model(self) -> Model:
+        """The program with its data, which answers the questions about likelihood and columns."""
+        return Model(self.program, self.data)
 
     @property
     def options(self) -> SamplerOptions:
@@ -269,7 +274,7 @@ class Fit(Result):
     def omitted_groups(self) -> tuple[str, ...]:
         """Groups left out of ``idata``, as they are too large or need draws that were not kept."""
         fits = self.num_predictions <= LARGEST_GROUP and not self.is_partial
-        if fits or self.program.python.pointwise is None:
+        if fits or not self.model.evaluates:
             return ()
         return ("log_likelihood", "posterior_predictive")
 
@@ -286,7 +291,7 @@ class Fit(Result):
         ConfigError
             If the program has no ``log_lik``, or not all draws were kept.
         """
-        return self.program.log_lik(self.draws, self.data)
+        return self.model.log_lik(self.draws)
 
     def posterior_predictive(self) -> NDArray[np.float64]:
         """Return replicated data, one data set for each draw.
@@ -302,7 +307,7 @@ class Fit(Result):
             If the program has no ``y_rep``, or not all draws were kept.
         """
         rng = np.random.default_rng([self.options.seed, 1])
-        return self.program.y_rep(self.draws, self.data, rng)
+        return self.model.y_rep(self.draws, rng)
 
     def summary(
         self, names: str | Sequence[str] | None = None, *, interval: float | None = None
@@ -403,7 +408,7 @@ class Fit(Result):
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
         draws = None if self.is_partial else self.draws
-        prior = self._advised(examine_prior(self.program, self.data, self._summary, draws))
+        prior = self._advised(examine_prior(self.model, self._summary, draws))
         verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
         return verdict.also(prior)
 

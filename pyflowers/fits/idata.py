@@ -396,10 +396,7 @@ def draws_of(
     else:
         observed = "y"
     roles = program.declaration.roles
-    if program.python.pointwise is not None:
-        in_python = {roles.log_lik, roles.y_rep}
-    else:
-        in_python = set()
+    in_python = {n for n in (roles.log_lik, roles.y_rep) if program.answers_by_rule(n)}
     draws = {
         name: groups[group][variable]
         for name, (group, variable) in _places(program, known, observed).items()

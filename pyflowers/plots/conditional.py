@@ -100,9 +100,7 @@ def conditional_effects(
     >>> pyflowers.plots.alt_text(figure)
     'Expected y over dose: the median is 0.97... at 0 and 11 at 5.'
     """
-    from pyflowers.analysis.average_effects import covariates, factor_levels
-
-    names, levels = list(covariates(fit, offsets=True)), factor_levels(fit)
+    names, levels = list(fit.model.covariates_and_offsets), fit.model.levels
     if fit.data.table is None:
         raise ConfigError(
             f"conditional_effects: {fit.name} was fitted to a data block; fit it to a table"
@@ -145,12 +143,10 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
 
 def _reference(fit: Fit, num: int, **cells: Any) -> Table:
     """Return a table of `num` rows with fixed values in all columns except the given ones."""
-    from pyflowers.analysis.average_effects import factor_levels, trials_of
-
     own = fit.data.table
     assert own is not None
-    levels, found = factor_levels(fit), dict[str, Any]()
-    trials = trials_of(fit)
+    levels, found = fit.model.levels, dict[str, Any]()
+    trials = fit.model.trials
     for name in own.cells:
         if name == trials:
             found[name] = np.ones(num)
@@ -179,12 +175,10 @@ def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.in
     line for each label of a group is drawn, columns that are constant within the labels are not
     fixed.
     """
-    from pyflowers.analysis.average_effects import covariates, factor_levels
-
     own, fixed = fit.data.table, _reference(fit, 1)
     assert own is not None
-    names = [name for name in covariates(fit, offsets=True) if name not in but]
-    few = {**_few_numbers(fit, names, 2), **factor_levels(fit)}
+    names = [name for name in fit.model.covariates_and_offsets if name not in but]
+    few = {**_few_numbers(fit, names, 2), **fit.model.levels}
     kept, held = np.ones(len(own), dtype=bool), []
     for name in names:
         if name not in few or (group is not None and _is_constant(own, name, group)):
@@ -207,9 +201,7 @@ def _is_constant(table: Table, name: str, group: str) -> bool:
 
 def _observed(fit: Fit) -> NDArray[np.float64]:
     """Return the observed values; for trials, the share of successes, and for ratings, scores."""
-    from pyflowers.analysis.average_effects import trials_of
-
-    own, trials = fit.data.table, trials_of(fit)
+    own, trials = fit.data.table, fit.model.trials
     assert own is not None
     if fit.data.scores is not None:
         return fit.data.scores[fit.data.y.astype(np.int64) - 1]
@@ -225,9 +217,7 @@ def _predictor(
 
 
 def _value_name(fit: Fit) -> str:
-    from pyflowers.analysis.average_effects import trials_of
-
-    return f"{'share of' if trials_of(fit) else 'expected'} {fit.data.scored_name}"
+    return f"{'share of' if fit.model.trials else 'expected'} {fit.data.scored_name}"
 
 
 def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure:
@@ -267,8 +257,6 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
 
 
 def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme: Theme) -> Figure:
-    from pyflowers.analysis.average_effects import factor_levels
-
     own = fit.data.table
     assert own is not None
     values, y = own.numbers(column), _observed(fit)
@@ -282,7 +270,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         which = "each" if curves.shape[1] < MOST_LABELS else f"{MOST_LABELS} labels of"
         handles.append(style.key(f"{which} {label(spread)}, median", color=theme.muted, lw=0.8))
     few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
-    levels = {**few, **factor_levels(fit)}[by] if by else [None]
+    levels = {**few, **fit.model.levels}[by] if by else [None]
     kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
     medians, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
     texts = own.plain_texts(by)[seen] if by else np.array([])
@@ -338,14 +326,7 @@ def _colours(theme: Theme, num: int) -> list[str]:
 
 def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the median curve of each label of a group, with all other groups at their means."""
-    from pyflowers.analysis.average_effects import covariates
-    from pyflowers.programs.prediction import group_columns, rule_of
-
-    rule = rule_of(fit.program)
-    variables = {
-        fit.data.name_of(its): variable
-        for its, variable in group_columns(rule, fit.data.declaration).items()
-    }
+    variables = fit.model.groups
     if group not in variables:
         raise ConfigError(
             f"spread must be a column of groups ({', '.join(variables) or 'there are none'}), "
@@ -357,7 +338,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
     thin = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in fit.draws.items()}
     own = fit.data.table
     assert own is not None
-    others = [name for name in covariates(fit, offsets=True) if name != column]
+    others = [name for name in fit.model.covariates_and_offsets if name != column]
     # Predictors are keyed by the values that are constant within a label.
     curves, predictors = [], dict[Any, Any]()
     for code in chosen:
@@ -379,8 +360,6 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
 
 def _held(fit: Fit, *but: str) -> str:
     """Return a note on the columns that are held fixed."""
-    from pyflowers.analysis.average_effects import covariates
-
     row, own = _reference(fit, 1), fit.data.table
     assert own is not None
 
@@ -392,10 +371,9 @@ def _held(fit: Fit, *but: str) -> str:
         return f"{number if abs(number) > 1e-12 * largest else 0:.4g}"
 
     others = [
-        f"{name} = {value(name)}" for name in covariates(fit, offsets=True) if name not in but
+        f"{name} = {value(name)}" for name in fit.model.covariates_and_offsets if name not in but
     ]
-    has_groups = bool(fit.program.declaration.prediction.effects)  # type: ignore[union-attr]
     fixed = f"Fixed: {label(', '.join(others), 90)}" if others else ""
-    groups = "effects of groups at their mean" if has_groups else ""
+    groups = "effects of groups at their mean" if fit.model.has_effects else ""
     text = "; ".join(filter(None, (fixed, groups)))
     return f"{text[0].upper()}{text[1:]}." if text else ""

@@ -334,12 +334,9 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
     mean = fit.program.declaration.roles.group_mean
     centre, line = float(fit.data.y.mean()), "average of all"
-    new_data = fit.program.python.new_data
-    if new_data is not None and new_data.new_groups is not None:
-        rng = np.random.default_rng(fit.record.options.seed)
-        anew = new_data.new_groups(fit.draws, fit.data, 1, rng)
-        if mean in anew:
-            centre, line = float(np.median(anew[mean])), "median of a new group"
+    if fit.program.predicts_groups:
+        anew = fit.model.new_group(fit.draws, fit.record.options.seed)
+        centre, line = float(np.median(anew.expected())), "median of a new group"
     draws = flat(fit.posterior[mean])
     low, _, median, _, high = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(groups)), ""

@@ -27,7 +27,6 @@ from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.posterior import GRID, kernel_density
 from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, panels, styled
 from pyflowers.programs import Capability
-from pyflowers.programs.families import find_family
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -100,8 +99,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     y = fit.data.y
     figure, (ax,) = panels(1, 1, 2.35, theme)
     is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
-    rule = fit.program.declaration.prediction
-    lowest = int(rule is not None and find_family(rule.family).is_ordinal)  # ratings begin at 1
+    lowest = int(fit.model.is_ordinal)  # ratings begin at 1
     if is_count:
         outside, num, expected, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
     else:

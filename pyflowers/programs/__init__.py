@@ -8,12 +8,11 @@ from pyflowers.programs.capabilities import (
     GroupDraws,
     IndependentDraws,
     MissingMoment,
-    NewData,
-    Pointwise,
     PriorModel,
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.find import find_program
+from pyflowers.programs.model import Model
 from pyflowers.programs.program import Program
 from pyflowers.programs.shipped import COMPARED, LECTURE, shipped_names
 
@@ -28,8 +27,7 @@ __all__ = [
     "GroupDraws",
     "IndependentDraws",
     "MissingMoment",
-    "NewData",
-    "Pointwise",
+    "Model",
     "PriorModel",
     "Program",
     "find_program",

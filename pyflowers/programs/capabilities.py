@@ -30,9 +30,28 @@ class Capable(Declaring, Protocol):
     def python(self) -> Capabilities:
         """Capabilities that are written in Python."""
 
+    @property
+    def states_prior(self) -> bool:
+        """Whether the declaration states every prior in full."""
+
+    @property
+    def draws_prior(self) -> bool:
+        """Whether the prior is drawn in NumPy, and not by Stan with ``prior_only``."""
+
+    @property
+    def predicts_groups(self) -> bool:
+        """Whether the rule predicts an observation from its group alone, without covariates."""
+
+    def answers_by_rule(self, name: str) -> bool:
+        """Return whether ``[prediction]``, and not Stan, gives ``log_lik`` or ``y_rep``."""
+
 
 def _draws(program: Capable, role: str) -> bool:
     return getattr(program.declaration.roles, role) in program.source.blocks.draws
+
+
+def _gives(program: Capable, role: str) -> bool:
+    return program.answers_by_rule(getattr(program.declaration.roles, role))
 
 
 def _reads(program: Capable, role: str) -> bool:
@@ -69,49 +88,53 @@ class Capability(StrEnum):
         "PSIS-LOO and model comparison",
         "declare vector[N] log_lik in generated quantities as the log likelihood of each "
         "observation, and refit the model",
-        lambda p: p.python.pointwise or _draws(p, "log_lik"),
+        lambda p: _gives(p, "log_lik") or _draws(p, "log_lik"),
     )
     Y_REP = (
         "y_rep",
         "posterior predictive checks",
         "declare y_rep in generated quantities as replicated data in the shape of the observed "
         "data, and refit the model",
-        lambda p: p.python.pointwise or _draws(p, "y_rep"),
+        lambda p: _gives(p, "y_rep") or _draws(p, "y_rep"),
     )
     Y_NEW = (
         "y_new",
         "predictions of new data",
         "declare y_new in generated quantities, for example as the next observation of each "
         "group, and refit the model",
-        lambda p: p.python.new_data or _draws(p, "y_new"),
+        lambda p: p.predicts_groups or _draws(p, "y_new"),
     )
     NEW_GROUP = (
         "new_group",
         "predictions for a group that is not in the data",
         "declare y_new_group in generated quantities as an observation of a group whose parameters "
         "are drawn from the population, and refit the model",
-        lambda p: p.python.new_data.new_groups if p.python.new_data else _draws(p, "y_new_group"),
+        lambda p: (
+            (p.predicts_groups and p.declaration.roles.group_mean) or _draws(p, "y_new_group")
+        ),
     )
     LPRIOR = (
         "lprior",
         "prior sensitivity",
         "declare real lprior in transformed parameters as the log density of the priors, "
         "and refit the model",
-        lambda p: (p.python.prior and p.python.prior.log_density) or _draws(p, "lprior"),
+        lambda p: (
+            (p.python.prior and p.python.prior.log_density) or _draws(p, "lprior") or p.states_prior
+        ),
     )
     PRIOR_ONLY = (
         "prior_only",
         "draws from the prior",
         "declare int<lower=0, upper=1> prior_only in data and guard the likelihood with it, or "
-        "give Program a PriorModel in Python",
-        lambda p: p.python.prior or _reads(p, "prior_only"),
+        "declare the prior of each parameter under [parameters]",
+        lambda p: p.draws_prior or _reads(p, "prior_only"),
     )
     HELD_OUT = (
         "held_out",
         "exact leave-one-out refits",
         "declare array[N] int<lower=0, upper=1> held_out in data, omit the observations where it "
         "is 1 from the likelihood, keep them in log_lik, and refit the model",
-        lambda p: p.python.pointwise or _reads(p, "held_out"),
+        lambda p: _gives(p, "log_lik") or _reads(p, "held_out"),
     )
     OBSERVED = (
         "observed",
@@ -218,46 +241,6 @@ def _zero(_: Data) -> float:
 
 
 @dataclass(frozen=True)
-class Pointwise:
-    """Likelihood and replicated data in NumPy, so that the Stan program need not compute them.
-
-    Attributes
-    ----------
-    log_lik : callable
-        Function of (draws, data). Returns log p(y[n] | draw), shape (chain, draw, N).
-    y_rep : callable
-        Function of (draws, data, rng). Returns replicated data in the unit of the observed data,
-        shape (chain, draw, N).
-    new_group : callable or None
-        Function of (draws, data). Returns the joint log density of all observations in the data,
-        treated as observations of one group that is not in the fit, with the group's parameters
-        integrated out; shape (chain, draw). Raises ``ConfigError`` if this density does not exist.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pyflowers
-    >>> from scipy.stats import poisson
-    >>> def log_lik(draws, data):
-    ...     return poisson.logpmf(data["y"], draws["theta"][..., data["pump"] - 1] * data["t"])
-    >>> def y_rep(draws, data, rng):
-    ...     return rng.poisson(draws["theta"][..., data["pump"] - 1] * data["t"])
-    >>> python = pyflowers.Capabilities(pointwise=pyflowers.Pointwise(log_lik, y_rep))
-    >>> program = pyflowers.Program.open("examples/pumps/pumps.stan", python=python)
-    >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
-
-    The function agrees with the Stan program, which computes the same likelihood:
-
-    >>> np.allclose(fit.log_likelihood(), fit.draws["log_lik"])
-    True
-    """
-
-    log_lik: Callable[[Draws, Data], NDArray[np.float64]]
-    y_rep: Callable[[Draws, Data, np.random.Generator], NDArray[np.float64]]
-    new_group: Callable[[Draws, Data], NDArray[np.float64]] | None = None
-
-
-@dataclass(frozen=True)
 class GroupDraws:
     """Draws of quantities with one element per group, one block of groups at a time.
 
@@ -334,66 +317,6 @@ class PriorModel:
 
     draw: Callable[[Data, int, np.random.Generator], dict[str, NDArray[np.float64]]]
     log_density: Callable[[Draws, Data], NDArray[np.float64]] | None = None
-
-
-@dataclass(frozen=True)
-class NewData:
-    """Predictions of new observations in NumPy, in the groups of the data and in new groups.
-
-    Attributes
-    ----------
-    y_at : callable
-        Function of (draws, data, groups, rng), where `groups` holds the positions of groups, from
-        0. Returns one new observation for each of them, in the unit of the observed data, shape
-        (chain, draw, len(groups)).
-    new_groups : callable or None
-        Function of (draws, data, num, rng). Returns draws of `num` new groups from their
-        population, by the names of the quantities that vary by group, each of shape
-        (chain, draw, num).
-    no_new_group : callable
-        Function of the data block, priors included. Returns the reason why observations of a new
-        group cannot be predicted, or an empty string if they can.
-
-    See Also
-    --------
-    pyflowers.predict : Predict with a fit. The role ``group_mean`` identifies the groups.
-
-    Examples
-    --------
-    >>> import tomllib
-    >>> from pathlib import Path
-    >>> import pyflowers
-    >>> def y_at(draws, data, groups, rng):  # failures in the next 1000 hours
-    ...     return rng.poisson(draws["theta"][..., groups])
-    >>> def new_groups(draws, data, num, rng):
-    ...     alpha, beta = draws["alpha"][..., None], draws["beta"][..., None]
-    ...     return {"theta": rng.gamma(alpha, 1 / beta, (*draws["alpha"].shape, num))}
-    >>> def no_new_group(data):
-    ...     return "" if data["P"] > 1 else "a single pump does not show how pumps vary"
-    >>> new_data = pyflowers.NewData(y_at, new_groups, no_new_group)
-
-    The declaration names the quantity that has an element for each group:
-
-    >>> declaration = tomllib.loads(Path("examples/pumps/pumps.toml").read_text())
-    >>> declaration["roles"]["group_mean"] = "theta"
-    >>> program = pyflowers.Program.open(
-    ...     "examples/pumps/pumps.stan",
-    ...     declaration=declaration,
-    ...     python=pyflowers.Capabilities(new_data=new_data),
-    ... )
-    >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
-    >>> new_data.no_new_group(fit.data)
-    ''
-    >>> [part.title for part in pyflowers.predict(fit).parts]
-    ['new observation', 'new pump', 'mean of a new pump']
-    """
-
-    y_at: Callable[
-        [Draws, Data, NDArray[np.int64], np.random.Generator],
-        NDArray[np.float64],
-    ]
-    new_groups: Callable[[Draws, Data, int, np.random.Generator], Draws] | None = None
-    no_new_group: Callable[[Data], str] = _nothing
 
 
 @dataclass(frozen=True)
@@ -503,14 +426,14 @@ class Capabilities:
 
     Attributes
     ----------
-    pointwise : Pointwise or None
-        Likelihood and replicated data.
     prior : PriorModel or None
-        Draws from the prior, and its density.
-    new_data : NewData or None
-        Predictions of new observations.
+        Draws from the prior, and its density, if the declared priors do not state them.
     closed_form : ClosedForm
         The posterior without a Markov chain.
+    new_group : callable or None
+        Function of (draws, data). Returns the joint log density of all observations in the data,
+        treated as observations of one group that is not in the fit, with the group's parameters
+        integrated out; shape (chain, draw). Raises ``ConfigError`` if this density does not exist.
     check : callable
         Function of the data block, priors included. Raises a ``DataError`` for data that cannot be
         used; otherwise returns a list of notes on the data.
@@ -571,10 +494,9 @@ class Capabilities:
     needs both above 0 (-2 and 0 make it flat); give both
     """
 
-    pointwise: Pointwise | None = None
     prior: PriorModel | None = None
-    new_data: NewData | None = None
     closed_form: ClosedForm = ClosedForm()
+    new_group: Callable[[Draws, Data], NDArray[np.float64]] | None = None
     check: Callable[[Data], list[str]] = _nothing
     check_priors: Callable[[Mapping[str, float]], object] = _nothing
     priors_on_scale: Callable[[Data], Mapping[str, float]] = _no_numbers

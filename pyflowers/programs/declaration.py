@@ -405,7 +405,8 @@ class Parameter(Record):
         ``per {time}`` is left out if the table has no times.
     prior : str
         Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``. This text only
-        describes the prior; the program sets it.
+        describes the prior; the program sets it. A program without ``prior_only`` or ``lprior``
+        that declares every prior is drawn from, and its density computed, as described.
     log_axis : bool or None
         Whether figures show it on a logarithmic axis. Default: only if its tail requires one.
     """

@@ -10,6 +10,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
@@ -27,19 +28,28 @@ class PriorDensity:
     ----------
     text : str
         The prior as a formula with numbers, such as ``N(0, 100²)``.
-    density : callable or None
-        Its density. None if the prior is improper: flat, or with a parameter that is infinite or
-        out of range.
+    log_density : callable or None
+        Its log density. None if the prior is improper: flat, or with a parameter that is infinite
+        or out of range.
     sd : float
         Standard deviation; NaN if it does not exist.
     quantile : callable or None
         Function of a probability that returns the quantile; None if the prior is improper.
+    draw : callable or None
+        Function of a generator and a shape that returns draws; None if the prior is improper.
     """
 
     text: str
-    density: Density | None
+    log_density: Density | None
     sd: float
     quantile: Callable[[float], float] | None
+    draw: Callable[[Generator, tuple[int, ...]], NDArray[np.float64]] | None
+
+    @property
+    def density(self) -> Density | None:
+        """The density; None if the prior is improper."""
+        log_density = self.log_density
+        return None if log_density is None else lambda x: np.exp(log_density(x))
 
 
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
@@ -79,15 +89,15 @@ def prior_density(
     if not (all(numbers[i] > 0 for i in positive) and np.isfinite(numbers).all()):
         flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
         text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
-        return PriorDensity(text, None, float("nan"), None)
+        return PriorDensity(text, None, float("nan"), None, None)
     found = family(*numbers)
     return found if lower is None else _above(found, lower)
 
 
 def _above(prior: PriorDensity, lower: float) -> PriorDensity:
     """Return a prior, truncated at a lower bound if it has mass below it."""
-    quantile, density = prior.quantile, prior.density
-    if quantile is None or density is None or quantile(1e-9) >= lower:
+    quantile, density, log_density = prior.quantile, prior.density, prior.log_density
+    if quantile is None or density is None or log_density is None or quantile(1e-9) >= lower:
         return prior
     low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile function
     for _ in range(60):
@@ -99,11 +109,13 @@ def _above(prior: PriorDensity, lower: float) -> PriorDensity:
     mass = np.diff(x) * (density(x)[1:] + density(x)[:-1]) / 2 / above
     middle = (x[1:] + x[:-1]) / 2
     variance = float(mass @ middle**2 - (mass @ middle) ** 2)
+    inverse = np.vectorize(lambda prob: quantile(below + prob * above), otypes=[np.float64])
     return PriorDensity(
         f"{prior.text} above {lower:g}",
-        lambda x: np.where(x >= lower, density(x), 0.0) / above,
+        lambda x: np.where(x >= lower, log_density(x), -np.inf) - math.log(above),
         math.sqrt(variance) if np.isfinite(prior.sd) else prior.sd,
         lambda prob: quantile(below + prob * above),
+        lambda rng, shape: inverse(rng.random(shape)),
     )
 
 
@@ -121,7 +133,9 @@ def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
 def _normal(mean: float, sd: float) -> PriorDensity:
     family, text = Normal(as_floats(mean), as_floats(sd)), f"N({mean:g}, {sd:g}²)"
     quantile = NormalDist(mean, sd).inv_cdf
-    return PriorDensity(text, lambda x: np.exp(family.logpdf(x)), sd, quantile)
+    return PriorDensity(
+        text, family.logpdf, sd, quantile, lambda rng, shape: rng.normal(mean, sd, shape)
+    )
 
 
 def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
@@ -133,7 +147,7 @@ def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
         return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
 
     text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"
-    return PriorDensity(text, lambda x: np.exp(family.logpdf(x)), float(family.sd), quantile)
+    return PriorDensity(text, family.logpdf, float(family.sd), quantile, family.sample)
 
 
 def _gamma_quantile(shape: float, prob: float) -> float:
@@ -161,7 +175,13 @@ def _family(
         family = getattr(stats, scipy_name)(*shapes, **keywords)
         sd, text = float(family.std()), f"{name}({', '.join(f'{p:g}' for p in parameters)})"
         finite = sd if np.isfinite(sd) else float("nan")
-        return PriorDensity(text, family.pdf, finite, lambda prob: float(family.ppf(prob)))
+        return PriorDensity(
+            text,
+            family.logpdf,
+            finite,
+            lambda prob: float(family.ppf(prob)),
+            lambda rng, shape: np.asarray(family.rvs(size=shape, random_state=rng)),
+        )
 
     return make, num, positive
 

@@ -14,8 +14,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import blake2b
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,6 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Draws
 from pyflowers.programs.data import Data, Rows, as_table
 from pyflowers.programs.declaration import (
-    Column,
     Declaration,
     Declaring,
     PredictionRule,
@@ -49,7 +49,14 @@ Groups = Literal["data", "none", "population"]
 
 GROUPS = ("data", "none", "population")
 
-_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
+
+def _log(x: Any) -> Any:
+    """Return the log, which is -inf for a rate that underflowed to 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": _log, "sqrt": np.sqrt}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -157,9 +164,28 @@ def frozen(data: Data) -> Declaration:
     return declared.model_copy(update={"data": found})
 
 
+class Posed(Protocol):
+    """What reading rows asks of a model."""
+
+    @property
+    def program(self) -> Declaring:
+        """The program."""
+
+    @property
+    def data(self) -> Data:
+        """The data to which it was fitted."""
+
+    @property
+    def rule(self) -> PredictionRule:
+        """The declared rule."""
+
+    @property
+    def frozen(self) -> Declaration:
+        """The declaration with the levels and means of the table."""
+
+
 def read_rows(
-    program: Declaring,
-    data: Data,
+    model: Posed,
     new: Any = None,
     *,
     groups: Groups = "data",
@@ -167,14 +193,12 @@ def read_rows(
     is_linear: bool = False,
     is_varying: bool = False,
 ) -> NewRows:
-    """Read the rows of a table that the program of a fit is to predict.
+    """Read the rows of a table that a model is to predict.
 
     Parameters
     ----------
-    program : Declaring
-        A program with ``[prediction]`` in its declaration.
-    data : Data
-        The data to which it was fitted.
+    model : Posed
+        A program with ``[prediction]`` in its declaration, and the data to which it was fitted.
     new : path, DataFrame or Table, optional
         The table. Default: the table of the fit. Observed values are not needed and not read.
     groups : str
@@ -194,7 +218,7 @@ def read_rows(
     ConfigError
         If the program declares no prediction, or was not fitted to a table.
     """
-    rule = rule_of(program)
+    program, data, rule = model.program, model.data, model.rule
     if data.table is None:
         raise ConfigError(
             f"{program.name} was fitted to a data block; to predict the rows of a table, fit the "
@@ -203,7 +227,7 @@ def read_rows(
     table = data.table if new is None else as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    every = frozen(data)
+    every = model.frozen
     of_groups = group_columns(rule, every)
     declared, without = (
         _for_rows(rule, every, its, is_linear=is_linear, is_varying=is_varying)
@@ -245,14 +269,15 @@ def read_rows(
             )
     codes, labels, known = dict[str, IntArray](), dict[str, tuple[str, ...]](), dict[str, int]()
     for name, source in every.data.items():
-        if isinstance(source, Column) and source.index and name in names_of(rule):
-            its = data.labels[source.column].names
+        labelled = source.index_of
+        if labelled and name in names_of(rule):
+            its = data.labels[labelled].names
             codes[name], labels[name] = np.zeros(len(table), dtype=np.int64), its
             known[name] = len(its)
             if name not in values:
                 continue  # the effects of this group are not used
             del values[name]
-            theirs, fits = rows.labels[source.column], set(its)
+            theirs, fits = rows.labels[labelled], set(its)
             added = [label for label in theirs.names if label not in fits]
             place = {label: i for i, label in enumerate((*its, *added))}
             codes[name] = np.array([place[each] for each in theirs.names])[theirs.codes]
@@ -279,13 +304,13 @@ def _for_rows(
 
     Constant arrays are not values of rows. They are left out and read from the fit's data block.
     """
-    needed, indices = names_of(rule), _indices(rule)
+    needed, indices = names_of(rule), indices_of(rule)
     needed -= {"trials"} if is_linear else set()
     if groups != "data":
         needed -= {index for _, index in indices}
         needed |= {index for name, index in indices if name not in rule.effects}
     if groups == "none" and not is_varying:
-        needed -= _only_of_effects(rule)
+        needed -= only_of_effects(rule)
     data = {
         name: source.model_copy(update={"per": None}) if "per" in source.labels else source
         for name, source in declared.data.items()
@@ -294,7 +319,7 @@ def _for_rows(
     return declared.model_copy(update={"data": data, "table": TableRoles()})
 
 
-def _only_of_effects(rule: PredictionRule) -> set[str]:
+def only_of_effects(rule: PredictionRule) -> set[str]:
     """Return the matrices that only multiply group effects, which are 0 without a group."""
     texts = (rule.linear_predictor, *rule.where.values(), *rule.effects.values())
     nodes = [node for text in texts for node in ast.walk(_parsed(text))]
@@ -305,6 +330,38 @@ def _only_of_effects(rule: PredictionRule) -> set[str]:
             case ast.Call(ast.Name(id="rows_dot_product"), [ast.Name(id=name), other]):
                 found[name] += _is_effect(other, rule)
     return {name for name, num in found.items() if num == names[name]}
+
+
+def _function_of(text: str) -> str:
+    """Return the function of an expression that is a call, such as ``normal``; otherwise ""."""
+    call = _parsed(text)
+    return ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+
+
+def function_of(text: str) -> tuple[str, str]:
+    """Return the function and its argument if an expression is one, such as ``log(mu)``."""
+    match _parsed(text):
+        case ast.Call(ast.Name(id=function), [ast.Name(id=name)]):
+            return function, name
+    return "", ""
+
+
+def varying_columns(rule: PredictionRule) -> list[tuple[str, str]]:
+    """Return each index in a linear predictor, with the matrix whose effects vary with it.
+
+    The matrix is empty for an effect without one.
+    """
+    tree = _parsed(rule.linear_predictor)
+    products = {
+        ast.unparse(node.args[1]): ast.unparse(node.args[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and len(node.args) == 2
+    }
+    return [
+        (ast.unparse(node.slice), products.get(ast.unparse(node), ""))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+    ]
 
 
 def _is_effect(node: ast.AST, rule: PredictionRule) -> bool:
@@ -367,19 +424,20 @@ def rule_of(program: Declaring) -> PredictionRule:
 def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]:
     """Return the index variable of each column whose labels have effects from a population."""
     found = {}
-    for name, index in _indices(rule):
+    for name, index in indices_of(rule):
         if name in rule.effects:
             source = declared.data.get(index)
-            if not (isinstance(source, Column) and source.index):
+            column = None if source is None else source.index_of
+            if column is None:
                 raise ConfigError(
                     f"[prediction] {name}[{index}]: {index} is not an index of a column's labels; "
                     f"declare {index} = {{ column = ..., index = true }}"
                 )
-            found[source.column] = index
+            found[column] = index
     return found
 
 
-def _indices(rule: PredictionRule) -> list[tuple[str, str]]:
+def indices_of(rule: PredictionRule) -> list[tuple[str, str]]:
     """Return the quantities that have an index in a prediction, each with its index."""
     texts = (rule.linear_predictor, *rule.where.values())
     nodes = [node for text in texts for node in ast.walk(_parsed(text))]
@@ -440,21 +498,23 @@ def rows_of(data: Data) -> NewRows:
     values, codes = dict[str, Any](), dict[str, IntArray]()
     declared = data.declaration.data
     index_of = {
-        source.column: np.asarray(data[name]) - 1
+        source.index_of: np.asarray(data[name]) - 1
         for name, source in declared.items()
-        if isinstance(source, Column) and source.index and not source.per and name in data.values
+        if source.index_of and "per" not in source.labels and name in data.values
     }
     for name, value in data.values.items():
         source = declared.get(name)
         per = getattr(source, "per", None)
         found = np.asarray(value)[index_of[per]] if per in index_of and np.ndim(value) else value
         values[name] = found
-        if isinstance(source, Column) and source.index:
+        if source is not None and source.index_of:
             codes[name] = np.asarray(found) - 1
     return NewRows(data.table, values, codes, {}, {}, data.num_obs)
 
 
+@cache
 def _parsed(text: str) -> ast.expr:
+    """Return an expression of a rule, which is parsed once."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -508,7 +568,7 @@ class Predictor:
     @property
     def group_indices(self) -> list[str]:
         """The index variables of the labels that have effects."""
-        return [index for name, index in _indices(self.rule) if name in self.rule.effects]
+        return [index for name, index in indices_of(self.rule) if name in self.rule.effects]
 
     @property
     def new_labels(self) -> dict[str, tuple[str, ...]]:
@@ -549,6 +609,10 @@ class Predictor:
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
             found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
         return found if self.scores is None else self.scores[found.astype(np.int64) - 1]
+
+    def replicated(self, rng: np.random.Generator) -> FloatArray:
+        """Return a random response for each row, shape (chain, draw, N), from one generator."""
+        return self.family.draw(self.linear(), self.parameters, rng)
 
     def _each_its_own(self) -> Predictor:
         """Return the predictions with a separate new label for each row."""
@@ -652,7 +716,7 @@ class Predictor:
         call = _parsed(text)
         size = self._size(name) or 1
         arguments = [self._value(each) for each in getattr(call, "args", [])]
-        kind = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+        kind = _function_of(text)
         if kind == "normal" and len(arguments) == 2:
             location, scale = (np.broadcast_to(each, (*self.lead, 1)) for each in arguments)
             return location, scale[..., None]
@@ -677,30 +741,35 @@ class Predictor:
 
     def with_new_effects(self, index: str, rng: np.random.Generator) -> Predictor:
         """Return the predictions with newly drawn effects for all labels of an index."""
-        names = [name for name, its in _indices(self.rule) if its == index]
-        anew = {
-            name: self._drawn(name, index, self.draws[name].shape[2], rng)
-            for name in names
-            if name in self.rule.effects
-        }
+        its = [n for n, i in indices_of(self.rule) if i == index and n in self.rule.effects]
+        for name in its:  # before anything is drawn
+            if _function_of(self.rule.effects[name]) == "scaled_inv_chi_square":
+                self._refuse_flat(name, index)
+        anew = {name: self.drawn(name, index, self._named(name).shape[2], rng) for name in its}
         return replace(self, draws={**self.draws, **anew})
+
+    def _refuse_flat(self, name: str, index: str) -> list[Any]:
+        """Return the arguments of a scaled inverse χ² population, which must be above 0."""
+        arguments = getattr(_parsed(self.rule.effects[name]), "args", [])
+        values = [self._value(each) for each in arguments]
+        if not all(np.all(value > 0) for value in values):
+            options = " and ".join(f"--prior {ast.unparse(each)}" for each in arguments)
+            raise ConfigError(
+                f"{name} has a flat prior, from which no value for a new {index} can be drawn; "
+                f"fit with a proper prior: give {options} above 0"
+            )
+        return values
 
     def _new(self, name: str, index: str) -> FloatArray:
         """Return the effects of new labels, shape (chain, draw, label[, M])."""
         labels = self.rows.labels[index][self.rows.known[index] :]
         rngs = (generator(self.seed, index, label, name) for label in labels)
-        return np.concatenate([self._drawn(name, index, 1, rng) for rng in rngs], axis=2)
+        return np.concatenate([self.drawn(name, index, 1, rng) for rng in rngs], axis=2)
 
-    def _drawn(self, name: str, index: str, num: int, rng: np.random.Generator) -> FloatArray:
+    def drawn(self, name: str, index: str, num: int, rng: np.random.Generator) -> FloatArray:
         """Return the effects of `num` labels from their population, (chain, draw, num[, M])."""
-        call = _parsed(self.rule.effects[name])
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "scaled_inv_chi_square":
-            nu, scale = (self._value(each) for each in call.args)
-            if not (np.all(nu > 0) and np.all(scale > 0)):
-                raise ConfigError(
-                    f"{name} has a flat prior, from which no value for a new {index} can be drawn; "
-                    "fit with a proper prior"
-                )
+        if _function_of(self.rule.effects[name]) == "scaled_inv_chi_square":
+            nu, scale = self._refuse_flat(name, index)
             return np.asarray(nu * scale**2 / rng.chisquare(nu, (*self.lead, num)))
         location, factor = self._population(name)
         z = rng.standard_normal((*self.lead, num, factor.shape[-1]))

@@ -36,10 +36,14 @@ from pyflowers.programs.densities import PriorDensity, prior_density
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas import digest_of, to_toml, write_formula
 from pyflowers.programs.formulas.predictions import capabilities_of
+from pyflowers.programs.model import Model
+from pyflowers.programs.prediction import indices_of, names_of
 from pyflowers.programs.shipped import python_of
 from pyflowers.programs.source import Source, read_source
+from pyflowers.programs.stated_priors import is_stated
 from pyflowers.records import read_toml
 
+_ADDED_TO_LPRIOR = re.compile(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);")
 _PER_TIME = re.compile(r" per (\{group\} and )?\{time\}( and \{group\})?")
 
 
@@ -120,6 +124,8 @@ class Program(Shown):
     >>> fit = pyflowers.fit(program, "examples/pumps/pumps.csv", seed=1, engine="stanli")
     >>> program.log_lik(fit.draws, fit.data, rows=np.array([9, 0])).shape
     (4, 1000, 2)
+    >>> program.answers_by_rule("log_lik")  # computed in Stan, not from [prediction]
+    False
     >>> program.y_rep(fit.draws, fit.data, np.random.default_rng(1)).shape
     (4, 1000, 10)
     >>> program.lprior(fit.draws, fit.data).shape
@@ -147,10 +153,8 @@ class Program(Shown):
 
     def __post_init__(self) -> None:
         self.declaration.check(self.source.blocks, self.declared_in)
-        formula = self.declaration.formula
-        if formula is not None and self.python == Capabilities():
-            rule = self.declaration.prediction
-            if digest_of(self.source.text, rule) == formula.sha256:  # unedited
+        if self.declaration.formula is not None and self.python == Capabilities():
+            if self.is_as_written:
                 object.__setattr__(self, "python", capabilities_of(self.declaration))
             else:
                 object.__setattr__(self, "declaration", self.declaration.of_edited())
@@ -341,6 +345,65 @@ class Program(Shown):
         """Restore the capabilities of a shipped program by its name."""
         python = state["python"] or python_of(state["reference"])
         self.__dict__.update({**state, "python": python})
+
+    @cached_property
+    def is_as_written(self) -> bool:
+        """Whether the program was written for a formula, and nobody has edited it since."""
+        formula, rule = self.declaration.formula, self.declaration.prediction
+        return formula is not None and digest_of(self.source.text, rule) == formula.sha256
+
+    def answers_by_rule(self, name: str) -> bool:
+        """Return whether ``[prediction]``, and not Stan, gives ``log_lik`` or ``y_rep``.
+
+        What the program computes in Stan takes precedence over its rule. The rule of a
+        formula's program counts only as long as the program is as it was written.
+
+        Parameters
+        ----------
+        name : str
+            The program's name for the quantity.
+
+        Returns
+        -------
+        bool
+            True if a rule is declared that gives the quantity.
+        """
+        rule = self.declaration.prediction
+        observed = self.source.blocks.data.get(self.declaration.roles.observed)
+        if rule is None or rule.censored or observed is None or observed.ndim != 1:
+            return False
+        if self.declaration.formula is not None:
+            return self.is_as_written
+        return name not in self.source.blocks.draws
+
+    @property
+    def stated_priors(self) -> dict[str, str]:
+        """The priors that the declaration states, and those that the program adds to lprior."""
+        statements = _ADDED_TO_LPRIOR.findall(self.source.text)
+        found = {name: f"{kind}({values})" for kind, name, values in statements}
+        declared = self.declaration.parameters
+        return found | {name: its.prior for name, its in declared.items() if its.prior}
+
+    @cached_property
+    def states_prior(self) -> bool:
+        """Whether the declaration states every prior in full; see :mod:`.stated_priors`."""
+        return is_stated(self)
+
+    @property
+    def draws_prior(self) -> bool:
+        """Whether the prior is drawn in NumPy, and not by Stan with ``prior_only``."""
+        by_stan = self.declaration.roles.prior_only in self.source.blocks.data
+        return self.python.prior is not None or (self.states_prior and not by_stan)
+
+    @cached_property
+    def predicts_groups(self) -> bool:
+        """Whether the rule predicts an observation from its group alone, without covariates."""
+        rule, roles, block = self.declaration.prediction, self.declaration.roles, self.source.blocks
+        if rule is None or self.declaration.formula or not self.answers_by_rule(roles.y_rep):
+            return False
+        read = {name for name in names_of(rule) if name in block.data and block.data[name].ndim}
+        groups = {index for name, index in indices_of(rule) if name in rule.effects}
+        return read == groups and len(groups) == bool(roles.group_mean)
 
     @property
     def name(self) -> str:
@@ -726,10 +789,7 @@ class Program(Shown):
         ConfigError
             If the program has no ``log_lik``.
         """
-        self.require(Capability.LOG_LIK)
-        if self.python.pointwise is not None:
-            return self.python.pointwise.log_lik(draws, data if rows is None else data.at(rows))
-        return _by_observation(draws[self.declaration.roles.log_lik], rows)
+        return Model(self, data).log_lik(draws, rows)
 
     def y_rep(
         self,
@@ -758,10 +818,7 @@ class Program(Shown):
         ConfigError
             If the program has no ``y_rep``.
         """
-        self.require(Capability.Y_REP)
-        if self.python.pointwise is not None:
-            return self.python.pointwise.y_rep(draws, data if rows is None else data.at(rows), rng)
-        return _by_observation(draws[self.declaration.roles.y_rep], rows)
+        return Model(self, data).y_rep(draws, rng, rows)
 
     def lprior(self, draws: Draws, data: Data) -> NDArray[np.float64]:
         """Return the log density of the priors in each draw.
@@ -783,13 +840,7 @@ class Program(Shown):
         ConfigError
             If the program has no ``lprior``.
         """
-        self.require(Capability.LPRIOR)
-        prior = self.python.prior
-        if prior is not None and prior.log_density is not None:
-            return prior.log_density(draws, data)
-        # If lprior is a vector, its elements are the terms of a sum.
-        terms = _by_observation(draws[self.declaration.roles.lprior])
-        return np.asarray(terms.sum(axis=-1))
+        return Model(self, data).lprior(draws)
 
     def missing_moments(self, data: Data) -> Sequence[MissingMoment]:
         """Return the means and variances that the posterior does not have.
@@ -911,7 +962,7 @@ class Program(Shown):
                         f"correct {expression} in {self.declared_in}, or the data that it names"
                     )
                 found[name] = f"its prior is {prior.text}; {remedy}"
-        if self.python.prior is not None:
+        if self.python.prior is not None or self.states_prior:
             return found
         prior_only = self.declaration.roles.prior_only
         for name in self.source.flat_parameters(prior_only):
@@ -1057,14 +1108,6 @@ def write_new(files: Mapping[Path, str]) -> None:
             raise ConfigError(
                 f"{path} cannot be written ({error.strerror or error}); choose another place"
             ) from error
-
-
-def _by_observation(
-    values: NDArray[Any], rows: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
-    """Return values in the shape (chain, draw, N), for observed data of any shape."""
-    flat = values.reshape(*values.shape[:2], -1)
-    return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)
 
 
 def _example(folder: Path, declared: Declaration, where: str) -> Path | None:

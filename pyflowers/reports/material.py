@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 from markupsafe import Markup
 
-from pyflowers.analysis.average_effects import Effects, covariates, effects, groups_of
+from pyflowers.analysis.average_effects import Effects, effects
 from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
@@ -106,11 +106,11 @@ class Material:
     def _covariates(self) -> tuple[list[str], str]:
         """Return the covariates whose effects in the best model are shown, or why none are."""
         fit = self.best
-        if fit.program.declaration.prediction is None or fit.data.table is None:
+        if not fit.model.predicts_rows:
             return [], ""
         try:
             predictor_of(fit)
-            found = list(covariates(fit))
+            found = list(fit.model.covariates)
         except (ConfigError, DataError) as error:
             return [], str(error)
         if found and fit.num_predictions > MOST_PREDICTED:
@@ -124,7 +124,7 @@ class Material:
         if self.covariates:
             try:
                 # The effects of observed groups must not be mistaken for the effects of a column.
-                parts = {part for n in groups_of(self.best) if ":" in n for part in n.split(":")}
+                parts = {part for n in self.best.model.groups if ":" in n for part in n.split(":")}
                 groups: Groups | None = "population" if parts & {*self.covariates} else None
                 self.effects = effects(self.best, *self.covariates, groups=groups)
             except (ConfigError, DataError) as error:

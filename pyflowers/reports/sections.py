@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from pyflowers import plots
 from pyflowers.advice import Advice
-from pyflowers.analysis.average_effects import BOTH, Effects, interacting
+from pyflowers.analysis.average_effects import BOTH, Effects
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.elpd import SMALL_DIFFERENCE
 from pyflowers.analysis.methods import METHOD_NAMES, Comparison, reference_method
@@ -192,7 +192,7 @@ def separated(material: Material, column: str) -> str | None:
     table = material.best.data.table
     if table is None:
         return None
-    others = interacting(material.best, column)
+    others = material.best.model.interacting(column)
     few = (n for n in others if 1 < len(set(table.column(n).tolist())) <= MOST_CURVES)
     return next(few, None)
 
@@ -476,14 +476,10 @@ def methods_paragraph(material: Material) -> str:
 
 def _distributions(fit: Fit) -> list[str]:
     """Return the columns of X, the parameters' priors, and the distributions of the groups."""
-    declared, blocks = fit.program.declaration, fit.program.source.blocks
-    statements = re.findall(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);", fit.program.source.text)
-    priors = {name: f"{kind}({values})" for kind, name, values in statements}
-    priors |= {name: its.prior for name, its in declared.parameters.items() if its.prior}
-    if "X" in fit.data.coords:
-        found = [f"X = [{', '.join(fit.data.coords['X'])}]"]
-    else:
-        found = []
+    blocks = fit.program.source.blocks
+    priors = fit.program.stated_priors
+    columns = fit.model.design_columns.items()
+    found = [f"{name} = [{', '.join(its)}]" for name, its in columns]
     for name, prior in priors.items():
         variable = blocks.parameters.get(name)
         lowest = variable.lowest if variable is not None else None
@@ -492,8 +488,8 @@ def _distributions(fit: Fit) -> list[str]:
         found.append(f"{name} ~ {prior}{f' above {lowest:g}' if is_cut else ''}")
     improper = fit.program.improper_priors(fit.data.values)
     found += [f"{name} has a flat prior" for name in improper if name not in priors]
-    rule = declared.prediction
-    return found + [f"{name} ~ {its}" for name, its in (rule.effects.items() if rule else ())]
+    effects = fit.model.rule.effects if fit.model.has_rule else {}
+    return found + [f"{name} ~ {its}" for name, its in effects.items()]
 
 
 def shown_checks(material: Material) -> PredictiveChecks | None:

@@ -135,8 +135,8 @@ def test_a_flat_prior_predicts_no_observation_of_a_new_group_and_says_why():
     found = pyflowers.predict(fit)
     assert set(found.draws()) == {"next month", "mean of a new plant"}
     (note,) = found.notes
-    assert "under the flat prior on sigma2_plant the observations of a new plant have no" in note
-    assert "--prior sigma2_plant_nu=1" in note
+    assert "sigma2_plant has a flat prior, from which no value for a new plant can be drawn" in note
+    assert "give --prior sigma2_plant_nu and --prior sigma2_plant_scale above 0" in note
 
 
 Y_NEW = TRIAL.replace("int y_sim;", "int y_sim;\n  array[P] int y_next = poisson_log_rng(alpha);")

@@ -350,7 +350,7 @@ def test_a_program_of_ones_own_predicts_as_it_declares(tmp_path):
     path.write_text(path.read_text() + "// edited\n")
     how = {"chains": 2, "warmup": 200, "draws": 100, "seed": 1, "engine": "stanli"}
     fit = pyflowers.fit(path, FRAME, **how)
-    assert fit.program.python.pointwise is None
+    assert not fit.model.evaluates
     expected = np.asarray(pyflowers.predict(fit, NEW).draws())
     one = fit.draws["Intercept"][..., None] + b(fit, "x") * NEW.x.to_numpy()
     np.testing.assert_allclose(

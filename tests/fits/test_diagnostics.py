@@ -23,7 +23,7 @@ from pyflowers.fits.diagnostics import diagnose, examine_prior, largest_r_hat, w
 from pyflowers.fits.posterior import summarize
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.verdict import Check, Part, Verdict
-from pyflowers.programs import Data, MissingMoment, Program, find_program
+from pyflowers.programs import Data, MissingMoment, Model, Program, find_program
 from pyflowers.programs.densities import prior_density
 
 CHAINS = ("chain", "draw")
@@ -628,7 +628,7 @@ def test_a_long_vector_raises_no_more_alarms_than_a_number():
 
     def limits(value):
         summary.loc["x[3]", "median"] = summary.loc["mu", "median"] = value
-        found = examine_prior(program, Data({}), summary).checks
+        found = examine_prior(Model(program, Data({})), summary).checks
         assert [c.relation for c in found] == ["≤" if value > 0 else "≥"] * 2
         assert found[1].finding.startswith("x[3]: ")
         return [c.passed for c in found]
@@ -656,7 +656,7 @@ def test_values_near_a_bound_where_the_density_is_highest_are_in_no_tail(prior, 
     )
     for median, expected in ((1e-4, passes), (1.0, True), (1e9, False)):
         summary = pd.DataFrame({"median": [median]}, index=["sigma"])
-        (check,) = examine_prior(program, Data({}), summary).checks
+        (check,) = examine_prior(Model(program, Data({})), summary).checks
         assert check.passed == expected
         assert check.passed == (
             median <= check.threshold if check.relation == "≤" else median >= check.threshold

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from own_programs import DECLARATION, TRIAL, visits
+from scipy import stats
 
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.programs import (
@@ -12,7 +13,6 @@ from pyflowers.programs import (
     Capability,
     ClosedForm,
     MissingMoment,
-    Pointwise,
     Program,
     find_program,
 )
@@ -49,14 +49,53 @@ def test_the_capabilities_of_a_text(trial, own_program):
 
 def test_the_capabilities_of_what_is_written_in_python(own_program):
     unused: Any = len  # only its presence matters
-    python = Capabilities(
-        pointwise=Pointwise(unused, unused),
-        closed_form=ClosedForm(exact=unused, vb=unused),
-    )
-    assert own_program("bare", BARE, python=python).capabilities == {
+    python = Capabilities(closed_form=ClosedForm(exact=unused, vb=unused))
+    program = own_program("bare", BARE, python=python)
+    assert program.capabilities == {Capability.EXACT, Capability.VB}
+
+
+RULE = """
+[roles]
+observed = "x"
+[prediction]
+family = "gaussian"
+linear_predictor = "mu"
+where = { sigma = "1" }
+"""
+STATED = 'parameters.mu.prior = "normal(0, 2)"\n' + RULE
+
+
+def test_the_capabilities_of_what_is_declared(own_program):
+    ruled = own_program("ruled", BARE, RULE)
+    assert ruled.capabilities == {
         *(Capability.LOG_LIK, Capability.Y_REP, Capability.HELD_OUT),
-        *(Capability.EXACT, Capability.VB),
+        *(Capability.Y_NEW, Capability.OBSERVED),
     }
+    stated = own_program("stated", BARE, STATED)
+    of_priors = {Capability.PRIOR_DENSITY, Capability.PRIOR_ONLY, Capability.LPRIOR}
+    assert stated.capabilities == ruled.capabilities | of_priors
+    # What Stan computes takes precedence.
+    computed = f"{BARE} generated quantities {{ vector[N] log_lik; vector[N] y_rep; }}"
+    assert not own_program("computed", computed, RULE).answers_by_rule("log_lik")
+    # A rule that does not give the density of all rows gives no likelihood.
+    censored = own_program("censored", BARE, RULE + 'censored = "c"')
+    assert not censored.can(Capability.LOG_LIK)
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        ('"normal(0, 1)"', "real<upper=1> mu"),  # the prior is cut at a bound that it does not name
+        ('"normal(0, 1)"', "ordered[2] mu"),
+        ('"normal(0, 1)"', "real mu; real nu"),
+        ('"normal(0, s)"', "vector[N] mu"),
+    ],
+)
+def test_a_prior_that_is_not_stated_in_full_is_not_drawn(own_program, declared, text):
+    program = BARE.replace("real mu", text).replace("vector[N] x", "vector[N] x; vector[N] s")
+    found = own_program("mine", program, f"parameters.mu.prior = {declared}")
+    assert not found.can(Capability.PRIOR_ONLY)
+    assert own_program("mine2", BARE, 'parameters.mu.prior = "normal(0, 1)"').states_prior
 
 
 @pytest.mark.parametrize("capability", Capability)
@@ -80,7 +119,7 @@ def test_what_is_there_is_not_refused_and_what_is_not_is_before_any_work(trial, 
             call({}, data, rng)
 
 
-def test_likelihood_and_predictions_come_from_the_draws_or_from_python(trial, own_program):
+def test_likelihood_and_predictions_come_from_the_draws_or_from_the_rule(trial, own_program):
     data = trial.read(visits())
     draws = {"log_lik": np.arange(10.0).reshape(1, 2, 5), "y_sim": np.ones((1, 2, 5), int)}
     rng = np.random.default_rng(1)
@@ -88,9 +127,16 @@ def test_likelihood_and_predictions_come_from_the_draws_or_from_python(trial, ow
     assert trial.y_rep(draws, data, rng).dtype == np.float64
     matrix = {"log_lik": np.arange(24.0).reshape(1, 2, 3, 4)}
     assert trial.log_lik(matrix, data).shape == (1, 2, 12)
-    python = Capabilities(pointwise=Pointwise(lambda d, y: d["mu"] + 1, lambda d, y, r: d["mu"]))
-    bare = own_program("bare", BARE, python=python)
-    assert bare.log_lik({"mu": np.ones(3)}, data).tolist() == [2, 2, 2]
+    ruled = own_program("ruled", BARE, RULE)
+    data, of_mu = ruled.read({"N": 2, "x": [1.0, 3.0]}), {"mu": np.array([[0.0, 2.0]])}
+    wanted = stats.norm([[0.0], [2.0]]).logpdf([1.0, 3.0])
+    np.testing.assert_allclose(ruled.log_lik(of_mu, data)[0], wanted, rtol=1e-12)
+    some = ruled.log_lik(of_mu, data, rows=np.array([1]))
+    np.testing.assert_allclose(some[0], wanted[:, 1:], rtol=1e-12)
+    many = {"mu": np.full((1, 20_000), 2.0)}
+    found = ruled.y_rep(many, data, rng)
+    assert abs(found.mean() - 2) < 5 / np.sqrt(40_000)
+    assert found.std() == pytest.approx(1, abs=0.02)
 
 
 def test_checks_and_choices_in_python(own_program):

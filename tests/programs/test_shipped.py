@@ -254,16 +254,12 @@ example = "flowers.csv"
 table = { group = "plant", time = "month" }
 data = { y = { column = "flowers" } }
 priors = { rate_scale = 10.0 }
+prediction = { family = "poisson", linear_predictor = "log(rate)" }
 """
 NEW_PYTHON = """
-from pyflowers.programs import Capabilities, Pointwise
+from pyflowers.programs import Capabilities
 
-CAPABILITIES = Capabilities(
-    pointwise=Pointwise(
-        lambda draws, data: -draws["rate"][..., None] + 0 * data.y,
-        lambda draws, data, rng: rng.poisson(draws["rate"][..., None] + 0 * data.y).astype(float),
-    )
-)
+CAPABILITIES = Capabilities(check=lambda data: [f"{data.num_obs} counts"])
 """
 
 

@@ -335,7 +335,7 @@ def test_the_predictive_checks_of_each_model_are_a_table(page):
     assert rows[0] == "Check iid_normal multilevel_normal multilevel_poisson Statistic"
     assert any(row.startswith("loo_pit") and row.count("passed") == 3 for row in rows)
     assert "All 24 predictive checks pass." in text_of(section)
-    assert "group_outlier is left out: under the flat prior on sigma2_plant" in text_of(section)
+    assert "group_outlier is left out: sigma2_plant has a flat prior" in text_of(section)
 
 
 def test_missing_months_and_left_out_plants_are_said():

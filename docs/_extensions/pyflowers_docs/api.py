@@ -25,7 +25,7 @@ MODULES = ("pyflowers.exact", "pyflowers.samplers", "pyflowers.vb")
 TASKS = {
     "Fit": "fit Spec Fit Verdict approximate",
     "Data": "read_table from_frame Table Data",
-    "Programs": "Program Capabilities NewData Pointwise PriorModel ClosedForm",
+    "Programs": "Program Capabilities PriorModel ClosedForm",
     "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",
     "Predict": "predict effects contrast",
     "Compare": "loo leave_one_group_out compare",

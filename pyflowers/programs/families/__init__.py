@@ -120,6 +120,8 @@ class Family:
         Whether thresholds replace the intercept.
     compares_logs : bool
         Whether `moments` are those of the log of the response, because its spread is a factor.
+    heavier : str
+        The name of the family with the same link and heavier tails; empty if there is none.
     functions : str
         Functions in Stan that it needs. A density among them takes one observation, so the
         likelihood is a loop.
@@ -143,6 +145,7 @@ class Family:
     is_positive: bool = False
     is_ordinal: bool = False
     compares_logs: bool = False
+    heavier: str = ""
     functions: str = ""
     totals: Totals | None = field(default=None, repr=False)
 

@@ -63,5 +63,6 @@ FAMILY = Family(
     moments=moments,
     auxiliary=(SIGMA,),
     scale="y",
+    heavier="student",
     totals=totals("y[n]"),
 )

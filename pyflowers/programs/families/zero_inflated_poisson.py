@@ -47,5 +47,6 @@ FAMILY = Family(
     moments=lambda eta, values: moments(poisson.moments(eta, values), values),
     auxiliary=(ZI,),
     scale="log",
+    heavier="zero_inflated_negbinomial",
     functions=functions("zero_inflated_poisson_log", "poisson_log", "", ""),
 )

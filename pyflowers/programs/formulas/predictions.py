@@ -1,7 +1,4 @@
-"""Likelihood, replicated data and prior of a formula's program in NumPy.
-
-Stan therefore need not compute the likelihood and replicated data of each draw, nor sample the
-prior with a Markov chain.
+"""The prior of a formula's program in NumPy, so that no Markov chain has to sample it, and checks.
 
 The program must be unedited, so that its data and draws have the names that
 :mod:`pyflowers.programs.formulas.writer` gives them.
@@ -19,13 +16,11 @@ from numpy.random import Generator
 from pyflowers.advice import Advice
 from pyflowers.programs.capabilities import (
     Capabilities,
-    Draws,
     MissingMoment,
-    Pointwise,
     PriorModel,
 )
 from pyflowers.programs.data import Data
-from pyflowers.programs.declaration import Declaration, PredictionRule
+from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.families import FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.grammar import parse
@@ -42,21 +37,17 @@ from pyflowers.programs.formulas.predictor import (
     Sum,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
-from pyflowers.programs.prediction import Predictor, rows_of
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
     """Return the capabilities of a formula's unedited program, written in NumPy."""
-    about = declaration.prediction
     about_formula = declaration.formula
     assert about_formula is not None
-    assert about is not None
     family, text = about_formula.family, about_formula.text
     priors = find_default_priors(about_formula.priors)
     return Capabilities(
         check=partial(_check, text, family, about_formula.priors),
         prior=None if priors.is_flat else PriorModel(_draw_prior),
-        pointwise=Pointwise(partial(_log_lik, about), partial(_y_rep, about)),
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
         rescaling=partial(_rescaling, text),
@@ -161,12 +152,3 @@ def _rescaling(formula: str, data: Data, limit: float) -> Advice:
 
 def _none(data: Data) -> int:
     return 0
-
-
-def _log_lik(about: PredictionRule, draws: Draws, data: Data) -> FloatArray:
-    return Predictor(about, draws, data.values, rows_of(data)).log_lik(data.y)
-
-
-def _y_rep(about: PredictionRule, draws: Draws, data: Data, rng: Generator) -> FloatArray:
-    predictor = Predictor(about, draws, data.values, rows_of(data))
-    return predictor.family.draw(predictor.linear(), predictor.parameters, rng)

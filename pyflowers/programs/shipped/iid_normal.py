@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.posterior.distributions import FloatArray, NormalPrior
+from pyflowers.posterior.distributions import NormalPrior
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
-    Draws,
     IndependentDraws,
-    NewData,
-    Pointwise,
-    PriorModel,
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
@@ -44,16 +40,6 @@ class OneNormal:
     def capabilities(self) -> Capabilities:
         """Return the NumPy capabilities of a program for this model."""
         return Capabilities(
-            pointwise=Pointwise(
-                self._log_lik,
-                lambda draws, data, rng: self._predict(draws, data.num_obs, rng),
-                # All groups have the same distribution, so a new group is just more observations.
-                lambda draws, data: self._log_lik(draws, data).sum(-1),
-            ),
-            new_data=NewData(
-                lambda draws, data, groups, rng: self._predict(draws, groups.size, rng)
-            ),
-            prior=PriorModel(self._prior_draws, self._prior_density),
             closed_form=ClosedForm(
                 exact=self._exact,
                 vb=self._vb,
@@ -71,27 +57,8 @@ class OneNormal:
             ),
         )
 
-    def _log_lik(self, draws: Draws, data: Data) -> FloatArray:
-        return shared.log_pdf(data.y, draws[self.mean][..., None], draws["sigma2"][..., None])
-
-    def _predict(self, draws: Draws, num: int, rng: Generator) -> FloatArray:
-        mean, sd = draws[self.mean], np.sqrt(draws["sigma2"])
-        return rng.normal(mean[..., None], sd[..., None], (*mean.shape, num))
-
-    # The prior
-
-    def _values(self, data: Data) -> list[float]:
-        return [float(data[name]) for name in self.hyperparameters]
-
     def _prior(self, data: Data) -> NormalPrior:
-        return NormalPrior(*self._values(data))
-
-    def _prior_draws(self, data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
-        mean, sigma2 = shared.top_draws(self._values(data), num_draws, rng)
-        return {self.mean: mean, "sigma2": sigma2}
-
-    def _prior_density(self, draws: Draws, data: Data) -> FloatArray:
-        return shared.top_density(draws[self.mean], draws["sigma2"], self._values(data))
+        return NormalPrior(*(float(data[name]) for name in self.hyperparameters))
 
     # The closed forms, in which the mean is called theta
 

@@ -12,7 +12,6 @@ from numpy.random import Generator
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.posterior.distributions import (
     FloatArray,
-    IntArray,
     ScaledInvChiSquare,
     as_floats,
     log_constant,
@@ -24,9 +23,6 @@ from pyflowers.programs.capabilities import (
     IndependentDraws,
     LikelihoodAlone,
     MissingMoment,
-    NewData,
-    Pointwise,
-    PriorModel,
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
@@ -42,24 +38,6 @@ def _is_flat(values: Any) -> bool:
 def _variance_prior(data: Data) -> ScaledInvChiSquare:
     """Return the proper prior on sigma2_plant."""
     return ScaledInvChiSquare(as_floats(data["sigma2_plant_nu"]), as_floats(data[_SCALE]))
-
-
-def _log_lik(draws: Draws, data: Data) -> FloatArray:
-    plant = shared.plant_codes(data)
-    return shared.log_pdf(data.y, draws["mu_plant"][..., plant], draws["sigma2_plant"][..., plant])
-
-
-def _y_at(draws: Draws, data: Data, groups: IntArray, rng: Generator) -> FloatArray:
-    sd = np.sqrt(draws["sigma2_plant"])
-    return rng.normal(draws["mu_plant"][..., groups], sd[..., groups])
-
-
-def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
-    found = {"mu_plant": shared.normal_groups(draws["mu"], draws["sigma2"], num, rng)}
-    if not _is_flat(data):
-        shape = found["mu_plant"].shape
-        found["sigma2_plant"] = _variance_prior(data).sample(rng, shape)
-    return found
 
 
 def _within(data: Data) -> float:
@@ -82,31 +60,6 @@ def _on_scale(data: Data) -> dict[str, float]:
         shared.POPULATION_PRIOR, float(data.y.mean()), float(data.y.std())
     )
     return found if _is_flat(data) else {**found, _SCALE: _within(data)}
-
-
-def _no_new_group(data: Data) -> str:
-    if not _is_flat(data):
-        return ""
-    group = data.name_of("plant")
-    return (
-        f"under the flat prior on sigma2_plant the observations of a new {group} have no "
-        f"distribution; give {_proper(data)}"
-    )
-
-
-def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
-    draws, means = shared.draw_population(data, num_draws, rng)
-    variances = _variance_prior(data).sample(rng, means.shape)
-    return {**draws, "mu_plant": means, "sigma2_plant": variances}
-
-
-def _log_prior(draws: Draws, data: Data) -> FloatArray:
-    """Return the log prior density of mu, sigma2 and, unless its prior is flat, sigma2_plant."""
-    population = shared.population_density(draws, data)
-    if _is_flat(data):
-        return population
-    each = _variance_prior(data).logpdf(draws["sigma2_plant"])
-    return np.asarray(population + each.sum(axis=-1))
 
 
 def _new_group(draws: Draws, data: Data) -> FloatArray:
@@ -248,14 +201,8 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
 
 
 CAPABILITIES = Capabilities(
-    pointwise=Pointwise(
-        _log_lik,
-        lambda draws, data, rng: _y_at(draws, data, shared.plant_codes(data), rng),
-        _new_group,
-    ),
-    new_data=NewData(_y_at, _new_groups, _no_new_group),
-    prior=PriorModel(_draw_prior, _log_prior),
     closed_form=ClosedForm(exact=_exact, vb=_vb, draw=_draw, log_constant=_log_constant),
+    new_group=_new_group,
     check=_check,
     check_priors=_check_priors,
     priors_on_scale=_on_scale,

@@ -7,54 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from pyflowers.posterior.distributions import FloatArray, IntArray
-from pyflowers.programs import families
+from pyflowers.posterior.distributions import FloatArray
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
     Draws,
     IndependentDraws,
     LikelihoodAlone,
-    NewData,
-    Pointwise,
-    PriorModel,
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.shipped import shared
-
-_LARGEST_TABLED = 50.0
-_NUM_VALUES = 170
-"""Number of tabulated values of a count; the probability of a larger one is below 1e-39."""
-
-_FEWEST_ROWS = 4 * _NUM_VALUES
-"""The fewest rows of a group for which tabulating probabilities is cheaper than drawing counts."""
-
-
-def _log_lik(draws: Draws, data: Data) -> FloatArray:
-    rate, plant, y = draws["mu_plant"], shared.plant_codes(data), data.y
-    # A rate may underflow to 0; then 0⁰ = 1 is the probability of a count of 0.
-    with np.errstate(divide="ignore"):
-        log_rate = np.log(rate)[..., plant]
-    of_counts = np.multiply(y, log_rate, out=np.zeros_like(log_rate), where=y > 0)
-    return np.asarray(of_counts - rate[..., plant] - shared.log_factorials(y))
-
-
-def _y_at(draws: Draws, data: Data, groups: IntArray, rng: Generator) -> FloatArray:
-    return draw_counts(draws["mu_plant"], groups, rng)
-
-
-def _new_groups(draws: Draws, data: Data, num: int, rng: Generator) -> Draws:
-    log_rate = shared.normal_groups(draws["mu"], draws["sigma2"], num, rng)
-    with np.errstate(over="ignore"):  # sigma2 has a heavy tail, so exp may overflow
-        return {"mu_plant": np.exp(log_rate)}
-
-
-def _draw_prior(data: Data, num_draws: int, rng: Generator) -> dict[str, FloatArray]:
-    draws, log_rates = shared.draw_population(data, num_draws, rng)
-    with np.errstate(over="ignore"):  # a rate that overflows is infinite
-        return {**draws, "mu_plant": np.exp(log_rates)}
 
 
 def _new_group(draws: Draws, data: Data) -> FloatArray:
@@ -129,62 +92,9 @@ def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
     return shared.draws_of_plants(sampler, num_draws, rng)
 
 
-def draw_counts(rate: FloatArray, groups: IntArray, rng: Generator) -> FloatArray:
-    """Draw a Poisson count for each row, given the rate of its group.
-
-    Parameters
-    ----------
-    rate : array, shape (…, P)
-        The rate of each group.
-    groups : array of int, shape (N,)
-        Position of the group of each row.
-    rng : Generator
-        The source of the draws.
-
-    Returns
-    -------
-    array, shape (…, N)
-    """
-    num_rows, rest = divmod(groups.size, rate.shape[-1])
-    if rest or num_rows < _FEWEST_ROWS or not _in_blocks(groups, rate.shape[-1], num_rows):
-        return families.draw_counts(rate[..., groups], rng)
-    flat = rate.reshape(-1)
-    counts = np.empty((flat.size, num_rows))
-    tabled = flat <= _LARGEST_TABLED
-    counts[tabled] = _by_value(flat[tabled], num_rows, rng)
-    others = np.broadcast_to(flat[~tabled, None], (int((~tabled).sum()), num_rows))
-    counts[~tabled] = families.draw_counts(others, rng)
-    return counts.reshape(*rate.shape[:-1], groups.size)
-
-
-def _in_blocks(groups: IntArray, num_groups: int, num_rows: int) -> bool:
-    """Whether rows are sorted by group, with equally many in each."""
-    blocks = groups.reshape(num_groups, num_rows)
-    return bool((blocks == np.arange(num_groups)[:, None]).all())
-
-
-def _by_value(rate: FloatArray, num_rows: int, rng: Generator) -> NDArray[np.int16]:
-    """Return counts, shape (group, row), for small rates."""
-    from scipy.special import gammaln, xlogy
-
-    values = np.arange(_NUM_VALUES)
-    probability = np.exp(xlogy(values, rate[:, None]) - rate[:, None] - gammaln(values + 1))
-    probability /= probability.sum(axis=1, keepdims=True)
-    times = rng.multinomial(num_rows, probability)
-    every = np.tile(values.astype(np.int16), rate.size)
-    sorted_counts = np.repeat(every, times.ravel()).reshape(rate.size, num_rows)
-    return rng.permuted(sorted_counts, axis=1)
-
-
 CAPABILITIES = Capabilities(
-    pointwise=Pointwise(
-        _log_lik,
-        lambda draws, data, rng: _y_at(draws, data, shared.plant_codes(data), rng),
-        _new_group,
-    ),
-    new_data=NewData(_y_at, _new_groups),
-    prior=PriorModel(_draw_prior, shared.population_density),
     closed_form=ClosedForm(exact=_exact, draw=_draw, log_constant=_log_constant),
+    new_group=_new_group,
     check=_notes,
     priors_on_scale=lambda data: shared.priors_on_scale(
         shared.POPULATION_PRIOR, math.log(max(data.y.mean(), 0.5 / data.num_obs)), 1.0

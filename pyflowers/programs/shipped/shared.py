@@ -21,12 +21,8 @@ from pyflowers.posterior.distributions import (
     FloatArray,
     IntArray,
     MultilevelPrior,
-    Normal,
-    ScaledInvChiSquare,
-    as_floats,
 )
 from pyflowers.programs.capabilities import (
-    Draws,
     GroupDraws,
     IndependentDraws,
     LikelihoodAlone,
@@ -35,11 +31,6 @@ from pyflowers.programs.capabilities import (
 from pyflowers.programs.data import Data
 
 LOG_2_PI = math.log(2 * math.pi)
-
-
-def log_pdf(y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
-    """Return log N(y | mean, var)."""
-    return np.asarray(-0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var))
 
 
 def inv_chi2_moments(parameter: str, dof: Any) -> list[MissingMoment]:
@@ -80,25 +71,6 @@ def _missing(parameter: str, dof: Any, each: int) -> list[MissingMoment]:
         reason = f"its posterior {what} ({number} ≤ {limit} degrees of freedom)"
         found.append(MissingMoment(parameter, lacks_mean, reason, where if dof.ndim else None))
     return found
-
-
-def top_draws(
-    prior: Sequence[float], num_draws: int, rng: Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Draw a mean from N(m, s²) and a variance from scaled-inv-χ²(nu, scale²), each (1, num_draws).
-
-    Parameters
-    ----------
-    prior : sequence of float
-        m, s, nu and scale.
-    num_draws : int
-        Number of draws.
-    rng : Generator
-        The source of the draws.
-    """
-    mean, sd, nu, scale = map(as_floats, prior)
-    draws = rng.normal(mean, sd, (1, num_draws))
-    return draws, ScaledInvChiSquare(nu, scale).sample(rng, (1, num_draws))
 
 
 def normal_alone(mean: str, y: FloatArray) -> dict[str, LikelihoodAlone]:
@@ -169,12 +141,6 @@ def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[
     }
 
 
-def top_density(mean: FloatArray, variance: FloatArray, prior: Sequence[float]) -> FloatArray:
-    """Return the log density of mean and variance, given m, s, nu and scale."""
-    m, s, nu, scale = map(as_floats, prior)
-    return Normal(m, s).logpdf(mean) + ScaledInvChiSquare(nu, scale).logpdf(variance)
-
-
 POPULATION_PRIOR = ("mu_mean", "mu_sd", "sigma2_nu", "sigma2_scale")
 """The data block's names for the hyperparameters of mu and sigma2."""
 
@@ -205,38 +171,10 @@ def notes_on_population(data: Data) -> list[str]:
     ]
 
 
-def draw_population(
-    data: Data, num_draws: int, rng: Generator
-) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Draw mu and sigma2 from their prior, and N(mu, sigma2) for each plant.
-
-    Returns
-    -------
-    draws : dict of str to array, shape (1, num_draws)
-        ``mu`` and ``sigma2``.
-    plants : array, shape (1, num_draws, P)
-        A value for each plant.
-    """
-    mu, sigma2 = top_draws([data[name] for name in POPULATION_PRIOR], num_draws, rng)
-    deviation = rng.normal(size=(*mu.shape, int(data["P"])))
-    return {"mu": mu, "sigma2": sigma2}, mu[..., None] + np.sqrt(sigma2)[..., None] * deviation
-
-
-def population_density(draws: Draws, data: Data) -> FloatArray:
-    """Return the log prior density of mu and sigma2, shape (chain, draw)."""
-    return top_density(draws["mu"], draws["sigma2"], [data[name] for name in POPULATION_PRIOR])
-
-
 def multilevel_prior(data: Data) -> MultilevelPrior:
     """Return the hyperparameters in the form of :mod:`pyflowers.vb` and :mod:`pyflowers.exact`."""
     names = MultilevelPrior.__dataclass_fields__
     return MultilevelPrior(**{name: float(data[name]) for name in names if name in data.values})
-
-
-def normal_groups(mean: FloatArray, var: FloatArray, num: int, rng: Generator) -> FloatArray:
-    """Draw `num` groups from N(mean, var), shape (chain, draw, num)."""
-    size = (*mean.shape, num)
-    return rng.normal(mean[..., None], np.sqrt(var)[..., None], size)
 
 
 def log_factorials(y: FloatArray) -> FloatArray:

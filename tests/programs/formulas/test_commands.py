@@ -90,7 +90,7 @@ def test_every_command_takes_a_formula(name, engine, frame_csv, tmp_path, capfd)
     assert all(np.array_equal(again.draws[name], its) for name, its in fit.draws.items())
     program.write_text(program.read_text() + "// edited\n")
     edited = pyflowers.fit(program, frame_csv, engine=engine, **options_of(fit))
-    assert edited.program.python.pointwise is None
+    assert not edited.model.evaluates
     theirs = edited.draws["log_lik"]
     np.testing.assert_allclose(fit.program.log_lik(edited.draws, fit.data), theirs, rtol=1e-7)
     pyflowers.check(edited)
@@ -325,7 +325,7 @@ def test_the_declaration_is_read_back(tmp_path):
     path = program.write(tmp_path / "mine.stan")
     again = Program.open(path)
     assert again.declaration == program.declaration
-    assert again.python.pointwise is not None  # the program is unedited
+    assert again.is_as_written
     written = tomllib.loads(path.with_suffix(".toml").read_text())
     assert written["data"]["X"]["levels"] == {"f": ["a", "b", "c"]}
     assert written["priors"]["b_scale[fb:x]"]["value"] > 0

@@ -1,0 +1,466 @@
+"""A model as it is posed: a program with its data. It answers the numerical questions about both.
+
+The likelihood, replicated data and predictions follow from the rule that the program declares in
+``[prediction]``, and otherwise from ``log_lik`` and ``y_rep`` in Stan. What depends only on program
+and data, such as the declaration with the levels of the table, is computed once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.advice import Advice
+from pyflowers.data import Labels
+from pyflowers.programs.capabilities import Capability, Draws
+from pyflowers.programs.data import Data
+from pyflowers.programs.declaration import Declaration, PredictionRule, Terms
+from pyflowers.programs.families import Family, find_family
+from pyflowers.programs.prediction import (
+    Groups,
+    NewRows,
+    Predictor,
+    frozen,
+    group_columns,
+    names_of,
+    only_of_effects,
+    read_rows,
+    rows_of,
+    rule_of,
+    varying_columns,
+)
+from pyflowers.programs.stated_priors import Stating, log_prior, prior_draws
+from pyflowers.programs.terms import around, read_terms
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_NEW = "new"
+
+
+class Posable(Stating, Protocol):
+    """What a model asks of its program."""
+
+    def can(self, capability: Capability) -> bool:
+        """Return whether the program has a capability."""
+
+    def require(self, capability: Capability) -> None:
+        """Raise an error that names the remedy if the program lacks a capability."""
+
+    def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return the parameters with an improper prior, each with the remedy."""
+
+    def prior_on_scale(self, parameter: str, data: Data) -> Advice:
+        """Return the advice on a parameter's prior that the scale of the data gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A program with its data; the model of a fit is ``fit.model``.
+
+    Attributes
+    ----------
+    program : Program
+        The program.
+    data : Data
+        The whole data block, as :meth:`pyflowers.Program.fill` returns it.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> fit.model.log_lik(fit.draws).shape
+    (4, 1000, 12)
+    >>> fit.model.groups, fit.model.family.name
+    ({'plant': 'plant'}, 'poisson')
+    """
+
+    program: Posable
+    data: Data
+
+    # The rule
+
+    @property
+    def rule(self) -> PredictionRule:
+        """The declared rule; a ``ConfigError`` tells what to declare if there is none."""
+        return rule_of(self.program)
+
+    @cached_property
+    def family(self) -> Family:
+        """The family of the response, which the rule names."""
+        return find_family(self.rule.family)
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether the program declares how rows are predicted."""
+        return self.program.declaration.prediction is not None
+
+    @property
+    def heavier(self) -> Family | None:
+        """The family with the same link and heavier tails; None if there is none."""
+        return find_family(self.family.heavier) if self.family.heavier else None
+
+    @property
+    def predicts_rows(self) -> bool:
+        """Whether rows of a table can be predicted."""
+        return self.has_rule and self.data.table is not None
+
+    @property
+    def is_ordinal(self) -> bool:
+        """Whether the response is a rating, which begins at 1."""
+        return self.has_rule and self.family.is_ordinal
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether an observation is a number of successes in a number of trials."""
+        return self.has_rule and self.family.has_trials
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether groups have effects that are drawn from a population."""
+        return self.has_rule and bool(self.rule.effects)
+
+    @cached_property
+    def frozen(self) -> Declaration:
+        """The declaration with the levels and means of the table."""
+        return frozen(self.data)
+
+    @cached_property
+    def rows(self) -> NewRows:
+        """The rows of the data block."""
+        return rows_of(self.data)
+
+    def predictor(self, draws: Draws) -> Predictor:
+        """Return the predictions of the rows of the data block."""
+        return Predictor(self.rule, draws, self.data.values, self.rows)
+
+    def predictor_of(
+        self, draws: Draws, new: Any = None, *, seed: int = 0, groups: Groups = "data", **how: Any
+    ) -> Predictor:
+        """Return the predictions of the rows of a table, by default of the fit's.
+
+        Parameters
+        ----------
+        draws : mapping of str to array, shape (chain, draw, …)
+            The draws.
+        new : path, DataFrame or Table, optional
+            The table.
+        seed : int
+            Seed for the effects of new labels, and for observations.
+        groups : str
+            How the effects of groups enter.
+        **how
+            ``reading``, ``is_linear`` and ``is_varying``; see :func:`.prediction.read_rows`.
+        """
+        rows = read_rows(self, new, groups=groups, **how)
+        scores = self.data.scores if self.family.is_ordinal else None
+        return Predictor(self.rule, draws, self.data.values, rows, seed, groups, scores=scores)
+
+    # Likelihood and replicated data
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the likelihood can be computed at any parameters and for any observed values.
+
+        Stan's ``log_lik`` cannot: it is computed once, for the draws and the data of the fit.
+        """
+        return self.program.answers_by_rule(self.program.declaration.roles.log_lik)
+
+    def log_lik(self, draws: Draws, rows: IntArray | None = None) -> FloatArray:
+        """Return the log likelihood of each observation, shape (chain, draw, N).
+
+        Parameters
+        ----------
+        draws : mapping of str to array, shape (chain, draw, …)
+            The draws.
+        rows : array of int, optional
+            Positions of the observations to return, from 0, in this order. Default: all.
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``log_lik``.
+        """
+        self.program.require(Capability.LOG_LIK)
+        if self.evaluates:
+            its = self.at(rows)
+            return its.predictor(draws).log_lik(its.data.y)
+        return _by_observation(draws[self.program.declaration.roles.log_lik], rows)
+
+    def y_rep(
+        self, draws: Draws, rng: np.random.Generator, rows: IntArray | None = None
+    ) -> FloatArray:
+        """Return replicated data, one data set for each draw, shape (chain, draw, N).
+
+        Parameters
+        ----------
+        draws, rows
+            See :meth:`log_lik`.
+        rng : numpy.random.Generator
+            The generator; not used if the Stan program replicated the data.
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``y_rep``.
+        """
+        self.program.require(Capability.Y_REP)
+        name = self.program.declaration.roles.y_rep
+        if self.program.answers_by_rule(name):
+            return self.at(rows).predictor(draws).replicated(rng)
+        return _by_observation(draws[name], rows)
+
+    def at(self, rows: IntArray | None) -> Model:
+        """Return the model with some of the observations, which it treats one by one.
+
+        Parameters
+        ----------
+        rows : array of int or None
+            Positions of the observations, from 0, in the order of the result; None for all.
+        """
+        if rows is None:
+            return self
+        block, values = self.program.source.blocks.data, dict(self.data.values)
+        size = block[self.data.observed].sizes[0]
+        of_rows = [name for name, its in block.items() if its.sizes[:1] == (size,)]
+        values |= {name: np.asarray(values[name])[rows] for name in of_rows}
+        return replace(self, data=replace(self.data, values=values))
+
+    # Groups
+
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        """The table's columns of groups with effects, and their index variables."""
+        if not self.has_rule:
+            return {}
+        found = group_columns(self.rule, self.frozen)
+        return {self.data.name_of(column): index for column, index in found.items()}
+
+    def y_of_new_groups(self, column: str, draws: Draws, rng: np.random.Generator) -> FloatArray:
+        """Return replicated data in which each label of a column has new effects.
+
+        The effects are drawn from their population. The effects of other groups are those of the
+        draws.
+
+        Raises
+        ------
+        ConfigError
+            If the effects have a flat prior, from which nothing can be drawn.
+        """
+        predictor = self.predictor(draws)
+        return predictor.with_new_effects(self.groups[column], rng).replicated(rng)
+
+    def next_of_groups(self, draws: Draws, rng: np.random.Generator) -> FloatArray:
+        """Return a new observation of each group, shape (chain, draw, group); one without groups.
+
+        The program must have ``Capability.Y_NEW`` by its rule.
+        """
+        mean = self.program.declaration.roles.group_mean
+        num = draws[mean].shape[2] if mean else 1
+        codes = dict.fromkeys(self.groups.values(), np.arange(num))
+        rows = NewRows(None, {}, codes, {}, {}, num)
+        return Predictor(self.rule, draws, self.data.values, rows).replicated(rng)
+
+    def new_group(self, draws: Draws, seed: int) -> Predictor:
+        """Return the predictions of one group that is not in the data."""
+        num: int = draws[self.program.declaration.roles.group_mean].shape[2]
+        indices, labels = list(self.groups.values()), (*[""] * num, _NEW)
+        rows = NewRows(
+            table=None,
+            values={},
+            codes={index: np.array([num]) for index in indices},
+            labels=dict.fromkeys(indices, labels),
+            known=dict.fromkeys(indices, num),
+            num=1,
+            keys=[_NEW.encode()],
+        )
+        return Predictor(self.rule, draws, self.data.values, rows, seed)
+
+    @property
+    def labels(self) -> dict[str, Labels]:
+        """The columns of labels whose rows can be left out together, by the table's names.
+
+        Ratings are not groups. Neither are the combinations of columns over which a formula adds up
+        rows.
+        """
+        declared = self.data.declaration
+        cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""
+        hidden = {self.data.value, cell if ":" in cell else ""}
+        return {its.column: its for name, its in self.data.labels.items() if name not in hidden}
+
+    # Columns
+
+    @cached_property
+    def trials(self) -> str:
+        """The table's column of trials; empty if there is none."""
+        numbers = getattr(self.data.declaration.data.get("trials"), "numbers", ())
+        return self.data.name_of(numbers[0]) if self.has_trials and numbers else ""
+
+    @property
+    def fixed_trials(self) -> float:
+        """The number of trials of all rows, if it is not in a column; 1 without trials."""
+        return float(np.ravel(self.data.values.get("trials", 1))[0])
+
+    @cached_property
+    def covariates(self) -> dict[str, dict[str, ast.expr]]:
+        """The columns on which the response depends, with the functions that contain each.
+
+        Columns of groups, offsets and trials are left out.
+        """
+        return self._covariates(offsets=False)
+
+    @cached_property
+    def covariates_and_offsets(self) -> dict[str, dict[str, ast.expr]]:
+        """Like :attr:`covariates`, with the columns of offsets."""
+        return self._covariates(offsets=True)
+
+    def _covariates(self, *, offsets: bool) -> dict[str, dict[str, ast.expr]]:
+        names, found = names_of(self.rule), dict[str, dict[str, ast.expr]]()
+        for name, source in self.frozen.data.items():
+            left_out = name == "trials" or (name.startswith("offset_") and not offsets)
+            if name not in names or left_out:
+                continue
+            for column in (*source.numbers, *source.cells):
+                own = self.data.name_of(column)
+                functions = around(column, source.terms) if isinstance(source, Terms) else {}
+                if isinstance(source, Terms) or own not in self.groups:
+                    found.setdefault(own, {}).update(functions)
+        return found
+
+    @cached_property
+    def levels(self) -> dict[str, list[str]]:
+        """The ordered levels of each column that is a factor."""
+        return {
+            self.data.name_of(column): list(its)
+            for source in self.frozen.data.values()
+            if isinstance(source, Terms)
+            for column, its in source.levels.items()
+        }
+
+    @cached_property
+    def _products(self) -> list[list[str]]:
+        """The columns of each product of terms."""
+        sources = [its for its in self.frozen.data.values() if isinstance(its, Terms)]
+        products = [each for its in sources for each in read_terms(its.terms).interactions]
+        return [[self.data.name_of(name) for name in product] for product in products]
+
+    def interacting(self, column: str) -> list[str]:
+        """Return the other columns on which the effect of a column depends, by a product."""
+        found = [name for product in self._products if column in product for name in product]
+        return [name for name in dict.fromkeys(found) if name != column]
+
+    @cached_property
+    def varying(self) -> dict[str, set[str]]:
+        """The columns whose effects vary, by the column of the groups."""
+        of_index = {index: name for name, index in self.groups.items()}
+        found: dict[str, set[str]] = {}
+        for index, matrix in varying_columns(self.rule):
+            if matrix and index in of_index:
+                terms = getattr(self.data.declaration.data.get(matrix), "terms", "")
+                names = map(self.data.name_of, read_terms(terms).columns if terms else ())
+                found.setdefault(of_index[index], set()).update(names)
+        return found
+
+    # The design
+
+    def fixed_design(self) -> FloatArray:
+        """Return a column of ones, and the standardised data that enter the linear predictor."""
+        rows = self.rows
+        names = sorted(names_of(self.rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
+        values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
+        columns = [each for each in values if each.shape[1] == len(rows)]
+        matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T
+        matrix = matrix - matrix.mean(axis=0)
+        size = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+        return np.hstack([np.ones((len(rows), 1)), matrix / size])
+
+    def random_designs(self) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Yield the groups of rows and the columns whose effects vary between them."""
+        for index, matrix in varying_columns(self.rule):
+            if index in self.rows.codes:
+                codes = self.rows.codes[index]
+                z = np.ones((len(codes), 1))
+                if matrix:
+                    values = np.asarray(self.rows.values[matrix], dtype=float)
+                    z = values.reshape(len(codes), -1)
+                yield codes, z
+
+    @property
+    def design_columns(self) -> dict[str, tuple[str, ...]]:
+        """The names of the columns of each matrix whose effects do not vary between groups."""
+        values = self.data.values
+        names = {n: its for n, its in self.data.coords.items() if np.ndim(values.get(n, 0)) == 2}
+        of_groups = only_of_effects(self.rule) if self.has_rule else set()
+        return {name: its for name, its in names.items() if name not in of_groups}
+
+    # The prior
+
+    def prior_draws(self, num_draws: int, rng: np.random.Generator) -> dict[str, FloatArray]:
+        """Draw every parameter from its prior in NumPy, each of shape (1, num_draws, …).
+
+        The program must have a prior in Python or state it in its declaration, and it must be
+        proper; see ``Program.draws_prior``.
+        """
+        of_python = self.program.python.prior
+        if of_python is not None:
+            return dict(of_python.draw(self.data, num_draws, rng))
+        return prior_draws(self, num_draws, rng)
+
+    def lprior(self, draws: Draws) -> FloatArray:
+        """Return the log density of the priors in each draw, shape (chain, draw).
+
+        Raises
+        ------
+        ConfigError
+            If the program has no ``lprior``.
+        """
+        self.program.require(Capability.LPRIOR)
+        of_python, name = self.program.python.prior, self.program.declaration.roles.lprior
+        if of_python is not None and of_python.log_density is not None:
+            return of_python.log_density(draws, self.data)
+        if name not in self.program.source.blocks.draws:
+            return log_prior(self, draws)
+        # If lprior is a vector, its elements are the terms of a sum.
+        return np.asarray(_by_observation(draws[name]).sum(axis=-1))
+
+    @cached_property
+    def flat_coefficients(self) -> tuple[str, ...]:
+        """The coefficients of a formula if their priors are flat; empty otherwise."""
+        if self.program.declaration.formula is None:
+            return ()
+        return ("b",) if "b" in self.program.improper_priors(self.data.values) else ()
+
+    def omitted_parameters(self, draws: Draws) -> dict[str, tuple[FloatArray, tuple[str, ...]]]:
+        """Return the parameters of a formula that are sampled but not kept, and elements' names.
+
+        Returns
+        -------
+        mapping of str to (array, tuple of str)
+            For each parameter, its draws, shape (chain, draw, element), and the names of its
+            elements.
+        """
+        found, values = dict[str, tuple[FloatArray, tuple[str, ...]]](), self.data.values
+        name, shift, matrix = "Intercept_at_means", values.get("X_mean"), values.get("adjustment")
+        if name in self.program.declaration.parameters and shift is not None:
+            at_means = draws["Intercept"] + draws["b"] @ np.asarray(shift)
+            found[name] = at_means[..., None], (name,)
+        if matrix is not None and "b" in draws:
+            flat = draws["b"].reshape(-1, len(matrix))
+            adjusted = np.linalg.solve(np.asarray(matrix), flat.T).T.reshape(draws["b"].shape)
+            # Data without a table, as those of a calibration, have no names of columns.
+            columns = self.data.coords.get("X", range(1, len(matrix) + 1))
+            labels = tuple(f"b_adjusted[{label}]" for label in columns)
+            found["b_adjusted"] = adjusted, labels
+        return found
+
+
+def _by_observation(values: NDArray[Any], rows: IntArray | None = None) -> FloatArray:
+    """Return values in the shape (chain, draw, N), for observed data of any shape."""
+    flat = values.reshape(*values.shape[:2], -1)
+    return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)
