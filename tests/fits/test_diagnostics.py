@@ -676,7 +676,7 @@ def test_the_prior_is_accused_of_at_most_2_in_100_data_sets_drawn_from_it(name, 
     program, rng = find_program(name), np.random.default_rng(1)
     values = program.resolve_priors(priors)
     design, _ = program.fill(program.read(), values)
-    drawn = program.python.prior.draw(design, 500, rng)
+    drawn = Model(program, design).prior_draws(500, rng)
     exact, alarms = find_engine("exact"), 0
     for i in range(500):
         one = {quantity: draws[:, i : i + 1] for quantity, draws in drawn.items()}
