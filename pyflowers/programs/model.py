@@ -84,6 +84,10 @@ class Model:
     program: Posable
     data: Data
 
+    def __reduce__(self) -> tuple[type[Model], tuple[Posable, Data]]:
+        """Copy program and data only: what was computed from them is computed again."""
+        return Model, (self.program, self.data)
+
     # The rule
 
     @property

@@ -27,12 +27,6 @@ Values = Mapping[str, Any]
 LARGEST_LOG_RATE = 345.0
 """Largest log of a rate, so that the square of a count is finite."""
 
-LARGEST_RATE = 1e18
-"""Above this limit, the rate is used as the count, because a count may be too large for an integer.
-
-At this limit, the relative difference between the rate and a count is about 1e-9.
-"""
-
 
 @dataclass(frozen=True)
 class Auxiliary:
@@ -212,12 +206,6 @@ def find_family(name: str) -> Family:
 def rate(eta: FloatArray) -> FloatArray:
     """Return exp(eta), limited where squares of counts would be infinite."""
     return np.asarray(np.exp(np.minimum(eta, LARGEST_LOG_RATE)))
-
-
-def draw_counts(rates: FloatArray, rng: Generator) -> FloatArray:
-    """Draw Poisson counts."""
-    counts = rng.poisson(np.minimum(rates, LARGEST_RATE)).astype(np.float64)
-    return np.asarray(np.where(rates > LARGEST_RATE, rates, counts))
 
 
 def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:

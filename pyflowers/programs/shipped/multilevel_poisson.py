@@ -17,6 +17,7 @@ from pyflowers.programs.capabilities import (
     LikelihoodAlone,
 )
 from pyflowers.programs.data import Data
+from pyflowers.programs.families._counts import log_factorials
 from pyflowers.programs.shipped import shared
 
 
@@ -26,9 +27,7 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
     columns = np.array([float(data.num_obs)]), np.array([float(data.y.sum())])
     group = PoissonPlants(shared.multilevel_prior(data), *columns)
     mu, u = draws["mu"].reshape(-1, 1), np.log(draws["sigma2"]).ravel()
-    found = (
-        group.sum_log_integrals(mu, u) + group.log_constant - shared.log_factorials(data.y).sum()
-    )
+    found = group.sum_log_integrals(mu, u) + group.log_constant - log_factorials(data.y).sum()
     return np.reshape(found, draws["mu"].shape)
 
 
@@ -71,7 +70,7 @@ def _prefers_centered(data: Data) -> int:
 
 def _log_constant(data: Data) -> float:
     """Return the likelihood's −Σ log y!."""
-    return -float(shared.log_factorials(data.y).sum())
+    return -float(log_factorials(data.y).sum())
 
 
 def _exact(data: Data) -> Any:

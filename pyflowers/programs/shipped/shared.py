@@ -177,12 +177,6 @@ def multilevel_prior(data: Data) -> MultilevelPrior:
     return MultilevelPrior(**{name: float(data[name]) for name in names if name in data.values})
 
 
-def log_factorials(y: FloatArray) -> FloatArray:
-    """Return log y! of counts, computed once per distinct count, without importing SciPy."""
-    counts, where = np.unique(y, return_inverse=True)
-    return np.array([math.lgamma(count + 1) for count in counts.tolist()])[where.ravel()]
-
-
 def draws_of_plants(sampler: Any, num_draws: int, rng: Generator) -> IndependentDraws:
     """Draw mu and sigma2 now, and the quantities of the plants only on request.
 
