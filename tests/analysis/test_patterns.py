@@ -416,5 +416,5 @@ def test_bounded_values_are_limited_and_outliers_never(kind):
         for seed in range(20)
     ]
     assert found.count(status) >= 15
-    if status == "failed":
+    if status == "failed" and kind != "skewed":  # skewed errors leave averages as they are
         assert "limited" not in found
