@@ -311,10 +311,10 @@ def prior(
             f"the data that the prior implies are not shown, as {opened.name} has no y_rep: "
             f"{Capability.Y_REP.remedy}"
         )
-    elif beyond := int(np.count_nonzero(~np.isfinite(y_rep).all(axis=-1))):
+    elif beyond := int(np.count_nonzero((np.abs(y_rep) >= HUGE).any(axis=-1))):
         notes.append(
-            f"{beyond} of {y_rep[..., 0].size} draws imply values beyond the range of "
-            "floating-point numbers: the prior is far too wide for such data"
+            f"{beyond} of {y_rep[..., 0].size} draws imply values above {HUGE:g}: the prior is "
+            "far too wide for such data"
         )
     if y_rep is not None and judged is not None and not judged.passed:
         notes.append(
@@ -345,6 +345,9 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
             f"{name}={known.value:g}"
         )
 
+
+HUGE = 1e100
+"""No data hold such values, so a note counts the draws that imply them."""
 
 WIDE = 0.98
 """Probability of the wider interval, which shows how far the prior extends."""

@@ -264,8 +264,8 @@ def test_after_its_retries_a_task_whose_planning_is_lost_is_a_row(
 
 def test_a_time_limit_is_each_tasks_own(run, tasks, tmp_path):
     sleeper = Keep("studies:slow", {"seconds": 60})
-    limited = tasks(1, keep=[sleeper], time_limit=2)
-    batch = run([*limited, *tasks(3, 1)], tmp_path / "out", time_limit=100)
+    others = tasks(3, 1, time_limit=100)
+    batch = run([*tasks(1, keep=[sleeper]), *others], tmp_path / "out", time_limit=2)
     assert batch.failures.to_dict() == {
         "site 0": "it exceeded its time limit of 2 s; raise the limit, or take fewer draws"
     }

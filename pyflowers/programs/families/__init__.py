@@ -24,9 +24,6 @@ Values = Mapping[str, Any]
 """Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), trials, shape
 (N,), and the scores of ratings, shape (J,)."""
 
-LARGEST_LOG_RATE = 345.0
-"""Largest log of a rate, so that the square of a count is finite."""
-
 
 @dataclass(frozen=True)
 class Auxiliary:
@@ -201,11 +198,6 @@ def find_family(name: str) -> Family:
         raise ConfigError(f"family {name!r} does not exist; {hint}")
     found: Family = import_module(f"{__name__}.{name}").FAMILY
     return found
-
-
-def rate(eta: FloatArray) -> FloatArray:
-    """Return exp(eta), limited where squares of counts would be infinite."""
-    return np.asarray(np.exp(np.minimum(eta, LARGEST_LOG_RATE)))
 
 
 def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:

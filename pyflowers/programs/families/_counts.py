@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+LARGEST_LOG_RATE = 345.0
+"""Largest log of a rate, so that the square of a count is finite."""
+
 LARGEST_RATE = 1e18
 """Above this limit, the rate is used as the count, because a count may be too large for an integer.
 
@@ -24,6 +27,11 @@ _NUM_VALUES = 170
 _LARGEST_TABLED = 50.0
 """The number of tabulated values of a count, and the largest rate for which a larger count has a
 probability below 1e-39."""
+
+
+def rate(eta: FloatArray) -> FloatArray:
+    """Return exp(eta), limited where squares of counts would be infinite."""
+    return np.asarray(np.exp(np.minimum(eta, LARGEST_LOG_RATE)))
 
 
 def log_factorials(y: FloatArray) -> FloatArray:
@@ -47,8 +55,7 @@ def draw_counts(rates: FloatArray, rng: Generator) -> FloatArray:
 def draw_poisson(eta: FloatArray, rng: Generator) -> FloatArray:
     """Draw from Poisson(exp(eta)); where rows come in equal blocks with one rate, in blocks."""
     num = _rows_of_blocks(eta)
-    with np.errstate(over="ignore"):
-        rates = np.exp(eta[..., :: num or 1])
+    rates = rate(eta[..., :: num or 1])
     if not num:
         return draw_counts(rates, rng)
     counts = np.empty((*rates.shape, num))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SHAPE, Family, FloatArray, Values, rate
-from pyflowers.programs.families._counts import draw_counts
+from pyflowers.programs.families import SHAPE, Family, FloatArray, Values
+from pyflowers.programs.families._counts import draw_counts, rate
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:

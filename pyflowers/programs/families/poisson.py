@@ -19,7 +19,7 @@ def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
 
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    """Draw from Poisson(exp(eta)); a rate that overflows is infinite."""
+    """Draw from Poisson(exp(eta))."""
     return draw_poisson(eta, rng)
 
 

@@ -212,8 +212,4 @@ def test_counts_of_any_size_have_their_mean(name):
         ratio = draws / np.exp(log_rate)
         error = np.sqrt(np.exp(-log_rate) + 1e-6 * (name == "negbinomial"))
         assert abs(ratio.mean() - 1) <= 5 * error / np.sqrt(1000) + 1e-9
-    beyond = family.draw(np.full((1, 1, 1), 1e4), values, rng)
-    if "poisson" in name:  # such a prior is far too wide, which a note on it says
-        assert np.isinf(beyond).all()
-    else:
-        assert np.isfinite(np.square(beyond)).all()
+    assert np.isfinite(np.square(family.draw(np.full((1, 1, 1), 1e4), values, rng))).all()
