@@ -406,15 +406,29 @@ def test_right_models_of_six_families_seldom_fail():
     assert of_computation <= 1
 
 
+def is_far_out(found):
+    """Whether values are farther out than the model predicts, so that averages may be at risk."""
+    p_values = {each.name: each.p_value for each in found.checks}
+    is_farther = p_values["minimum"] > 0.99 or p_values["maximum"] < 0.01
+    return is_farther or found.pit.has_heavy_tails
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", OF_SINGLE_VALUES)
-def test_bounded_values_are_limited_and_outliers_never(kind):
-    """Of 20 data sets each; the grade is cautious, so 4 of those with a ceiling fail."""
+def test_a_fit_is_limited_if_only_single_values_are_wrong_and_none_is_far_out(kind):
+    """Of 20 data sets each; skewed errors leave averages as they are, so they have either grade."""
     formula, status, _ = OF_SINGLE_VALUES[kind]
-    found = [
-        checks_of(formula, of_single_values(kind, seed), draws=500).verdict.data.status
-        for seed in range(20)
-    ]
-    assert found.count(status) >= 15
-    if status == "failed" and kind != "skewed":  # skewed errors leave averages as they are
-        assert "limited" not in found
+    every = [checks_of(formula, of_single_values(kind, seed), draws=500) for seed in range(20)]
+    examined = [found for found in every if found.fit.verdict.computation.passed]
+    grades = [found.verdict.data.status for found in examined]
+    assert len(examined) >= 18
+    if status == "limited":
+        excused = [found for found in examined if not is_far_out(found)]
+        assert len(excused) >= 10
+        assert all(found.verdict.data.status == "limited" for found in excused)
+    elif kind == "skewed":
+        limited = [found for found in examined if found.verdict.data.status == "limited"]
+        assert not any(map(is_far_out, limited))
+    else:
+        assert grades.count("failed") >= 18
+        assert "limited" not in grades
