@@ -49,7 +49,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import name_in, stacked
 from pyflowers.fits.sampling import fit_data
-from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
+from pyflowers.fits.spec import OF_SBC, SAMPLER, Spec, takes_inputs
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.records import Record
 from pyflowers.storage import FileKind, check_file, new_file, read_json
@@ -73,6 +73,9 @@ but the bands assume independent data sets."""
 
 _LARGEST_COUNT = 2**31 - 1
 """The largest whole number that Stan can store."""
+
+OF_FITS = {*SAMPLER, "centered", "inits"} - {"seed"}
+"""The inputs that concern only the fits, and not the simulated data."""
 
 FILE = "calibration.json"
 """File of a calibration's record, next to the ledger of its batch."""
@@ -498,7 +501,7 @@ def of_fit(
     }
 
 
-@takes_inputs(*(name for name in INPUTS if name != "interval"))
+@takes_inputs(*OF_SBC)
 def sbc(
     program: str | Path | Program | Spec,
     data: Any = None,
@@ -589,6 +592,7 @@ def sbc(
     sims = whole_number("sims", sims)
     check_files(out)
     spec = Spec.of_call(program, data, **inputs)
+    spec.refuse(("interval",), "is not used, because ranks have no interval")
     seed = spec.seed
     if seed is None:
         # Without an earlier run, a new seed is drawn below; other errors will be reported by the
@@ -618,8 +622,7 @@ def sbc(
             spec, max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
         )
     else:
-        of_fits = {*SAMPLER, "centered", "inits"} - {"seed"}
-        design = {name: getattr(spec, name) for name in spec.model_fields_set - of_fits}
+        design = {name: getattr(spec, name) for name in spec.model_fields_set - OF_FITS}
         made = prior(**design, draws=max(4, sims * PRIOR_THIN))
     if made.y_rep is None:
         made.program.require(Capability.Y_REP)
@@ -652,8 +655,7 @@ def _tasks(
     """Yield a task for each simulated data set, with the sampler that `spec` asks for."""
     # Only the options that were given are passed on, because engines refuse options that they do
     # not use.
-    of_fits = spec.model_fields_set & {*SAMPLER, "centered", "inits"} - {"seed"}
-    sampling = {name: getattr(spec, name) for name in of_fits}
+    sampling = {name: getattr(spec, name) for name in spec.model_fields_set & OF_FITS}
     program, design = made.program, made.data
     assert made.y_rep is not None  # checked by the caller
     observed = design.observed

@@ -42,7 +42,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.fits.sampling import fit_data
-from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
+from pyflowers.fits.spec import INPUTS, OF_PRIOR, Spec, takes_inputs
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Model, Program
 from pyflowers.text import in_words
@@ -192,7 +192,7 @@ class PriorPredictive(Result):
         }
 
 
-@takes_inputs(*(name for name in INPUTS if name == "seed" or name not in SAMPLER))
+@takes_inputs(*OF_PRIOR)
 def prior(
     program: str | Path | Program | Spec,
     data: Any = None,
@@ -262,7 +262,7 @@ def prior(
     """
     draws = whole_number("draws", draws, at_least=4)
     spec = Spec.of_call(program, data, **inputs)
-    spec.refuse(set(SAMPLER) - {"seed"}, "is an option of the posterior's sampler")
+    spec.refuse(set(INPUTS) - set(OF_PRIOR), "is an option of the posterior's sampler")
     options = SamplerOptions.of(seed=spec.seed, draws=-(-draws // 4))
     spec = spec.with_table()
     opened = spec.open()

@@ -22,7 +22,7 @@ from pyflowers.cli.options import (
 )
 from pyflowers.cli.results import Plain, finish, folder_kind, out_option, told
 from pyflowers.display import INTERVAL, Line, heading
-from pyflowers.fits.spec import INPUTS, READING, SAMPLER
+from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, READING
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
@@ -32,7 +32,7 @@ MOST_ELEMENTS = 110
 @click.command("prior")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @click.argument("table", metavar="[TABLE]", required=False, type=PATH)
-@inputs("data", *(name for name in INPUTS if name == "seed" or name not in SAMPLER))
+@inputs("data", *OF_PRIOR)
 @click.option("--draws", type=int, default=4000, show_default=True, help="Number of draws.")
 @plots_option
 @out_option("prior")
@@ -163,7 +163,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 
 @click.command("sbc")
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
-@inputs("data", *(name for name in INPUTS if name != "interval"))
+@inputs("data", *OF_SBC)
 @click.option("--sims", type=int, default=1000, show_default=True, help="Number of simulations.")
 @click.option(
     "--quantity",

@@ -71,7 +71,7 @@ def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | s
         return text
 
 
-def _any(_: click.Context, __: click.Parameter, value: Any) -> Any:
+def _given_or_none(_: click.Context, __: click.Parameter, value: Any) -> Any:
     """Return a value, or None for an option that may be repeated and is not given."""
     return None if value == () else value
 
@@ -103,7 +103,10 @@ def _option(name: str, field: FieldInfo) -> Decorator:
     from pyflowers.fits.spec import default_in_words, option_of, rendering
 
     kinds = _kinds(field.annotation)
-    how: dict[str, Any] = {"callback": _READ.get(name, _any), "help": str(field.description)}
+    how: dict[str, Any] = {
+        "callback": _READ.get(name, _given_or_none),
+        "help": str(field.description),
+    }
     if any(kind in _REPEATABLE for kind in kinds):
         how |= {"multiple": True}
         how["help"] += " Repeatable."

@@ -457,3 +457,7 @@ READING = tuple(Reading.model_fields)
 SAMPLER = tuple(SamplerOptions.model_fields)
 INPUTS = tuple(name for name in Spec.model_fields if name not in ("program", "data"))
 """The names of the inputs: those of a table, those of the sampler, and all but the first two."""
+
+OF_PRIOR = tuple(name for name in INPUTS if name == "seed" or name not in SAMPLER)
+OF_SBC = tuple(name for name in INPUTS if name != "interval")
+"""The inputs of :func:`pyflowers.prior` and of :func:`pyflowers.sbc`."""

@@ -164,7 +164,7 @@ def frozen(data: Data) -> Declaration:
     return declared.model_copy(update={"data": found})
 
 
-class Posed(Protocol):
+class Predicting(Protocol):
     """What reading rows asks of a model."""
 
     @property
@@ -185,7 +185,7 @@ class Posed(Protocol):
 
 
 def read_rows(
-    model: Posed,
+    model: Predicting,
     new: Any = None,
     *,
     groups: Groups = "data",
@@ -197,7 +197,7 @@ def read_rows(
 
     Parameters
     ----------
-    model : Posed
+    model : Predicting
         A program with ``[prediction]`` in its declaration, and the data to which it was fitted.
     new : path, DataFrame or Table, optional
         The table. Default: the table of the fit. Observed values are not needed and not read.

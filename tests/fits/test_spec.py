@@ -11,12 +11,11 @@ from click.testing import CliRunner
 import pyflowers
 from pyflowers import ConfigError, Spec, Task
 from pyflowers.cli.main import cli
-from pyflowers.fits.spec import INPUTS, SAMPLER, option_of
+from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, option_of
 from pyflowers.workflow.batch import read_batch
 from pyflowers.workflow.config import Experiment, read_config
 
 QUICK = {"seed": 1, "chains": 2, "warmup": 200, "draws": 200, "engine": "stanli"}
-OF_PRIOR = [name for name in INPUTS if name == "seed" or name not in SAMPLER]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def file(tmp_path_factory):
     [
         (pyflowers.fit, INPUTS),
         (pyflowers.prior, OF_PRIOR),
-        (pyflowers.sbc, [name for name in INPUTS if name != "interval"]),
+        (pyflowers.sbc, OF_SBC),
         (pyflowers.compare, INPUTS),
     ],
 )
@@ -51,7 +50,7 @@ def test_functions_spell_out_the_inputs(function, names):
 
 @pytest.mark.parametrize(
     ("command", "names"),
-    [("fit", INPUTS), ("compare", INPUTS), ("prior", OF_PRIOR), ("sbc", INPUTS[:-1])],
+    [("fit", INPUTS), ("compare", INPUTS), ("prior", OF_PRIOR), ("sbc", OF_SBC)],
 )
 def test_commands_have_an_option_for_each_input(command, names):
     shown = CliRunner().invoke(cli, [command, "--help"]).output

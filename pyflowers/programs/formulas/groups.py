@@ -19,6 +19,7 @@ from numpy.random import Generator
 
 from pyflowers.programs.formulas.part import Draws, FloatArray, Number, Part, Values, declared
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
+from pyflowers.text import in_words
 
 
 def group(linear: LinearPredictor, its: Group) -> Part:
@@ -106,7 +107,7 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
         predicted=f"rows_dot_product(Z_{g}, {row})",
         effects={f"r_{g}": population},
         shown=f"Z_{g} r_{g}",
-        story=f"{listed(its.effects)} {verb} by {its.by}, with {distribution}.",
+        story=f"{effects_in_words(its.effects)} {verb} by {its.by}, with {distribution}.",
     )
 
 
@@ -218,13 +219,11 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
     return [centres.get(effect, "0") for effect in its.effects]
 
 
-def listed(names: tuple[str, ...]) -> str:
-    """Return names as a list in words, or their number if there are many."""
+def effects_in_words(names: tuple[str, ...]) -> str:
+    """Return the names of effects in words, or their number if there are many."""
     if len(names) > 6:
         return f"{len(names)} effects"
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return in_words(names)
 
 
 def _draw(g: str, values: Values, num: int, rng: Generator) -> Draws:

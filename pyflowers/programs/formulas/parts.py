@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.families import Auxiliary
-from pyflowers.programs.formulas.groups import group, listed
+from pyflowers.programs.formulas.groups import effects_in_words, group
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import (
     Draws,
@@ -173,6 +173,7 @@ def population(linear: LinearPredictor, its: Population) -> Part:
     if its.adjustment is not None:
         columns, design, sampled = f"{x}_adjusted", f"{x}_adjusted", f"b_adjusted{tag}"
     changed = "eta" if linear.target == ETA else linear.meaning
+    names = effects_in_words(its.columns)
     part = Part(
         target=linear.target,
         data=[
@@ -192,7 +193,7 @@ def population(linear: LinearPredictor, its: Population) -> Part:
         meanings={b: {"description": f"effects on {linear.meaning}", "log_axis": False}},
         predicted=f"{x} * {b}",
         shown=f"{x} {b}",
-        story=f"Its linear predictor includes {listed(its.columns)} for the whole population.",
+        story=f"Its linear predictor includes {names} for the whole population.",
         draw=partial(_draw_coefficients, tag),
     )
     if its.adjustment is not None:
