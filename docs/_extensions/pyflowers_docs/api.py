@@ -191,7 +191,20 @@ def _entry(directive: str, full: str) -> list[str]:
     members = ["   :members:", "   :inherited-members: object, str, tuple, dict, BaseModel"]
     options = [*members, "   :show-inheritance:"] if directive == "autoclass" else []
     options += ["   :no-value:"] if directive == "autodata" else []
-    return [f".. {directive}:: {full}", *options, ""]
+    return [f".. {directive}:: {full}{_spelled_out(resolve(full))}", *options, ""]
+
+
+def _spelled_out(value: Any) -> str:
+    """Return a function's signature if its source, which autodoc reads, has another."""
+    if not inspect.isfunction(value) or "__signature__" not in vars(value):
+        return ""
+    shown = []
+    for parameter in inspect.signature(value).parameters.values():
+        default = ... if callable(parameter.default) else parameter.default
+        has_default = parameter.default is not parameter.empty
+        bare = parameter.replace(annotation=parameter.empty)
+        shown.append(bare.replace(default=default) if has_default else bare)
+    return str(inspect.Signature(shown)).replace("Ellipsis", "...")
 
 
 def _kind(value: Any) -> str:
