@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -54,11 +54,15 @@ def takes_inputs(*names: str) -> Callable[[Function], Function]:
             for name, field in fields.items()
         ]
         function.__signature__ = shape.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        help_texts = "".join(_documented(name, field) for name, field in fields.items())
-        function.__doc__ = (function.__doc__ or "").replace("    **inputs\n", help_texts, 1)
+        function.__doc__ = (function.__doc__ or "").replace("    **inputs\n", _help_of(names), 1)
         return function
 
     return decorate
+
+
+def _help_of(names: Iterable[str]) -> str:
+    """Return the entries of inputs in the section *Parameters* of a docstring."""
+    return "".join(_documented(name, Spec.model_fields[name]) for name in names)
 
 
 def _documented(name: str, field: FieldInfo) -> str:
@@ -457,6 +461,10 @@ READING = tuple(Reading.model_fields)
 SAMPLER = tuple(SamplerOptions.model_fields)
 INPUTS = tuple(name for name in Spec.model_fields if name not in ("program", "data"))
 """The names of the inputs: those of a table, those of the sampler, and all but the first two."""
+
+# The docstring lists the inputs, too, with the help of their fields.
+_LAST = "An input that is None counts as not given.\n"
+Spec.__doc__ = str(Spec.__doc__).replace(_LAST, _LAST + _help_of(INPUTS), 1)
 
 OF_PRIOR = tuple(name for name in INPUTS if name == "seed" or name not in SAMPLER)
 OF_SBC = tuple(name for name in INPUTS if name != "interval")
