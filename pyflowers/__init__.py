@@ -70,7 +70,7 @@ _RENAMED = {
     "calibrate": "sbc",
     "calibration": "analysis",
     "checks": "analysis",
-    "closed_form": "posterior",
+    "closed_form": "exact and vb",
     "compare_methods": "compare",
     "compare_models": "loo",
     "many": "batches",

@@ -1,7 +1,7 @@
 """Exact posteriors by quadrature and, where possible, independent draws from them."""
 
-from pyflowers.posterior.hyper import HyperDraws
-from pyflowers.posterior.multilevel import (
+from pyflowers.lectures.posterior.hyper import HyperDraws
+from pyflowers.lectures.posterior.multilevel import (
     ExactDraws,
     MultilevelExact,
     NormalSampler,
@@ -10,7 +10,12 @@ from pyflowers.posterior.multilevel import (
     exact_multilevel_normal,
     exact_multilevel_poisson,
 )
-from pyflowers.posterior.one_normal import ExactPosterior, NormalExact, draw_normal, kl_divergence
+from pyflowers.lectures.posterior.one_normal import (
+    ExactPosterior,
+    NormalExact,
+    draw_normal,
+    kl_divergence,
+)
 
 __all__ = [
     "ExactDraws",

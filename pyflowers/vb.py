@@ -1,6 +1,6 @@
 """Closed-form mean-field variational Bayes, in NumPy."""
 
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     Distribution,
     MultilevelPrior,
     Normal,
@@ -8,7 +8,7 @@ from pyflowers.posterior.distributions import (
     ScaledInvChiSquare,
     SufficientStatistics,
 )
-from pyflowers.posterior.mean_field import (
+from pyflowers.lectures.posterior.mean_field import (
     MultilevelVB,
     NormalVB,
     NotConvergedWarning,

@@ -39,15 +39,12 @@ from pyflowers.fits.posterior import (
 from pyflowers.fits.sampling import fit
 from pyflowers.fits.spec import INPUTS, Spec, takes_inputs
 from pyflowers.programs import COMPARED, Capability, Data, Program
+from pyflowers.programs.capabilities import ByQuadrature, Marginals, MeanField
 from pyflowers.progress import stage
 from pyflowers.toolchain import CmdStan, compile_source, find_cmdstan
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from pyflowers.exact import ExactPosterior
-    from pyflowers.vb import VBResult
-
 
 METHOD_NAMES = {
     "exact": "exact (quadrature)",
@@ -139,11 +136,11 @@ class Comparison(Result):
         The results by method, in the order of :data:`METHOD_NAMES`.
     nuts : Fit
         The reference: a fit by NUTS or with independent draws.
-    exact : ExactPosterior or None
+    exact : ByQuadrature or None
         The exact posterior; None if the program has none.
-    vb : VBResult or None
+    vb : MeanField or None
         The closed-form variational fit; None if the program has none.
-    vb_from_afar : VBResult or None
+    vb_from_afar : MeanField or None
         A variational fit that starts far from the solution, to show the ascent; None if the program
         has none.
     failures : mapping of str to str
@@ -176,9 +173,9 @@ class Comparison(Result):
     seed: int
     results: Mapping[str, MethodResult]
     nuts: Fit
-    exact: ExactPosterior | None = None
-    vb: VBResult | None = None
-    vb_from_afar: VBResult | None = None
+    exact: ByQuadrature | None = None
+    vb: MeanField | None = None
+    vb_from_afar: MeanField | None = None
     failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -400,7 +397,7 @@ def _approximations(
 
 def _closed_form(
     reference: Fit, results: dict[str, MethodResult]
-) -> tuple[ExactPosterior | None, VBResult | None]:
+) -> tuple[ByQuadrature | None, MeanField | None]:
     """Add the methods without draws to `results`; return the exact posterior and the VB fit."""
     program, data = reference.program, reference.data
     closed = program.python.closed_form
@@ -505,13 +502,13 @@ def element_of(draws: Any, position: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def of_functions(
-    source: ExactPosterior | VBResult, posterior: xr.Dataset, interval: float = INTERVAL
+    source: Marginals, posterior: xr.Dataset, interval: float = INTERVAL
 ) -> pd.DataFrame:
     """Tabulate an exact posterior or the factors of an approximation.
 
     Parameters
     ----------
-    source : ExactPosterior or VBResult
+    source : Marginals
         The source of mean, sd and quantiles of each parameter.
     posterior : Dataset
         A posterior with the parameters and the names of their elements.

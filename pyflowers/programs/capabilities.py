@@ -9,18 +9,77 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pyflowers.advice import Advice
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaring
 
 if TYPE_CHECKING:
-    from pyflowers.exact import ExactPosterior
-    from pyflowers.vb import VBResult
+    import pandas as pd
+
+    from pyflowers.display import Line
 
 Draws = Mapping[str, NDArray[np.float64]]
 """Draws by quantity, each shaped (chain, draw, …)."""
+
+
+class Marginals(Protocol):
+    """The moments and quantiles of each parameter by its name, without draws."""
+
+    def mean(self, name: str) -> NDArray[np.float64]:
+        """Return the mean; NaN where it does not exist."""
+
+    def sd(self, name: str) -> NDArray[np.float64]:
+        """Return the standard deviation; NaN where it does not exist."""
+
+    def quantile(self, name: str, p: ArrayLike) -> NDArray[np.float64]:
+        """Return quantiles, with the probabilities along the first axis."""
+
+
+class ByQuadrature(Marginals, Protocol):
+    """A posterior by quadrature, such as :class:`pyflowers.exact.NormalExact`."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Log p(y), in nats."""
+
+
+class MeanField(Marginals, Protocol):
+    """A mean-field approximation, such as :class:`pyflowers.vb.VBResult`."""
+
+    @property
+    def factors(self) -> Mapping[str, Any]:
+        """The factor of each parameter."""
+
+    @property
+    def states(self) -> Sequence[Any]:
+        """The factors at the start and after every update."""
+
+    @property
+    def elbo(self) -> NDArray[np.float64]:
+        """The evidence lower bound, with all constants."""
+
+    @property
+    def elbo_trace(self) -> NDArray[np.float64]:
+        """The bound at the start and after every sweep."""
+
+    @property
+    def converged(self) -> NDArray[np.bool_]:
+        """Whether the stopping rule was met."""
+
+    @property
+    def num_iter(self) -> int:
+        """Number of sweeps."""
+
+    def table(self, interval: float) -> pd.DataFrame:
+        """Return a row for each element of each parameter."""
+
+    def contents(self) -> list[Line]:
+        """Return what is printed."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the factor of one parameter."""
 
 
 class Capable(Declaring, Protocol):
@@ -328,9 +387,11 @@ class ClosedForm:
     Attributes
     ----------
     exact : callable or None
-        Function of (data). Returns the posterior by quadrature, an ``ExactPosterior``.
+        Function of (data). Returns the posterior by quadrature, such as a
+        :class:`pyflowers.exact.NormalExact`.
     vb : callable or None
-        Function of (data). Returns the closed-form mean-field approximation, a ``VBResult``.
+        Function of (data). Returns the closed-form mean-field approximation, such as a
+        :class:`pyflowers.vb.VBResult`.
     vb_from_afar : callable or None
         Like `vb`, but started far from the solution, so that the ascent is visible. Returns None if
         there is no such start.
@@ -364,9 +425,9 @@ class ClosedForm:
     11.26
     """
 
-    exact: Callable[[Data], ExactPosterior] | None = None
-    vb: Callable[[Data], VBResult] | None = None
-    vb_from_afar: Callable[[Data], VBResult | None] | None = None
+    exact: Callable[[Data], ByQuadrature] | None = None
+    vb: Callable[[Data], MeanField] | None = None
+    vb_from_afar: Callable[[Data], MeanField | None] | None = None
     draw: Callable[[Data, int, np.random.Generator], IndependentDraws] | None = None
     log_constant: Callable[[Data], float] = _zero
 

@@ -14,7 +14,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.posterior.distributions import Normal, ScaledInvChiSquare, as_floats
 from pyflowers.text import counted
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -131,23 +130,41 @@ def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
 
 
 def _normal(mean: float, sd: float) -> PriorDensity:
-    family, text = Normal(as_floats(mean), as_floats(sd)), f"N({mean:g}, {sd:g}²)"
-    quantile = NormalDist(mean, sd).inv_cdf
+    """Return N(mean, sd²)."""
+    log_constant = -0.5 * math.log(2 * math.pi) - math.log(sd)
     return PriorDensity(
-        text, family.logpdf, sd, quantile, lambda rng, shape: rng.normal(mean, sd, shape)
+        f"N({mean:g}, {sd:g}²)",
+        lambda x: log_constant - 0.5 * ((x - mean) / sd) ** 2,
+        sd,
+        NormalDist(mean, sd).inv_cdf,
+        lambda rng, shape: rng.normal(mean, sd, shape),
     )
 
 
 def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
-    family = ScaledInvChiSquare(as_floats(nu), as_floats(scale))
+    """Return the distribution of nu scale² / v, where v ~ χ²(nu) (BDA3, table A.1)."""
+    half, log_square = nu / 2, 2 * math.log(scale)
+    log_constant = half * (math.log(half) + log_square) - math.lgamma(half)
 
-    def quantile(prob: float) -> float:
-        # If x has this prior, nu scale² / (2 x) has a gamma distribution with shape nu / 2; it
-        # decreases in x.
-        return nu * scale**2 / 2 / _gamma_quantile(nu / 2, 1 - prob)
+    def log_density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        log_x = np.log(np.where(x > 0, x, 1.0))
+        with np.errstate(over="ignore"):
+            value = log_constant - (half + 1) * log_x - half * np.exp(log_square - log_x)
+        return np.where(x > 0, value, -np.inf)
 
-    text = f"scaled-inv-χ²({nu:g}, {scale:g}²)"
-    return PriorDensity(text, family.logpdf, float(family.sd), quantile, family.sample)
+    def draw(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        # With few degrees of freedom, a χ² variable may underflow to 0.
+        with np.errstate(divide="ignore"):
+            return nu * scale**2 / rng.chisquare(nu, shape)
+
+    return PriorDensity(
+        f"scaled-inv-χ²({nu:g}, {scale:g}²)",
+        log_density,
+        nu * scale**2 / (nu - 2) * math.sqrt(2 / (nu - 4)) if nu > 4 else float("nan"),
+        # half scale² / x has a gamma distribution with shape half, and decreases in x.
+        lambda prob: half * scale**2 / _gamma_quantile(half, 1 - prob),
+        draw,
+    )
 
 
 def _gamma_quantile(shape: float, prob: float) -> float:

@@ -49,7 +49,7 @@ def table(groups, seed=3):
 
 PROPER = {"sigma2_plant_nu": 2.0, "sigma2_plant_scale": 1.2}
 UNBALANCED = {"Rose": [4, 5, 6, 4, 9, 1], "Iris": [2], "Aster": [8, 8, 8], "Dahlia": [1, 7]}
-# Other data and priors: tests/posterior/test_multilevel.py.
+# Other data and priors: tests/lectures/posterior/test_multilevel.py.
 CASES = {
     "one normal": ("iid_normal", None, {}),
     "semiconjugate": ("semiconjugate_normal", None, {}),

@@ -17,7 +17,7 @@ from scipy import integrate, stats
 from pyflowers import vb
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.exact import NormalExact, exact_multilevel_normal, kl_divergence
-from pyflowers.posterior.mean_field import MultilevelModel, NormalModel
+from pyflowers.lectures.posterior.mean_field import MultilevelModel, NormalModel
 from pyflowers.vb import (
     MultilevelPrior,
     Normal,

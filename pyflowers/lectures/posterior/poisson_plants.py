@@ -53,8 +53,13 @@ from itertools import pairwise
 import numpy as np
 from scipy import special
 
-from pyflowers.posterior.distributions import LOG_2PI, FloatArray, MultilevelPrior, as_floats
-from pyflowers.posterior.plants import (
+from pyflowers.lectures.posterior.distributions import (
+    LOG_2PI,
+    FloatArray,
+    MultilevelPrior,
+    as_floats,
+)
+from pyflowers.lectures.posterior.plants import (
     DROP,
     Accepted,
     Drawer,

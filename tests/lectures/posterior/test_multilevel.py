@@ -15,10 +15,10 @@ from pyflowers.exact import (
     exact_multilevel_normal,
     exact_multilevel_poisson,
 )
-from pyflowers.posterior import poisson_plants
-from pyflowers.posterior.hyper import Density, HyperSampler
-from pyflowers.posterior.normal_plants import NormalPlants
-from pyflowers.posterior.poisson_plants import PoissonPlants
+from pyflowers.lectures.posterior import poisson_plants
+from pyflowers.lectures.posterior.hyper import Density, HyperSampler
+from pyflowers.lectures.posterior.normal_plants import NormalPlants
+from pyflowers.lectures.posterior.poisson_plants import PoissonPlants
 from pyflowers.vb import MultilevelPrior, NormalPrior, SufficientStatistics
 
 LECTURE = [np.array(y, float) for y in ([4, 5, 6, 4], [0, 2, 5, 3], [8, 6, 10, 8])]
@@ -529,7 +529,7 @@ def test_many_plants_against_few_scouts(monkeypatch):
     """Draws have the same distribution whether all plants or only some locate the region."""
     totals, counts = simulated(400, 3)
     some = PoissonSampler(totals, counts)
-    monkeypatch.setattr("pyflowers.posterior.hyper._SCOUTS", 10_000)
+    monkeypatch.setattr("pyflowers.lectures.posterior.hyper._SCOUTS", 10_000)
     all_plants = PoissonSampler(totals, counts)
     assert some.log_evidence == pytest.approx(all_plants.log_evidence, abs=1e-4)
     first, second = (s.draw_hyper(NUM, np.random.default_rng(1)) for s in (some, all_plants))

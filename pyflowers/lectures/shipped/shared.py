@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     FloatArray,
     IntArray,
     MultilevelPrior,

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     FloatArray,
     ScaledInvChiSquare,
     as_floats,
     log_constant,
 )
+from pyflowers.lectures.shipped import shared
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
@@ -25,7 +26,6 @@ from pyflowers.programs.capabilities import (
     MissingMoment,
 )
 from pyflowers.programs.data import Data
-from pyflowers.programs.shipped import shared
 
 _SCALE = "sigma2_plant_scale"
 
@@ -63,8 +63,8 @@ def _on_scale(data: Data) -> dict[str, float]:
 
 
 def _new_group(draws: Draws, data: Data) -> FloatArray:
-    from pyflowers.posterior.normal_plants import NormalPlants
-    from pyflowers.vb import SufficientStatistics
+    from pyflowers.lectures.posterior.distributions import SufficientStatistics
+    from pyflowers.lectures.posterior.normal_plants import NormalPlants
 
     if _is_flat(data):
         raise ConfigError(
@@ -161,7 +161,7 @@ def _log_constant(data: Data) -> float:
 
 def _by_plant(data: Data) -> Any:
     """Return the statistics of plants 1 to P, for rows in any order."""
-    from pyflowers.vb import SufficientStatistics
+    from pyflowers.lectures.posterior.distributions import SufficientStatistics
 
     seen, codes = SufficientStatistics.from_groups(data.y, shared.plant_codes(data))
     every = np.zeros((3, int(data["P"])))
@@ -170,14 +170,14 @@ def _by_plant(data: Data) -> Any:
 
 
 def _exact(data: Data) -> Any:
-    from pyflowers.exact import exact_multilevel_normal
+    from pyflowers.lectures.posterior.multilevel import exact_multilevel_normal
 
     prior = shared.multilevel_prior(data)
     return exact_multilevel_normal(_by_plant(data), prior, plants=shared.plant_names(data))
 
 
 def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
-    from pyflowers.exact import NormalSampler
+    from pyflowers.lectures.posterior.multilevel import NormalSampler
 
     sampler = NormalSampler(
         _by_plant(data), shared.multilevel_prior(data), shared.plant_names(data)
@@ -186,7 +186,7 @@ def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
 
 
 def _vb(data: Data) -> Any:
-    from pyflowers.vb import fit_multilevel_normal
+    from pyflowers.lectures.posterior.mean_field import fit_multilevel_normal
 
     prior = shared.multilevel_prior(data)
     return fit_multilevel_normal(_by_plant(data), prior, plants=shared.plant_names(data))

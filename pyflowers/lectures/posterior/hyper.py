@@ -62,14 +62,14 @@ from numpy.typing import NDArray
 from scipy import interpolate
 
 from pyflowers.errors import FitError
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     LOG_2PI,
     BoolArray,
     FloatArray,
     as_floats,
     log_density_of_log,
 )
-from pyflowers.posterior.plants import Plants
+from pyflowers.lectures.posterior.plants import Plants
 
 _DROP = 26.0
 _SCOUTS = 16  # number of plants from which the region is found

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.posterior.distributions import NormalPrior
+from pyflowers.lectures.posterior.distributions import NormalPrior
+from pyflowers.lectures.shipped import shared
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
     IndependentDraws,
 )
 from pyflowers.programs.data import Data
-from pyflowers.programs.shipped import shared
 
 if TYPE_CHECKING:
-    from pyflowers.exact import NormalExact
-    from pyflowers.vb import NormalVB
+    from pyflowers.lectures.posterior.mean_field import NormalVB
+    from pyflowers.lectures.posterior.one_normal import NormalExact
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ class OneNormal:
     # The closed forms, in which the mean is called theta
 
     def _exact(self, data: Data) -> NormalExact:
-        from pyflowers.exact import NormalExact
+        from pyflowers.lectures.posterior.one_normal import NormalExact
 
         return NormalExact(data.y, self._prior(data), location=self.mean)
 
     def _draw(self, data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
-        from pyflowers.exact import draw_normal
+        from pyflowers.lectures.posterior.one_normal import draw_normal
 
         found = draw_normal(data.y, self._prior(data), num_draws, rng, location=self.mean)
         return IndependentDraws(found.draws, measures=lambda: found.diagnostics)
 
     def _vb(self, data: Data, start: object = None) -> NormalVB:
-        from pyflowers.vb import fit_normal
+        from pyflowers.lectures.posterior.mean_field import fit_normal
 
         result = fit_normal(data.y, self._prior(data), init=start)  # type: ignore[arg-type]
         names = {"theta": self.mean}
@@ -97,7 +97,7 @@ class OneNormal:
         """
         if data.num_obs < 2:
             return None
-        from pyflowers.vb import Normal, ScaledInvChiSquare
+        from pyflowers.lectures.posterior.distributions import Normal, ScaledInvChiSquare
 
         sd = float(np.std(data.y)) or 1.0
         mean = Normal(np.asarray(data.y.mean() - 0.6 * sd), np.asarray(0.6 * sd))

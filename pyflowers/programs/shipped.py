@@ -1,8 +1,9 @@
 """The shipped programs, each with a ``.stan`` file, a declaration and capabilities.
 
 A program is shipped if ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. Its capabilities in NumPy
-are ``CAPABILITIES`` in the module ``pyflowers.programs.shipped.NAME``, if that module
-exists.
+are ``CAPABILITIES`` in the module ``pyflowers.lectures.shipped.NAME``, if that module exists. It is
+imported by that name when the program is opened: the lectures' wing is built on the rest of the
+package, and nothing else imports it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pyflowers.resources import stan_folder
 
 LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
 """The lecture's three models of the flowers, simplest first; the default experiment fits them."""
+
+_HOME = "pyflowers.lectures.shipped"
 
 COMPARED = "semiconjugate_normal"
 """The default program for comparing methods, which has a closed-form mean field."""
@@ -29,7 +32,7 @@ def python_of(name: str) -> Capabilities:
     """Return the capabilities of a shipped program in Python; empty for any other name."""
     if not name.isidentifier() or name not in shipped_names():
         return Capabilities()
-    module = f"{__name__}.{name}"
+    module = f"{_HOME}.{name}"
     if find_spec(module) is None:
         return Capabilities()
     found: Capabilities = import_module(module).CAPABILITIES

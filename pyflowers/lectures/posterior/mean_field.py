@@ -97,7 +97,7 @@ import pandas as pd
 from pyflowers.checked import whole_number
 from pyflowers.display import INTERVAL, Line, Shown, element_table, heading, interval_quantiles
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     LOG_2PI,
     BoolArray,
     Distribution,

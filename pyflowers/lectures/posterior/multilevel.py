@@ -54,7 +54,7 @@ from pyflowers.checked import whole_number
 from pyflowers.cores import in_order
 from pyflowers.display import INTERVAL, Line, Shown, draws_table, format_number, heading
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     LOG_2PI,
     WHOLE,
     BoolArray,
@@ -68,10 +68,17 @@ from pyflowers.posterior.distributions import (
     grouped,
     refuse,
 )
-from pyflowers.posterior.hyper import Density, HyperDraws, HyperSampler, even_grid, located, zoom
-from pyflowers.posterior.normal_plants import NormalPlants
-from pyflowers.posterior.plants import Plants
-from pyflowers.posterior.poisson_plants import PoissonPlants
+from pyflowers.lectures.posterior.hyper import (
+    Density,
+    HyperDraws,
+    HyperSampler,
+    even_grid,
+    located,
+    zoom,
+)
+from pyflowers.lectures.posterior.normal_plants import NormalPlants
+from pyflowers.lectures.posterior.plants import Plants
+from pyflowers.lectures.posterior.poisson_plants import PoissonPlants
 
 _SIZES = (64, 96, 144, 216, 324)
 _TOLERANCE = 1e-5

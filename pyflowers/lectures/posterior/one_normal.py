@@ -34,7 +34,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     LOG_2PI,
     FloatArray,
     Normal,
@@ -44,9 +44,9 @@ from pyflowers.posterior.distributions import (
     checked_probability,
     log_constant,
 )
-from pyflowers.posterior.mean_field import NormalModel, VBResult
-from pyflowers.posterior.multilevel import ExactDraws, MultilevelExact, checked_num
-from pyflowers.posterior.normal_plants import draw_plants
+from pyflowers.lectures.posterior.mean_field import NormalModel, VBResult
+from pyflowers.lectures.posterior.multilevel import ExactDraws, MultilevelExact, checked_num
+from pyflowers.lectures.posterior.normal_plants import draw_plants
 
 _GRID_POINTS = 401
 _LARGEST_LOG = 600.0  # largest log of an sd, far out in tails that are barely integrable

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pyflowers.errors import FitError
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     BoolArray,
     FloatArray,
     IntArray,

@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 
 from pyflowers.cores import in_order
-from pyflowers.posterior.distributions import (
+from pyflowers.lectures.posterior.distributions import (
     LOG_2PI,
     BoolArray,
     FloatArray,
@@ -60,7 +60,7 @@ from pyflowers.posterior.distributions import (
     as_floats,
     log_constant,
 )
-from pyflowers.posterior.plants import (
+from pyflowers.lectures.posterior.plants import (
     DROP,
     Accepted,
     Drawer,

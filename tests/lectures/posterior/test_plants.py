@@ -5,16 +5,16 @@ import pytest
 from scipy import stats
 
 from pyflowers.errors import FitError
-from pyflowers.posterior import normal_plants, poisson_plants
-from pyflowers.posterior.distributions import log_constant
-from pyflowers.posterior.normal_plants import (
+from pyflowers.lectures.posterior import normal_plants, poisson_plants
+from pyflowers.lectures.posterior.distributions import log_constant
+from pyflowers.lectures.posterior.normal_plants import (
     NormalPlants,
     PlantKernel,
     draw_log_precisions,
     draw_plants,
 )
-from pyflowers.posterior.plants import log_gamma_draws, until_accepted
-from pyflowers.posterior.poisson_plants import PoissonPlants, draw_log_rates, draw_rates
+from pyflowers.lectures.posterior.plants import log_gamma_draws, until_accepted
+from pyflowers.lectures.posterior.poisson_plants import PoissonPlants, draw_log_rates, draw_rates
 from pyflowers.vb import MultilevelPrior
 
 PROPER = MultilevelPrior(1.0, 10.0, 3.0, 1.5, 2.0, 1.2)
@@ -299,7 +299,7 @@ def test_gamma_draws_of_small_shapes_do_not_underflow():
 
 
 def test_rejection_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("pyflowers.posterior.plants._MAX_ROUNDS", 10)
+    monkeypatch.setattr("pyflowers.lectures.posterior.plants._MAX_ROUNDS", 10)
     with pytest.raises(FitError, match="all 10 proposals for 2 of the plant parameters were"):
         until_accepted(lambda index: (np.zeros(2)[index], np.zeros(2, bool)[index]))
     accepted = iter([np.zeros((1, 2), bool)] + 8 * [np.zeros(2, bool)] + [np.ones(2, bool)])

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.posterior.distributions import FloatArray
+from pyflowers.lectures.posterior.distributions import FloatArray
+from pyflowers.lectures.shipped import shared
 from pyflowers.programs.capabilities import (
     Capabilities,
     ClosedForm,
@@ -18,11 +19,10 @@ from pyflowers.programs.capabilities import (
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.families._counts import log_factorials
-from pyflowers.programs.shipped import shared
 
 
 def _new_group(draws: Draws, data: Data) -> FloatArray:
-    from pyflowers.posterior.poisson_plants import PoissonPlants
+    from pyflowers.lectures.posterior.poisson_plants import PoissonPlants
 
     columns = np.array([float(data.num_obs)]), np.array([float(data.y.sum())])
     group = PoissonPlants(shared.multilevel_prior(data), *columns)
@@ -74,7 +74,7 @@ def _log_constant(data: Data) -> float:
 
 
 def _exact(data: Data) -> Any:
-    from pyflowers.exact import exact_multilevel_poisson
+    from pyflowers.lectures.posterior.multilevel import exact_multilevel_poisson
 
     codes = shared.plant_codes(data)
     rows = np.argsort(codes, kind="stable")  # the posterior orders plants by first appearance
@@ -82,7 +82,7 @@ def _exact(data: Data) -> Any:
 
 
 def _draw(data: Data, num_draws: int, rng: Generator) -> IndependentDraws:
-    from pyflowers.exact import PoissonSampler
+    from pyflowers.lectures.posterior.multilevel import PoissonSampler
 
     total = np.bincount(shared.plant_codes(data), data.y, minlength=int(data["P"]))
     sampler = PoissonSampler(
