@@ -19,6 +19,7 @@ from pyflowers.cli.options import (
 )
 from pyflowers.cli.results import finish, out_option
 from pyflowers.display import styled
+from pyflowers.engines.base import ENGINES
 from pyflowers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
 @runs_argument
 @click.option(
     "--engine",
-    type=click.Choice(["cmdstan", "stanli", "exact"]),
+    type=click.Choice([name for name in ENGINES if name != "auto"]),
     help="Engine to use instead of the recorded one.",
 )
 @inputs("cmdstan")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     Parameters
     ----------
     name : str or Engine
-        ``cmdstan``, ``stanli``, ``exact`` or ``auto``. With ``auto``, CmdStan is used if it is
+        One of :data:`~pyflowers.engines.base.ENGINES`. With ``auto``, CmdStan is used if it is
         named by `cmdstan`, installed or already built; otherwise stanli is used, and CmdStan only
         for requests that stanli cannot satisfy. An Engine is returned unchanged.
     cmdstan : str or Path, optional
@@ -60,7 +61,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     Raises
     ------
     ConfigError
-        If no engine has that name, or if `cmdstan` is given with ``stanli`` or ``exact``.
+        If no engine has that name, or if `cmdstan` is given with an engine other than CmdStan.
     ToolchainError
         If the engine is CmdStan, and it cannot be used or built.
     """
@@ -68,30 +69,27 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
         return name
     if name not in ENGINES:
         raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
-    if name in ("stanli", "exact"):
+    if name not in ("auto", "cmdstan"):
         if cmdstan is not None:
             raise ConfigError(
                 f"--cmdstan: the engine {name} does not use CmdStan; leave out --cmdstan, or use "
                 "--engine cmdstan"
             )
-        if name == "stanli":
-            return StanliEngine()
-        from pyflowers.engines.exact import ExactEngine
-
-        return ExactEngine()
+        found: Engine = import_module(f"pyflowers.engines.{name}").ENGINE
+        return found
     from pyflowers.engines.cmdstan import CmdStanEngine
     from pyflowers.toolchain import available_cmdstan, find_cmdstan
 
     if name == "cmdstan" or cmdstan is not None:
         return CmdStanEngine(find_cmdstan(cmdstan))
-    found = available_cmdstan()
-    if found is None and stanli_is_installed():
+    installed = available_cmdstan()
+    if installed is None and stanli_is_installed():
         logger.info(
             "CmdStan is not installed yet, so the interpreter stanli is used; run pyflowers setup "
             "to build CmdStan"
         )
         return AutoEngine()
-    return CmdStanEngine(found or find_cmdstan())
+    return CmdStanEngine(installed or find_cmdstan())
 
 
 class AutoEngine:

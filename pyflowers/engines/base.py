@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self, get_args
+from typing import Annotated, Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,17 @@ from pyflowers.records import Record, asked
 
 EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
 
-ENGINES: tuple[str, ...] = get_args(EngineName)
-"""The names of the engines; ``auto`` chooses one that runs Stan."""
+ENGINES: dict[str, str] = {
+    "cmdstan": "cmdstan",
+    "stanli": "stanli (a Stan interpreter that needs no compiler)",
+    "exact": "exact (independent draws without a Markov chain, for programs that support this)",
+    "auto": "or auto (cmdstan if it is installed or already built, otherwise stanli)",
+}
+"""What the help says about each engine, in this order.
+
+The module of the engine's name in this package defines ``ENGINE``. Only ``cmdstan``, which needs a
+CmdStan, and ``auto``, which chooses between it and ``stanli``, are cases of ``find_engine``.
+"""
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed; Stan's seeds are unsigned 32-bit integers."""
@@ -296,7 +305,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """``cmdstan``, ``stanli`` or ``exact``."""
+        """The engine's name, a key of :data:`ENGINES`."""
 
     @property
     def uses(self) -> frozenset[str]:

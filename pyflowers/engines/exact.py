@@ -69,6 +69,9 @@ class ExactEngine:
         return ExactProgram(program)
 
 
+ENGINE = ExactEngine()
+
+
 @dataclass(frozen=True)
 class ExactProgram:
     """A program with a closed-form posterior."""

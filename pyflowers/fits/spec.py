@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import Engine, SamplerOptions, find_engine
-from pyflowers.engines.base import LARGEST_SEED, EngineName, Whole
+from pyflowers.engines.base import ENGINES, LARGEST_SEED, EngineName, Whole
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import read_once
@@ -170,12 +170,7 @@ class Sampling(SamplerOptions):
         unset="2",
         metavar="FILE|RADIUS",
     )
-    engine: EngineName = asked(
-        "cmdstan; stanli (a Stan interpreter that needs no compiler); exact (independent draws "
-        "without a Markov chain, for programs that support this); or auto (cmdstan if it is "
-        "installed or already built, otherwise stanli).",
-        "auto",
-    )
+    engine: EngineName = asked(f"{'; '.join(ENGINES.values())}.", "auto")
 
 
 class Spec(Reading, Sampling):

@@ -1,11 +1,13 @@
 """Which engine is used, and what happens if it lacks something."""
 
 import logging
+from typing import get_args
 
 import pytest
 
 import pyflowers
 from pyflowers.engines import find_engine
+from pyflowers.engines.base import ENGINES, EngineName
 from pyflowers.errors import ConfigError, FitError
 
 SIMULATE = "generated quantities { real x = normal_rng(0, 1); }"
@@ -26,10 +28,14 @@ def test_without_one_the_interpreter_is_taken_and_says_so(no_cmdstan, caplog):
     assert "pyflowers setup" in caplog.text
 
 
+def test_each_name_of_an_engine_has_its_help():
+    assert set(get_args(EngineName)) == set(ENGINES)
+
+
 @pytest.mark.parametrize(
     ("name", "cmdstan", "output"),
     [
-        ("nuts", None, "engine must be one of auto, cmdstan, stanli, exact, got 'nuts'"),
+        ("nuts", None, "engine must be one of cmdstan, stanli, exact, auto, got 'nuts'"),
         ("stanli", "embedded", "--cmdstan: the engine stanli does not use CmdStan"),
         ("exact", "embedded", "--cmdstan: the engine exact does not use CmdStan"),
     ],

@@ -264,7 +264,7 @@ def test_another_engine_is_not_taken_in_silence(run):
     by_interpreter = replay(folder, engine="stanli")
     assert by_interpreter.verdict != "different"
     assert by_interpreter.notes == ("the engine was cmdstan and is stanli",)
-    with pytest.raises(ConfigError, match="engine must be one of auto, cmdstan, stanli"):
+    with pytest.raises(ConfigError, match="engine must be one of cmdstan, stanli, exact"):
         replay(folder, engine="pystan")
 
 

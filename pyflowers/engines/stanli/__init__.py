@@ -139,6 +139,9 @@ class StanliEngine:
         return interpreted(program.source)
 
 
+ENGINE = StanliEngine()
+
+
 def interpreted(source: Source) -> StanliProgram:
     """Check a program's text and load it.
 
