@@ -12,16 +12,19 @@ ROOT = Path(__file__).resolve().parent.parent
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
-def sections() -> list[str]:
-    """Return the headings of the changelog, newest first."""
+def releases() -> list[str]:
+    """Return the headings of the releases in the changelog, newest first."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    return [heading for heading in headings if heading != "[Unreleased]"]
 
 
 def test_the_changelog_has_dated_notes_of_this_version():
-    unreleased, latest, *_ = sections()
-    assert unreleased == "[Unreleased]"
-    assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", latest)
+    assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", releases()[0])
+
+
+def test_the_changelog_lists_what_a_user_notices():
+    assert len((ROOT / "CHANGELOG.md").read_bytes()) <= 10_000
 
 
 def test_the_readme_is_a_page():
@@ -35,7 +38,7 @@ def test_the_citation_is_of_this_version():
         )
     )
     assert citation["version"] == VERSION
-    assert sections()[1].endswith(citation["date-released"])
+    assert releases()[0].endswith(citation["date-released"])
     assert f"version = {{{VERSION}}}" in (ROOT / "docs/help.md").read_text(encoding="utf-8")
 
 
