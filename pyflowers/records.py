@@ -239,7 +239,9 @@ def _demand(error: Mapping[str, Any]) -> str:
         return _LIMITS[kind].format(**{**context, **whole})
     name, _, end = kind.partition("_")
     is_known = name in _KINDS and end in ("type", "parsing", "from_float", "attributes_type")
-    return f"must be {_KINDS[name]}" if is_known else error["msg"]
+    if is_known:
+        return f"must be {_KINDS[name]}"
+    return error["msg"]
 
 
 def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:

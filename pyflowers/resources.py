@@ -37,7 +37,9 @@ _PACKAGE = Path(__file__).resolve().parent
 def _folder(name: str) -> Path:
     """Return the folder `name`: package data in a wheel, next to the package in a checkout."""
     packaged = _PACKAGE / f"_{name}"
-    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+    if packaged.is_dir():
+        return packaged
+    return _PACKAGE.parent / name
 
 
 def stan_folder() -> Path:

@@ -307,7 +307,9 @@ def read_bytes(path: Path, largest: int) -> bytes:
 def read_json(path: Path) -> Mapping[str, Any]:
     """Return the contents of a JSON file; empty if it cannot be read or is not a mapping."""
     values = _read_json(path)
-    return values if isinstance(values, dict) else {}
+    if isinstance(values, dict):
+        return values
+    return {}
 
 
 def _read_json(path: Path) -> Any:

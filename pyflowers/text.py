@@ -67,7 +67,9 @@ def nearest(asked: str, known: Collection[str]) -> str | None:
     import difflib
 
     found = difflib.get_close_matches(asked, known, n=1)
-    return found[0] if found else None
+    if found:
+        return found[0]
+    return None
 
 
 def suggestion(asked: str, known: Collection[str]) -> str:

@@ -82,7 +82,9 @@ def batch_command(
     )
     _show(batch, progress)
     is_poor = (progress.failed and (check or file)) or (progress.doubtful and check)
-    return EXIT_TASKS_FAILED if is_poor else 0
+    if is_poor:
+        return EXIT_TASKS_FAILED
+    return 0
 
 
 def _run(

@@ -55,7 +55,9 @@ def _choose(ctx: click.Context, parameter: click.Parameter, is_given: bool) -> N
 
 def _printed() -> str:
     context = click.get_current_context(silent=True)
-    return "text" if context is None else context.meta.get(_PRINTED, "text")
+    if context is None:
+        return "text"
+    return context.meta.get(_PRINTED, "text")
 
 
 def shows_progress() -> bool:
@@ -139,7 +141,9 @@ def exit_status(status: int) -> int:
         return BROKEN_PIPE
     reason = _failures[0].strerror
     complain(f"error: the output cannot be written ({reason}); the command's files are saved")
-    return status if status > 1 else 1
+    if status > 1:
+        return status
+    return 1
 
 
 def drop_output() -> None:
@@ -154,7 +158,9 @@ def _piece(piece: str) -> str:
     """Return text as it is printed, styled where the terminal and the user allow it."""
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
     style = piece.style if isinstance(piece, Styled) and not plain else {}
-    return click.style(shown(piece), **style) if style else shown(piece)
+    if style:
+        return click.style(shown(piece), **style)
+    return shown(piece)
 
 
 def _write(text: str) -> None:

@@ -124,7 +124,9 @@ def doctor_command(repair: bool, folders: tuple[Path, ...]) -> int:
         say(mark, f"  {finding.name:<15} {finding.value}")
         findings.append(finding)
     say_json({"findings": [finding._asdict() for finding in findings]})
-    return 0 if all(finding.is_ok for finding in findings) else 1
+    if all(finding.is_ok for finding in findings):
+        return 0
+    return 1
 
 
 @click.command("lecture")

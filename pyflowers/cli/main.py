@@ -171,7 +171,9 @@ def _run(args: list[str]) -> int:
         if isinstance(error, OSError) and error.filename is None:  # click could not write its help
             drop_output()
         complain(f"error: {_sentence(error)}")
-        return 2 if isinstance(error, UnusedOptionError) else 1
+        if isinstance(error, UnusedOptionError):
+            return 2
+        return 1
     return exit_status(status if isinstance(status, int) else 0)
 
 

@@ -66,14 +66,18 @@ def _centered(
 def _inits(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
     """Return the radius if the text is a number; otherwise, return it as the name of a file."""
     try:
-        return None if text is None else float(text)
+        if text is None:
+            return None
+        return float(text)
     except ValueError:
         return text
 
 
 def _given_or_none(_: click.Context, __: click.Parameter, value: Any) -> Any:
     """Return a value, or None for an option that may be repeated and is not given."""
-    return None if value == () else value
+    if value == ():
+        return None
+    return value
 
 
 _READ: dict[str, Callable[..., Any]] = {

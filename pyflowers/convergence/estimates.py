@@ -316,7 +316,9 @@ def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
     """
     wanted = {str(i): _quantile(p) for i, p in enumerate(probs)}
     found = list(_evaluate(draws, wanted).values())
-    return np.stack(found) if found else np.empty((0, np.shape(draws)[-1]))
+    if found:
+        return np.stack(found)
+    return np.empty((0, np.shape(draws)[-1]))
 
 
 def statistics(
@@ -475,7 +477,9 @@ class Block:
     def ascending(self) -> FloatArray:
         """The pooled draws, sorted."""
         odd = self.draws.shape[-1] % 2  # then the halves exclude the middle draw
-        return np.sort(self.pooled, axis=-1) if odd else self.sorted_halves[0]
+        if odd:
+            return np.sort(self.pooled, axis=-1)
+        return self.sorted_halves[0]
 
     @cached_property
     def squared_deviations(self) -> FloatArray:
@@ -745,4 +749,6 @@ def fast_length(least: int) -> int:
     SciPy's ``next_fast_len`` finds better sizes, but its import takes longer than they save.
     """
     power = 1 << max(4, (least - 1).bit_length())
-    return power * 3 // 4 if power * 3 // 4 >= least else power
+    if power * 3 // 4 >= least:
+        return power * 3 // 4
+    return power

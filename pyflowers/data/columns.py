@@ -122,7 +122,9 @@ class TypedColumn:
         codes, names = self.coded
         truth = np.array([_TRUTH.get(name.strip().lower(), np.nan) for name in names])[codes]
         is_other = np.isnan(truth) & ~self.is_missing(None)
-        return self.numbers if is_other.any() else truth
+        if is_other.any():
+            return self.numbers
+        return truth
 
 
 def to_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -154,7 +156,9 @@ def number_text(value: float) -> str:
     value = float(value)
     if not value.is_integer():
         return f"{value:.15g}"
-    return str(int(value)) if abs(value) < 2**53 else repr(value)
+    if abs(value) < 2**53:
+        return str(int(value))
+    return repr(value)
 
 
 def label_text(cell: Any) -> str:
@@ -163,14 +167,18 @@ def label_text(cell: Any) -> str:
         # Written with more digits, one number would be several labels, as 0.1 * 3 and 0.3.
         digits = cell.partition("e")[0].partition("E")[0]
         is_long = len(digits) > 15 and _DECIMAL.fullmatch(cell) is not None
-        return number_text(float(cell)) if is_long and any(map(str.isdecimal, cell)) else cell
+        if is_long and any(map(str.isdecimal, cell)):
+            return number_text(float(cell))
+        return cell
     if isinstance(cell, float | np.floating):
         return number_text(float(cell))
     if isinstance(cell, np.datetime64):
         cell = pd.Timestamp(cell)
     if isinstance(cell, datetime) and cell is not pd.NaT:
         # pandas reads dates as datetimes at midnight.
-        return str(cell.date()) if pd.Timestamp(cell).normalize() == cell else str(cell)
+        if pd.Timestamp(cell).normalize() == cell:
+            return str(cell.date())
+        return str(cell)
     return str(cell)
 
 
@@ -193,7 +201,9 @@ def comparable(text: str) -> str:
     if midnight := _MIDNIGHT.fullmatch(text):
         return midnight[1]
     number = re.fullmatch(r"(-?\d+)(\.\d*?)0*", text)
-    return text if number is None else number[1] + number[2].removesuffix(".")
+    if number is None:
+        return text
+    return number[1] + number[2].removesuffix(".")
 
 
 def as_written(texts: Collection[str], known: Collection[str]) -> list[str]:

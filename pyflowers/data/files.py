@@ -82,7 +82,8 @@ def read_table(
             raise DataError(f"{name} must be text, got {given!r}")
     suffix, within = path.suffix.lower(), Path(path.stem).suffix.lower()
     is_compressed = suffix == ".gz" and within in _SEPARATORS
-    suffix = within if is_compressed else suffix
+    if is_compressed:
+        suffix = within
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         if not path.name:
             raise DataError(f"{path} is not a file but a folder, as is an empty name; name a table")
@@ -268,7 +269,9 @@ def _read_excel(path: Path) -> Table:
             return ""
         # A spreadsheet does not distinguish 1 from 1.0.
         is_whole = isinstance(cell, float) and cell.is_integer()
-        return int(cell) if is_whole else cell
+        if is_whole:
+            return int(cell)
+        return cell
 
     try:
         with warnings.catch_warnings(action="ignore"):  # about styles and menus

@@ -902,7 +902,9 @@ def _limits(
 ) -> list[tuple[NDArray[np.bool_], str]]:
     """Return which numbers are beyond each limit, and the limit in words."""
     if not whole:
-        return [] if lower is None else [(values < lower, f"must be at least {number_text(lower)}")]
+        if lower is None:
+            return []
+        return [(values < lower, f"must be at least {number_text(lower)}")]
     is_fraction, is_large = values != np.floor(values), np.abs(values) > LARGEST_INT
     largest = (is_large, f"Stan's int holds no numbers beyond ±{LARGEST_INT}")
     if lower == 0:

@@ -269,4 +269,6 @@ def _resampled(
 def _last_elbo(console: str) -> float:
     """Return the ELBO in the last row of ADVI's table of iterations."""
     rows = re.findall(r"^ +\d+ +(-?[\d.]+(?:e[+-]?\d+)?) +[\d.]+ +[\d.]+", console, re.MULTILINE)
-    return float(rows[-1]) if rows else float("nan")
+    if rows:
+        return float(rows[-1])
+    return float("nan")

@@ -47,7 +47,9 @@ _MANY = 2**31 - 1
 
 def _of_python(value: Any) -> Any:
     """Convert NumPy's numbers to Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 Whole = Annotated[int, Strict(), BeforeValidator(_of_python)]

@@ -181,4 +181,6 @@ def _load(path: str) -> Any:
 
 
 def _listed(names: bytes) -> tuple[str, ...]:
-    return tuple(names.decode().split(",")) if names else ()
+    if names:
+        return tuple(names.decode().split(","))
+    return ()

@@ -174,7 +174,9 @@ class Data(Shown):
     def observed(self) -> str:
         """The variable that the model describes; empty if there is none."""
         role = self.declaration.roles.observed
-        return role if role in self.values else ""
+        if role in self.values:
+            return role
+        return ""
 
     @property
     def group(self) -> str:
@@ -192,7 +194,9 @@ class Data(Shown):
         return self._in_role("value")
 
     def _in_role(self, role: str) -> str:
-        return self.declaration.in_role[role] if self.has_table else ""
+        if self.has_table:
+            return self.declaration.in_role[role]
+        return ""
 
     @property
     def y(self) -> NDArray[np.float64]:
@@ -240,19 +244,25 @@ class Data(Shown):
         numbers = np.array(self._numbers_of_labels)
         if not numbers.size:
             return None
-        return np.arange(1.0, numbers.size + 1) if np.isnan(numbers).any() else numbers
+        if np.isnan(numbers).any():
+            return np.arange(1.0, numbers.size + 1)
+        return numbers
 
     @property
     def _numbers_of_labels(self) -> tuple[float, ...]:
         """The labels of the observed values as numbers; NaN for a label that is not a number."""
         found = self.labels.get(self.value)
-        return () if found is None else tuple(map(number_of, found.names))
+        if found is None:
+            return ()
+        return tuple(map(number_of, found.names))
 
     def _named(self, *, is_numbered: bool) -> str:
         """Return the user's name for the observed values, and that they are numbered."""
         name = self.name_of(self.value) if self.value else self.observed
         num = len(self._numbers_of_labels)
-        return f"{name} (numbered 1 to {num})" if is_numbered else name
+        if is_numbered:
+            return f"{name} (numbered 1 to {num})"
+        return name
 
     def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
         """Return whether two data blocks hold the same observations in the same order.
@@ -346,7 +356,9 @@ class Data(Shown):
         str
             A place such as ``data/flowers.csv, row 2``; without a table, ``the mapping, value 0``.
         """
-        return self.table.where(row) if self.table is not None else f"{self.source}, value {row}"
+        if self.table is not None:
+            return self.table.where(row)
+        return f"{self.source}, value {row}"
 
 
 def read_data(
@@ -378,7 +390,8 @@ def read_data(
         if given:
             raise ConfigError(f"{given}: the data have already been read; leave {given} out")
         return data
-    data = program.example if data is None and program.example is not None else data
+    if data is None and program.example is not None:
+        data = program.example
     if how and isinstance(data, Table | pd.DataFrame):
         name = next(iter(how))
         raise ConfigError(
@@ -394,7 +407,9 @@ def read_data(
             "out"
         )
     block = _from_json(data, program.declaration, program.source.blocks)
-    return _design_block(block, program.source.blocks) if design_only else block
+    if design_only:
+        return _design_block(block, program.source.blocks)
+    return block
 
 
 def read_once(data: Any, reading: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -474,7 +489,8 @@ def _from_table(
             f"{', '.join(used)}"
         )
     table = table.only(tuple(dict.fromkeys(names.values())))
-    table = table.without_missing(table.columns, drop=True) if drop_missing else table
+    if drop_missing:
+        table = table.without_missing(table.columns, drop=True)
     written = written.with_labels(dims)
     labels = {
         column: table.labels(
@@ -632,7 +648,9 @@ class Rows:
         self.parsed[called] = found
         if per is not None:
             found = self.table.one_per_label(called, found, self.labels[per])
-        return found.astype(np.int64) if variable.is_int else found
+        if variable.is_int:
+            return found.astype(np.int64)
+        return found
 
 
 def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
@@ -692,7 +710,9 @@ def _plain(name: Any, value: Any) -> Any:
         )
     if kind not in "biuf":
         raise DataError(f"data {name} holds {array.dtype}, not numbers; give numbers")
-    return array.astype(np.int64) if kind == "b" else array
+    if kind == "b":
+        return array.astype(np.int64)
+    return array
 
 
 def _design_table(

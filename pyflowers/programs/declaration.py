@@ -170,7 +170,9 @@ class Column(Kind):
     @property
     def numbers(self) -> tuple[str, ...]:
         """See :class:`Kind`."""
-        return () if self.index else (self.column,)
+        if self.index:
+            return ()
+        return (self.column,)
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
@@ -208,7 +210,9 @@ class Columns(Kind):
     @property
     def labels(self) -> dict[str, str]:
         """See :class:`Kind`."""
-        return {"per": self.per} if self.per else {}
+        if self.per:
+            return {"per": self.per}
+        return {}
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -255,7 +259,9 @@ class Terms(Kind):
     @property
     def labels(self) -> dict[str, str]:
         """See :class:`Kind`."""
-        return {"per": self.per} if self.per else {}
+        if self.per:
+            return {"per": self.per}
+        return {}
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -277,7 +283,9 @@ class Terms(Kind):
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
         sizes: dict[str | None, str] = {variable.sizes[0]: self.per or OBS}
-        return {variable.sizes[1]: name, **sizes} if variable.ndim == 2 else sizes
+        if variable.ndim == 2:
+            return {variable.sizes[1]: name, **sizes}
+        return sizes
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """See :class:`Kind`."""
@@ -333,7 +341,9 @@ class Value(Kind):
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """See :class:`Kind`."""
         is_for_rows = variable.ndim == 1 and np.ndim(self.value) == 0
-        return np.full(len(rows.table), self.value) if is_for_rows else self.value
+        if is_for_rows:
+            return np.full(len(rows.table), self.value)
+        return self.value
 
 
 KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
@@ -349,7 +359,9 @@ def _kind_of(source: Any) -> str | None:
     kinds = {kind.__name__.lower(): tag_of(kind) for kind in KINDS}
     near = (nearest(str(key), kinds) for key in source)
     keys = [*(key for key in kinds if key in source), *filter(None, near)]
-    return kinds[keys[0]] if keys else None
+    if keys:
+        return kinds[keys[0]]
+    return None
 
 
 _KEYS = [kind.__name__.lower() for kind in KINDS]
@@ -390,7 +402,9 @@ class Prior(Record):
 
 
 def _prior(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"value": value}
+    if isinstance(value, dict):
+        return value
+    return {"value": value}
 
 
 class Parameter(Record):
@@ -594,7 +608,9 @@ class Declaration(Record):
         listed = next((order for order in orders if isinstance(order, tuple)), None)
         if listed is not None:
             return listed
-        return "value" if "value" in orders else "appearance"
+        if "value" in orders:
+            return "value"
+        return "appearance"
 
     @property
     def in_role(self) -> dict[str, str]:
@@ -673,7 +689,9 @@ class Declaration(Record):
 
         def new(name: str, key: str = "") -> str:
             is_meant = key in ("size", "dims") and name in (OBS, *self.matrices)
-            return name if is_meant else names.get(name, name)
+            if is_meant:
+                return name
+            return names.get(name, name)
 
         data = {}
         for name, source in self.data.items():
@@ -941,7 +959,8 @@ def drafted(program: str, columns: Collection[str], blocks: Blocks) -> str:
         lines += ["", "[priors]  # scalars of the data block, changed with --prior", *priors]
     if Roles().observed not in blocks.data:
         choice = f'"..."  {TO_FILL_IN}: {", ".join(observable)}'
-        choice = f'"{observable[0]}"' if len(observable) == 1 else choice
+        if len(observable) == 1:
+            choice = f'"{observable[0]}"'
         lines += ["", "[roles]  # the data variable that the model describes"]
         lines += [f"observed = {choice}"]
     return "\n".join(lines) + "\n"

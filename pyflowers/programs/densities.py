@@ -48,7 +48,9 @@ class PriorDensity:
     def density(self) -> Density | None:
         """The density; None if the prior is improper."""
         log_density = self.log_density
-        return None if log_density is None else lambda x: np.exp(log_density(x))
+        if log_density is None:
+            return None
+        return lambda x: np.exp(log_density(x))
 
 
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
@@ -90,7 +92,9 @@ def prior_density(
         text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
         return PriorDensity(text, None, float("nan"), None, None)
     found = family(*numbers)
-    return found if lower is None else _above(found, lower)
+    if lower is None:
+        return found
+    return _above(found, lower)
 
 
 def _above(prior: PriorDensity, lower: float) -> PriorDensity:

@@ -190,7 +190,9 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(its) for key, its in value.items() if its is not None}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(each) for each in value]
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,7 +264,8 @@ def _evaluated(
         cause: BaseException = error
         while cause.__cause__ is not None:
             found = _FACTOR_OF_ERROR.match(str(cause))
-            where = show_columns(found[1], quoted) if found else where
+            if found:
+                where = show_columns(found[1], quoted)
             cause = cause.__cause__
         reason = f"{where} cannot be computed; correct the term or its columns"
         if "beyond upper and/or lower bounds" in str(cause):
@@ -270,7 +273,8 @@ def _evaluated(
                 f"{where} is not defined outside the range of the data for which it was written; "
                 "give values within that range"
             )
-        reason = str(cause) if isinstance(cause, DataError) else reason
+        if isinstance(cause, DataError):
+            reason = str(cause)
         raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
 
 
@@ -303,7 +307,9 @@ def _width(
     """Return the largest number of columns that a factor of a term can produce."""
     name = quoted.get(expression, expression)
     if name in cells or expression in ("0", "1"):
-        return len(cells[name].categories) if isinstance(cells.get(name), pd.Categorical) else 1
+        if isinstance(cells.get(name), pd.Categorical):
+            return len(cells[name].categories)
+        return 1
     call = ast.parse(expression, mode="eval").body
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return 1
@@ -334,7 +340,9 @@ def _width(
             f"{show_columns(expression, quoted)} needs at least {degree + 1}; {lower}leave out the "
             "term"
         )
-    return int(given.get("df", degree)) if own in SEVERAL else 1
+    if own in SEVERAL:
+        return int(given.get("df", degree))
+    return 1
 
 
 def levels_of_numbers(values: Any) -> tuple[str, ...]:
@@ -369,7 +377,8 @@ def _coded(values: pd.Series, ref: Any) -> Any:
 
     levels = list(values.cat.categories)
     base = levels[0] if ref is None else ref
-    base = number_text(float(base)) if isinstance(base, int | float) else base
+    if isinstance(base, int | float):
+        base = number_text(float(base))
     if base not in levels:
         raise DataError(
             f"ref={ref!r} is not a level of {values.name}; choose one of {shortened(levels)}"

@@ -114,7 +114,8 @@ def shipped_program(name: str) -> Program:
         if "=" in name or "+" in name:
             hint = "a formula has a ~ after the response"
         with suppress(OSError, ValueError):  # a name that is too long is not a folder's
-            hint = "this is a folder" if Path(name).is_dir() else hint
+            if Path(name).is_dir():
+                hint = "this is a folder"
         raise ConfigError(
             f"no program is named {name!r}; {hint} (for your own program, "
             "give its path, which ends in .stan)"
@@ -126,4 +127,6 @@ def shipped_program(name: str) -> Program:
 
 def example_of(reference: str) -> Path | None:
     """Return the default table of a shipped program; None for any other name."""
-    return shipped_program(reference).example if reference in shipped_names() else None
+    if reference in shipped_names():
+        return shipped_program(reference).example
+    return None

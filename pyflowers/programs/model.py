@@ -108,7 +108,9 @@ class Model:
     @property
     def heavier(self) -> Family | None:
         """The family with the same link and heavier tails; None if there is none."""
-        return find_family(self.family.heavier) if self.family.heavier else None
+        if self.family.heavier:
+            return find_family(self.family.heavier)
+        return None
 
     @property
     def predicts_rows(self) -> bool:
@@ -304,7 +306,9 @@ class Model:
     def trials(self) -> str:
         """The table's column of trials; empty if there is none."""
         numbers = getattr(self.data.declaration.data.get("trials"), "numbers", ())
-        return self.data.name_of(numbers[0]) if self.has_trials and numbers else ""
+        if self.has_trials and numbers:
+            return self.data.name_of(numbers[0])
+        return ""
 
     @property
     def fixed_trials(self) -> float:
@@ -438,7 +442,9 @@ class Model:
         """The coefficients of a formula if their priors are flat; empty otherwise."""
         if self.program.declaration.formula is None:
             return ()
-        return ("b",) if "b" in self.program.improper_priors(self.data.values) else ()
+        if "b" in self.program.improper_priors(self.data.values):
+            return ("b",)
+        return ()
 
     def omitted_parameters(self, draws: Draws) -> dict[str, tuple[FloatArray, tuple[str, ...]]]:
         """Return the parameters of a formula that are sampled but not kept, and elements' names.

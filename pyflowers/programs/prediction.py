@@ -335,7 +335,9 @@ def only_of_effects(rule: PredictionRule) -> set[str]:
 def _function_of(text: str) -> str:
     """Return the function of an expression that is a call, such as ``normal``; otherwise ""."""
     call = _parsed(text)
-    return ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    if isinstance(call, ast.Call):
+        return ast.unparse(call.func)
+    return ""
 
 
 def function_of(text: str) -> tuple[str, str]:
@@ -608,7 +610,9 @@ class Predictor:
         for n, key in enumerate(self.rows.keys):
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
             found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
-        return found if self.scores is None else self.scores[found.astype(np.int64) - 1]
+        if self.scores is None:
+            return found
+        return self.scores[found.astype(np.int64) - 1]
 
     def replicated(self, rng: np.random.Generator) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N), from one generator."""
@@ -644,10 +648,14 @@ class Predictor:
             return np.asarray(self.rows.values["trials"])
         if name == "sd_eta":
             is_averaged = self.groups == "population" and self.rule.effects
-            return np.sqrt(self._variance()) if is_averaged else 0.0
+            if is_averaged:
+                return np.sqrt(self._variance())
+            return 0.0
         if name == "scores":
             num = self.draws["threshold"].shape[2] + 1
-            return np.arange(1.0, num + 1) if self.scores is None else self.scores
+            if self.scores is None:
+                return np.arange(1.0, num + 1)
+            return self.scores
         if name in self.rule.where:  # also for a quantity of this name: sigma = "sigma[sex]"
             return self._value(_parsed(self.rule.where[name]))
         if name in self.draws and self.draws[name].ndim > 2:
@@ -737,7 +745,9 @@ class Predictor:
     def _size(self, name: str) -> int:
         """Return the number of correlated effects of each label; 0 for a scalar effect."""
         values = self._named(name)
-        return int(values.shape[3]) if values.ndim > 3 else 0
+        if values.ndim > 3:
+            return int(values.shape[3])
+        return 0
 
     def with_new_effects(self, index: str, rng: np.random.Generator) -> Predictor:
         """Return the predictions with newly drawn effects for all labels of an index."""
@@ -818,7 +828,9 @@ class Predictor:
     def _named(self, name: str) -> Any:
         if name in self.draws:
             draws = self.draws[name]
-            return draws[..., None] if draws.ndim == 2 else draws
+            if draws.ndim == 2:
+                return draws[..., None]
+            return draws
         if name in self.rule.where:
             return self._value(_parsed(self.rule.where[name]))
         for values in (self.rows.values, self.constants):
@@ -835,7 +847,9 @@ class Predictor:
             mean = self._population(name)[0][..., None, :]
             if self.unit is not None and self.unit[0] == name:
                 mean = mean + self.unit[2] * np.eye(mean.shape[-1])[self.unit[1]]
-            return mean if self._size(name) else mean[..., 0]
+            if self._size(name):
+                return mean
+            return mean[..., 0]
         if index not in self.rows.codes:
             raise ConfigError(
                 f"[prediction] {name}[{index}]: {index} is not an index of a column's labels; "

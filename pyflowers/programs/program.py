@@ -607,7 +607,8 @@ class Program(Shown):
         if is_finite and variable.is_int and value != int(value):
             raise ConfigError(f"prior {name} must be a whole number, got {value!r}")
         limit = "" if lower is None else f" and at least {lower:g}"
-        limit = limit if prior.above is None else f" and above {prior.above:g}"
+        if prior.above is not None:
+            limit = f" and above {prior.above:g}"
         is_low = is_finite and lower is not None and value < lower
         if not is_finite or is_low or (prior.above is not None and value <= prior.above):
             raise ConfigError(f"prior {name} must be a finite number{limit}, got {value!r}")
@@ -884,7 +885,9 @@ class Program(Shown):
         drawn = [n for n in self.source.blocks.draws if n not in self.declaration.omit]
         declared = [n for n in self.declaration.parameters if n in drawn]
         is_whole = self.internal.issuperset(set(drawn) - set(declared))
-        return list(dict.fromkeys([*declared, *drawn])) if is_whole else drawn
+        if is_whole:
+            return list(dict.fromkeys([*declared, *drawn]))
+        return drawn
 
     def declares_prior(self, parameter: str) -> bool:
         """Return whether a parameter, or the vector that has this element, has a declared prior.
@@ -999,7 +1002,9 @@ class Program(Shown):
         if suggested.keys() & names:
             options = " ".join(f"--prior {name}={value:g}" for name, value in suggested.items())
             text = f"{advice}, or a wide one on the scale of the data: {options}"
-            return Advice(text, priors=dict(suggested)) if is_open else Advice(text)
+            if is_open:
+                return Advice(text, priors=dict(suggested))
+            return Advice(text)
         if not names:
             return Advice(f"{advice}: change it in {self.path.name} and in {self.declared_in}")
         text = f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
@@ -1015,7 +1020,9 @@ class Program(Shown):
         name = hyperparameter.partition("[")[0]
         elements = self.declaration.prior_elements.get(name, [hyperparameter])
         values = np.ravel(data.values.get(name, np.nan))
-        return float(values[elements.index(hyperparameter)]) if values.size > 0 else np.nan
+        if values.size > 0:
+            return float(values[elements.index(hyperparameter)])
+        return np.nan
 
     def log_axis(self, parameter: str) -> bool | None:
         """Return whether figures show a parameter on a logarithmic axis.

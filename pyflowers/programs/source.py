@@ -105,7 +105,9 @@ class Variable:
     def lowest(self) -> float | None:
         """Its lower bound if it is written as a number; other bounds are left to Stan."""
         try:
-            return float(self.lower) if self.lower is not None else None
+            if self.lower is not None:
+                return float(self.lower)
+            return None
         except ValueError:
             return None
 
@@ -265,7 +267,9 @@ class Source:
     def _where(self, name: str) -> str:
         """Return how messages name a file."""
         is_first = name == next(iter(self.files))
-        return str(self.path) if is_first else f"{name}, which {self.path} includes"
+        if is_first:
+            return str(self.path)
+        return f"{name}, which {self.path} includes"
 
 
 def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -> Source:
@@ -436,7 +440,8 @@ def _declarations(body: str) -> Iterator[Variable]:
             # Declarations in a nested block are local.
             is_array = not _OPENS_BLOCK.search(body[start:i])
             i = _closing(body, i + 1)
-            start = start if is_array else i + 1
+            if not is_array:
+                start = i + 1
         elif body[i] == ";":
             yield from _declared(body[start:i].strip())
             start = i + 1

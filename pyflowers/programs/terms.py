@@ -304,7 +304,9 @@ def hide_columns(text: str) -> tuple[str, dict[str, str]]:
     def word(match: re.Match[str]) -> str:
         name = match[1] or match[2]
         if name is None or _is_plain(name):
-            return match[0] if name is None else name
+            if name is None:
+                return match[0]
+            return name
         return words.setdefault(name, f"column__{len(words)}_")
 
     parts = rf"{_QUOTES}|`([^`]*)`|{_DOTTED}"
@@ -357,13 +359,17 @@ def outside_brackets(text: str) -> str:
 def _offset_of(factor: str) -> str:
     """Return the expression in an offset; empty if a factor is not an offset."""
     match = re.fullmatch(r"offset\((.+)\)", factor, re.DOTALL)
-    return match[1] if match else ""
+    if match:
+        return match[1]
+    return ""
 
 
 def quote(name: str) -> str:
     """Return a factor as it is written in a sum, with backticks around a column that needs them."""
     is_written = name.startswith("`") or re.match(r"[^\W\d]\w*\(", name) or _is_plain(name)
-    return name if is_written or name in ("0", "1") else f"`{name}`"
+    if is_written or name in ("0", "1"):
+        return name
+    return f"`{name}`"
 
 
 def _columns_of(expression: str, shown: str, text: str) -> list[str]:
@@ -465,7 +471,9 @@ def _number(node: ast.expr) -> float | None:
     value = node.value if isinstance(node, ast.Constant) else None
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value) if value < 1e300 else math.inf
+    if value < 1e300:
+        return float(value)
+    return math.inf
 
 
 def _is_small(power: ast.expr) -> bool:

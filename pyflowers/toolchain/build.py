@@ -235,7 +235,9 @@ def _intact_record(path: Path) -> dict[str, Any]:
         agrees = isinstance(values, dict) and values.get("sha256") == sha256_file(path)
     except (OSError, ValueError, RecursionError):
         return {}
-    return values if agrees else {}
+    if agrees:
+        return values
+    return {}
 
 
 def _once(

@@ -246,7 +246,9 @@ def embedded_home() -> Path | None:
         require_toolchain()
     except ToolchainError:
         return None
-    return install_embedded() if _home(pinned).exists() else None
+    if _home(pinned).exists():
+        return install_embedded()
+    return None
 
 
 def _home(pinned: Pinned) -> Path:

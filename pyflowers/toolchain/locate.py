@@ -99,7 +99,9 @@ def available_cmdstan() -> CmdStan | None:
     if found is not None:
         return found
     home = embedded_home()
-    return _open(home, "embedded") if home is not None else None
+    if home is not None:
+        return _open(home, "embedded")
+    return None
 
 
 def _installed() -> CmdStan | None:
@@ -149,4 +151,6 @@ def _newest(folder: Path) -> Path | None:
         if numbers and (makefile.parent / "bin").is_dir():
             order = (*map(int, numbers.groups()[:3]), numbers[4] is None, numbers[4] or "")
             releases.append((order, makefile.parent))
-    return max(releases)[1] if releases else None
+    if releases:
+        return max(releases)[1]
+    return None

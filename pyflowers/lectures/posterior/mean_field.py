@@ -795,13 +795,15 @@ def fit_normal(
     >>> batch.mean("theta").round(2)
     array([5., 2.])
     """
-    prior = NormalPrior() if prior is None else prior
+    if prior is None:
+        prior = NormalPrior()
     statistics = x if isinstance(x, SufficientStatistics) else SufficientStatistics.from_array(x)
     _check_stop_rule(tol, max_iter)
     model = NormalModel(statistics, prior)
     shape, states = model.num.shape, list[State]()
     start = model.given_start(*init) if init else model.best_start(tol, max_iter)
-    record = not shape if record is None else record
+    if record is None:
+        record = not shape
     q, value, converged, num_iter = model.ascend(start, tol, max_iter, states if record else None)
     _warn_not_converged(converged, num_iter)
     axes = [f"dataset_{i}" if len(shape) > 1 else "dataset" for i in range(len(shape))]
@@ -1049,11 +1051,13 @@ def fit_multilevel_normal(
     >>> fit.mean("mu_plant").round(1)
     array([4.7, 2.2, 5.1])
     """
-    prior = MultilevelPrior() if prior is None else prior
+    if prior is None:
+        prior = MultilevelPrior()
     labels = checked_labels(statistics, prior, plants)
     _check_stop_rule(tol, max_iter)
     model = MultilevelModel(statistics, prior)
-    record = statistics.num.size <= _RECORD_UP_TO if record is None else record
+    if record is None:
+        record = statistics.num.size <= _RECORD_UP_TO
     q = model.start()
     trace, log_scales = [model.elbo(q)], [np.log(q["sigma2"].scale)]
     states = [State("start", q, trace[0])] if record else None

@@ -576,7 +576,8 @@ def exact_multilevel_normal(
     >>> posterior.mean("mu_plant").round(1)
     array([5. , 2.4, 7.4])
     """
-    prior = MultilevelPrior() if prior is None else prior
+    if prior is None:
+        prior = MultilevelPrior()
     labels = checked_labels(statistics, prior, plants)
     columns = statistics.num, statistics.mean, statistics.ss
     return MultilevelExact(NormalPlants(prior, *columns), labels)
@@ -633,7 +634,8 @@ def exact_multilevel_poisson(
     bad = ~(np.isfinite(y) & (y >= 0) & (y == np.floor(y)))
     refuse(bad, y, "y", "must be a count: a whole number, 0 or more")
     columns = as_floats(np.bincount(index)), as_floats(np.bincount(index, y))
-    prior = MultilevelPrior() if prior is None else prior
+    if prior is None:
+        prior = MultilevelPrior()
     log_factorials = float(special.gammaln(y + 1).sum())
     return MultilevelExact(PoissonPlants(prior, *columns), labels, -log_factorials)
 
@@ -906,7 +908,8 @@ class PoissonSampler(MultilevelSampler):
             refuse(~whole, values, name, WHOLE)
         rule = "must be 0, because the plant has no months"
         refuse((counts == 0) & (totals > 0), totals, "totals", rule)
-        prior = MultilevelPrior() if prior is None else prior
+        if prior is None:
+            prior = MultilevelPrior()
         plants = PoissonPlants(prior, counts, totals)
         super().__init__(plants, -sum_log_factorials)
 
@@ -962,7 +965,8 @@ class NormalSampler(MultilevelSampler):
         prior: MultilevelPrior | None = None,
         plants: Sequence[Hashable] | None = None,
     ) -> None:
-        prior = MultilevelPrior() if prior is None else prior
+        if prior is None:
+            prior = MultilevelPrior()
         checked_labels(statistics, prior, plants)
         self.statistics, columns = statistics, (statistics.num, statistics.mean, statistics.ss)
         super().__init__(NormalPlants(prior, *columns))

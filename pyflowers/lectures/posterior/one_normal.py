@@ -105,7 +105,9 @@ class PanelRule:
     def quantile(self, p: float) -> float:
         """Return the value that has a share `p` of the mass of f below it."""
         if p <= 0 or p >= 1:
-            return -np.inf if p <= 0 else np.inf
+            if p <= 0:
+                return -np.inf
+            return np.inf
         panel = int(np.searchsorted(self._cumulative, p, side="right")) - 1
         panel = min(panel, self._left.size - 1)
         left, right = float(self._left[panel]), float(self._right[panel])
@@ -468,7 +470,9 @@ class NormalExact:
 
     def _theta_quantile(self, p: float) -> float:
         if p in (0.0, 1.0):
-            return -np.inf if p == 0 else np.inf
+            if p == 0:
+                return -np.inf
+            return np.inf
         middle = self._theta_given(as_floats(self._rule.quantile(0.5)))
         centre, unit = float(middle.mean), float(middle.sd)
 

@@ -59,7 +59,9 @@ def _on_scale(data: Data) -> dict[str, float]:
     found = shared.priors_on_scale(
         shared.POPULATION_PRIOR, float(data.y.mean()), float(data.y.std())
     )
-    return found if _is_flat(data) else {**found, _SCALE: _within(data)}
+    if _is_flat(data):
+        return found
+    return {**found, _SCALE: _within(data)}
 
 
 def _new_group(draws: Draws, data: Data) -> FloatArray:

@@ -131,7 +131,8 @@ def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[
     center, spread : float
         Location and spread of the values.
     """
-    spread = spread if spread > 0 else max(abs(center), 1.0)
+    if not (spread > 0):
+        spread = max(abs(center), 1.0)
     digits = -math.floor(math.log10(spread))
     wide = 2.5 * spread
     return {
@@ -158,7 +159,9 @@ def plant_sizes(data: Data) -> IntArray:
 def plant_names(data: Data) -> tuple[str, ...]:
     """Return the labels of the plants; without a table they are numbered from 1."""
     labels = data.labels.get("plant")
-    return labels.names if labels else tuple(str(i + 1) for i in range(int(data["P"])))
+    if labels:
+        return labels.names
+    return tuple(str(i + 1) for i in range(int(data["P"])))
 
 
 def notes_on_population(data: Data) -> list[str]:
