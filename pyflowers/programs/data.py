@@ -154,8 +154,7 @@ class Data(Shown):
 
     def contents(self) -> list[Line]:
         """Return a description of the data block: values of scalars, sizes of other variables."""
-        shapes = {name: " × ".join(map(str, np.shape(v))) for name, v in self.values.items()}
-        rows = {name: f"{n} values" if n else str(self.values[name]) for name, n in shapes.items()}
+        rows = {name: _described(value) for name, value in self.values.items()}
         return [
             heading(str(self.source or "data"), f"{self.num_obs} observations"),
             pd.DataFrame({"value": rows}).rename_axis("variable"),
@@ -258,8 +257,7 @@ class Data(Shown):
 
     def _named(self, *, is_numbered: bool) -> str:
         """Return the user's name for the observed values, and that they are numbered."""
-        name = self.name_of(self.value) if self.value else self.observed
-        num = len(self._numbers_of_labels)
+        name, num = self.name_of(self.value) or self.observed, len(self._numbers_of_labels)
         if is_numbered:
             return f"{name} (numbered 1 to {num})"
         return name
@@ -322,11 +320,12 @@ class Data(Shown):
         Data
             A copy in which variables with one value for each observation have only these rows.
         """
-        values = {
-            name: np.asarray(value)[rows] if self.dims.get(name, ())[:1] == (OBS,) else value
+        of_rows = {
+            name: np.asarray(value)[rows]
             for name, value in self.values.items()
+            if self.dims.get(name, ())[:1] == (OBS,)
         }
-        return replace(self, values=values)
+        return replace(self, values={**self.values, **of_rows})
 
     def name_of(self, column: str) -> str:
         """Return the user's name for a column of the declaration.
@@ -361,6 +360,14 @@ class Data(Shown):
         return f"{self.source}, value {row}"
 
 
+def _described(value: Any) -> str:
+    """Return a number as text, and the size of any other value."""
+    shape = np.shape(value)
+    if not shape:
+        return str(value)
+    return f"{' × '.join(map(str, shape))} values"
+
+
 def read_data(
     program: Declaring, data: Any, columns: Any, time_order: str, design_only: bool, reading: Any
 ) -> Data:
@@ -376,9 +383,9 @@ def read_data(
     names = {key: name for key, name in (columns or {}).items() if name is not None}
     names |= {role: how.pop(role) for role in TABLE_ROLES if role in how}
     for key, name in names.items():
-        if not (isinstance(key, str) and isinstance(name, str)):
-            wrong = key if isinstance(name, str) else name
-            raise ConfigError(f"{key}: the name of a column must be text, got {wrong!r}")
+        for wrong in (name, key):
+            if not isinstance(wrong, str):
+                raise ConfigError(f"{key}: the name of a column must be text, got {wrong!r}")
     drop_missing = bool(how.pop("drop_missing", False))
     of_rows = dict[str, str]()
     if time_order != "value":
@@ -390,7 +397,7 @@ def read_data(
         if given:
             raise ConfigError(f"{given}: the data have already been read; leave {given} out")
         return data
-    if data is None and program.example is not None:
+    if data is None:
         data = program.example
     if how and isinstance(data, Table | pd.DataFrame):
         name = next(iter(how))
@@ -420,8 +427,9 @@ def read_once(data: Any, reading: Mapping[str, Any]) -> tuple[Any, dict[str, Any
     if isinstance(data, Data):
         return data, dict(reading)
     how = {name: reading[name] for name in OF_A_FILE if reading.get(name) is not None}
-    is_refused = how and not isinstance(data, str | Path)  # when the data are read
-    table = None if is_refused else as_table(data, how)
+    if how and not isinstance(data, str | Path):
+        return data, dict(reading)  # refused when the data are read
+    table = as_table(data, how)
     if table is None:
         return data, dict(reading)
     return table, {name: value for name, value in reading.items() if name not in how}
@@ -477,8 +485,9 @@ def _from_table(
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
             before = {dim: column for column, dim in dims.items()}
             have = ", ".join(before.get(column, column) for column in declared.columns)
-            reads = f"reads no such column, only {have}" if have else "reads no columns"
-            raise ConfigError(f"column {key}: {program.name} {reads}")
+            if not have:
+                raise ConfigError(f"column {key}: {program.name} reads no columns")
+            raise ConfigError(f"column {key}: {program.name} reads no such column, only {have}")
     names = {dim: names.get(column, column) for column, dim in dims.items()} | names
     names = {column: names.get(column, column) for column in declared.columns}
     group, time, value = declared.in_role.values()
@@ -491,20 +500,21 @@ def _from_table(
     table = table.only(tuple(dict.fromkeys(names.values())))
     if drop_missing:
         table = table.without_missing(table.columns, drop=True)
-    written = written.with_labels(dims)
-    labels = {
-        column: table.labels(
-            names[column],
-            order=time_order if column == time else declared.label_order(column),
-            # An inferred index may be a factor, whose order has no meaning.
-            order_asked=column == time or written.label_order(column) == "value",
-        )
-        for column in declared.label_columns
-    }
+    written, labels = written.with_labels(dims), dict[str, Labels]()
+    for column in declared.label_columns:
+        if column == time:
+            labels[column] = table.labels(names[column], order=time_order)
+            continue
+        # An inferred index may be a factor, whose order has no meaning.
+        order_asked = written.label_order(column) == "value"
+        order = declared.label_order(column)
+        labels[column] = table.labels(names[column], order=order, order_asked=order_asked)
     if group and time:
-        leave = "leave --time out" if names[time] != time else f"rename the column {time}"
+        leave = "leave --time out"
         if declared.reads_time:
             leave = "leave time out of [table] in the declaration"
+        elif names[time] == time:
+            leave = f"rename the column {time}"
         table.refuse_repeats(labels[group], labels[time], leave)
     of_rows = declared.coords.get(OBS)
     if of_rows is not None and len(of_rows) != len(table):
@@ -594,8 +604,7 @@ class Rows:
         # A column that is part of the label cannot vary within it.
         for column in set(source.cells) - set(source.per.split(":")):
             cells = self._numbers_or_factor(column, source)
-            values = cells.codes if isinstance(cells, pd.Categorical) else cells
-            _, differs = labels.first_of_each(values)
+            _, differs = labels.first_of_each(getattr(cells, "codes", cells))
             if differs.size:
                 label = labels.names[labels.codes[differs[0]]]
                 raise DataError(
@@ -638,12 +647,10 @@ class Rows:
         if name == self.declared.roles.observed:
             if_text = "name a column of numbers, or code two labels as 0 and 1"
             if_missing = "fill it in, or leave the row out (--drop-missing) if nothing was observed"
+        if lower is None:
+            lower = variable.lowest
         found = self.table.numbers(
-            called,
-            whole=variable.is_int,
-            lower=variable.lowest if lower is None else lower,
-            if_missing=if_missing,
-            if_text=if_text,
+            called, whole=variable.is_int, lower=lower, if_missing=if_missing, if_text=if_text
         )
         self.parsed[called] = found
         if per is not None:
@@ -674,9 +681,10 @@ def _from_json(data: Any, declared: Declaration, blocks: Blocks) -> Data:
         raise DataError(
             f"{path} cannot be read ({error.strerror or error}); check its permissions"
         ) from error
-    except (ValueError, RecursionError) as error:
-        reason = str(error) if not isinstance(error, RecursionError) else "nested too deeply"
-        raise DataError(f"{path} is not JSON ({reason}); correct it") from error
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON ({error}); correct it") from error
+    except RecursionError as error:
+        raise DataError(f"{path} is not JSON (nested too deeply); correct it") from error
     if not isinstance(values, dict):
         raise DataError(
             f'{path}: CmdStan JSON must be an object, such as {{"N": 2, "y": [1, 2]}}, got '
@@ -745,19 +753,24 @@ def _design_block(data: Data, blocks: Blocks) -> Data:
     if name not in blocks.data:
         return data
     variable = blocks.data[name]
-    sizes = list(np.shape(data[name])) if name in data.values else []
+    sizes = list[int]()
+    if name in data.values:
+        sizes = list(np.shape(data[name]))
     for size in variable.sizes[len(sizes) :]:
         try:
             sizes.append(int(data.values.get(size, size)))
         except (TypeError, ValueError):
-            add = f"add {size} or {name}" if size.isidentifier() else f"add {name}"
-            is_flat = name in data.values
-            remedy = f"give {name} {variable.ndim} dimensions" if is_flat else f"{add} to the data"
+            remedy = f"add {name} to the data"
+            if name in data.values:
+                remedy = f"give {name} {variable.ndim} dimensions"
+            elif size.isidentifier():
+                remedy = f"add {size} or {name} to the data"
             raise DataError(
                 f"{data.source or 'the data'}: the size {size} of {name} is not known; {remedy}"
             ) from None
-    kind = np.int64 if variable.is_int else np.float64
-    values = np.full(sizes, _smallest(variable), dtype=kind)
+    values: NDArray[Any] = np.full(sizes, _smallest(variable))
+    if variable.is_int:
+        values = values.astype(np.int64)
     return replace(data, values={**data.values, name: values})
 
 
@@ -806,9 +819,13 @@ def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, pro
                 f"{source}: {name} has {has}, but {program} declares {wants}; correct one of them"
             )
         for i, (has, size) in enumerate(zip(shape, variable.sizes, strict=True), start=1):
-            wanted = np.asarray(int(size) if size.isdecimal() else values.get(size))
+            wanted = np.asarray(values.get(size))
+            if size.isdecimal():
+                wanted = np.asarray(int(size))
             if wanted.ndim == 0 and wanted.dtype.kind in "iu" and has != wanted:
-                expected = size if size.isdecimal() else f"{size}, which is {wanted}"
+                expected = size
+                if not size.isdecimal():
+                    expected = f"{size}, which is {wanted}"
                 raise DataError(
                     f"{source}: {name} has size {has} in dimension {i}, but {program} declares "
                     f"{expected}; correct one of them"
@@ -830,10 +847,8 @@ def to_frame(data: Data) -> pd.DataFrame:
         raise DataError(
             "the data are a data block, not a table, so they have no columns; give a table"
         )
-    of_labels = {labels.column: labels.of_rows for labels in data.labels.values()}
-    return pd.DataFrame(
-        {
-            name: of_labels[name] if name in of_labels else data.table.numbers_or_factor(name)
-            for name in data.table.columns
-        }
-    )
+    cells = {labels.column: labels.of_rows for labels in data.labels.values()}
+    for name in data.table.columns:
+        if name not in cells:
+            cells[name] = data.table.numbers_or_factor(name)
+    return pd.DataFrame({name: cells[name] for name in data.table.columns})

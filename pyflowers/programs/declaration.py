@@ -43,7 +43,7 @@ from pyflowers.programs.families import find_family
 from pyflowers.programs.source import Blocks, Declared, Source, Variable
 from pyflowers.programs.terms import read_terms
 from pyflowers.records import Record, tag_of
-from pyflowers.text import counted, nearest
+from pyflowers.text import and_more, counted, nearest
 
 OBS = "obs"
 """The dimension of the rows of the table."""
@@ -130,9 +130,22 @@ class Kind(Record):
         """Map each size of the variable, and the bound of an index, to what it counts."""
         return {}
 
+    def per_row(self) -> Kind:
+        """Return the source with a value for each row, instead of for each label of ``per``."""
+        if "per" in self.labels:
+            return self.model_copy(update={"per": None})
+        return self
+
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """Return the values of the variable `name` from a table."""
         raise NotImplementedError
+
+
+def _labels_per(per: str | None) -> dict[str, str]:
+    """Return the column that ``per`` names, if any, as :attr:`Kind.labels` lists it."""
+    if per:
+        return {"per": per}
+    return {}
 
 
 class Column(Kind):
@@ -164,8 +177,9 @@ class Column(Kind):
     @property
     def labels(self) -> dict[str, str]:
         """See :class:`Kind`."""
-        named = {"column": self.column} if self.index else {}
-        return {**named, **({"per": self.per} if self.per else {})}
+        if self.index:
+            return {"column": self.column, **_labels_per(self.per)}
+        return _labels_per(self.per)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -176,17 +190,21 @@ class Column(Kind):
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
-        counted = {variable.upper: self.column} if self.index else {}
-        return {**counted, variable.sizes[0]: self.per or OBS}
+        sizes: dict[str | None, str] = {variable.sizes[0]: self.per or OBS}
+        if self.index:
+            return {variable.upper: self.column, **sizes}
+        return sizes
 
     def read(self, name: str, variable: Variable, rows: Rows) -> Any:
         """See :class:`Kind`."""
         if self.index:
             return rows.positions(self.column, self.per) + 1
-        per = f', per = "{self.per}"' if self.per else ""
+        entry = f'column = "{self.column}", index = true'
+        if self.per:
+            entry += f', per = "{self.per}"'
         instead = (
             f", or declare array[{variable.sizes[0]}] int {name} in the program and "
-            f'{name} = {{ column = "{self.column}", index = true{per} }} in its .toml file'
+            f"{name} = {{ {entry} }} in its .toml file"
         )
         return rows.numbers(self.column, name, variable, self.per, self.lower, instead)
 
@@ -210,9 +228,7 @@ class Columns(Kind):
     @property
     def labels(self) -> dict[str, str]:
         """See :class:`Kind`."""
-        if self.per:
-            return {"per": self.per}
-        return {}
+        return _labels_per(self.per)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -259,9 +275,7 @@ class Terms(Kind):
     @property
     def labels(self) -> dict[str, str]:
         """See :class:`Kind`."""
-        if self.per:
-            return {"per": self.per}
-        return {}
+        return _labels_per(self.per)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -595,7 +609,9 @@ class Declaration(Record):
         assert formula is not None
         family, text = find_family(formula.family), f"{formula.text} ({formula.family})"
         written = family.equation.format(y=formula.text.partition("~")[0].partition("|")[0].strip())
-        changes = {"equation": ""} if self.equation.startswith(f"{written}, eta = ") else {}
+        changes = dict[str, str]()
+        if self.equation.startswith(f"{written}, eta = "):
+            changes["equation"] = ""
         if f"is modelled by the {family.name} family" in self.story:
             changes["story"] = f"The program was written for the formula {text}, and then edited."
         if self.title == text:
@@ -715,8 +731,9 @@ class Declaration(Record):
                 # The observed values, even ordinal ratings, are never labels. Labels are ordered
                 # by value, because a program may depend on which of them are adjacent.
                 is_label = name != self.roles.observed and variable.is_index(blocks.data)
-                order: Literal["value", "appearance"] = "value" if is_label else "appearance"
-                data[name] = Column(column=name, index=is_label, order=order)
+                data[name] = Column(column=name)
+                if is_label:
+                    data[name] = Column(column=name, index=True, order="value")
             elif variable.is_int and (name, variable.ndim) in switches:
                 data[name] = Value(value=0)
         return self.model_copy(update={"data": data})
@@ -866,12 +883,12 @@ def complete(
     if missing:
         listed = missing[:MOST_LISTED]
         lines = "\n".join(f"    {draft(blocks.data[name], blocks.data)}" for name in listed)
-        verb = "have" if len(missing) > 1 else "has"
-        more = f" and {len(missing) - len(listed)} more" if len(missing) > len(listed) else ""
+        lacking = f"the data variable {missing[0]} has"
+        if len(missing) > 1:
+            lacking = f"the data variables {and_more(missing, MOST_LISTED)} have"
         raise ConfigError(
-            f"{where}: the data {'variables' if len(missing) > 1 else 'variable'} "
-            f"{', '.join(listed)}{more} {verb} no matching column; the "
-            f"columns are {', '.join(columns)}. Add to {where}:\n    [data]\n{lines}"
+            f"{where}: {lacking} no matching column; the columns are {', '.join(columns)}. Add to "
+            f"{where}:\n    [data]\n{lines}"
         )
     return whole.model_copy(update={"dims": dims_of(whole, blocks)}), names
 
@@ -886,8 +903,10 @@ def dims_of(declared: Declaration, blocks: Blocks) -> dict[str, tuple[str, ...]]
     for name, variable in {**blocks.data, **blocks.draws}.items():
         numbered = [f"{name}_dim_{i}" for i in range(variable.ndim)]
         names = [by_size.get(size, n) for size, n in zip(variable.sizes, numbered, strict=True)]
+        if len(set(names)) < len(names):
+            names = numbered
         if names:
-            found[name] = tuple(names if len(set(names)) == len(names) else numbered)
+            found[name] = tuple(names)
     return {**found, **declared.dims}
 
 
@@ -913,10 +932,13 @@ def draft(variable: Variable, block: Declared) -> str:
         else:
             line = "{ value = 1 }  # or under [priors], to be changed by --prior"
     elif variable.ndim == 1:
-        index = ", index = true" if variable.is_index(block) else ""
-        line = f'{{ column = "..."{index} }}'
+        line = '{ column = "..." }'
+        if variable.is_index(block):
+            line = '{ column = "...", index = true }'
+    elif variable.ndim == 2:
+        line = '{ columns = ["...", "..."] }'
     else:
-        line = '{ columns = ["...", "..."] }' if variable.ndim == 2 else "{ value = [...] }"
+        line = "{ value = [...] }"
     return f"{variable.name} = {line}"
 
 

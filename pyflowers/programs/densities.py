@@ -88,8 +88,9 @@ def prior_density(
         raise ConfigError(f"prior {expression!r}: {match[1]} takes {counted(num, 'argument')}")
     numbers = [_argument(word, values, expression) for word in words]
     if not (all(numbers[i] > 0 for i in positive) and np.isfinite(numbers).all()):
-        flat = match[1] == "scaled_inv_chi_square" and numbers[0] <= 0
-        text = "flat on (0, ∞)" if flat else f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
+        text = f"{match[1]}({', '.join(f'{x:g}' for x in numbers)})"
+        if match[1] == "scaled_inv_chi_square" and numbers[0] <= 0:
+            text = "flat on (0, ∞)"
         return PriorDensity(text, None, float("nan"), None, None)
     found = family(*numbers)
     if lower is None:
@@ -105,18 +106,23 @@ def _above(prior: PriorDensity, lower: float) -> PriorDensity:
     low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile function
     for _ in range(60):
         half = (low + high) / 2
-        low, high = (half, high) if quantile(half) < lower else (low, half)
+        if quantile(half) < lower:
+            low = half
+        else:
+            high = half
     below, above = high, 1 - high
     width = quantile(1 - 1e-9) - lower
     x = lower + np.concatenate([[0.0], np.geomspace(1e-6 * width, width, 4000)])
     mass = np.diff(x) * (density(x)[1:] + density(x)[:-1]) / 2 / above
     middle = (x[1:] + x[:-1]) / 2
-    variance = float(mass @ middle**2 - (mass @ middle) ** 2)
+    sd = prior.sd
+    if np.isfinite(sd):
+        sd = math.sqrt(mass @ middle**2 - (mass @ middle) ** 2)
     inverse = np.vectorize(lambda prob: quantile(below + prob * above), otypes=[np.float64])
     return PriorDensity(
         f"{prior.text} above {lower:g}",
         lambda x: np.where(x >= lower, log_density(x), -np.inf) - math.log(above),
-        math.sqrt(variance) if np.isfinite(prior.sd) else prior.sd,
+        sd,
         lambda prob: quantile(below + prob * above),
         lambda rng, shape: inverse(rng.random(shape)),
     )
@@ -195,11 +201,12 @@ def _family(
         shapes, keywords = arguments(*parameters)
         family = getattr(stats, scipy_name)(*shapes, **keywords)
         sd, text = float(family.std()), f"{name}({', '.join(f'{p:g}' for p in parameters)})"
-        finite = sd if np.isfinite(sd) else float("nan")
+        if np.isinf(sd):
+            sd = float("nan")
         return PriorDensity(
             text,
             family.logpdf,
-            finite,
+            sd,
             lambda prob: float(family.ppf(prob)),
             lambda rng, shape: np.asarray(family.rvs(size=shape, random_state=rng)),
         )

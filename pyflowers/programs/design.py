@@ -45,8 +45,17 @@ _FACTOR_OF_ERROR = re.compile(r"Unable to evaluate factor `(.*?)`\. \[", re.DOTA
 _FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
 
 
+_SECOND = {"poly": "degree", "bs": "df"}
+"""What the second argument of a function means."""
+
+_DEGREES = {"poly": 1, "bs": 3}
+"""The degree if none is given."""
+
+
 def _refusal(sentence: str, row: int | None = None) -> DataError:
-    return DataError(sentence if row is None else f"observation {row + 1}: {sentence}")
+    if row is None:
+        return DataError(sentence)
+    return DataError(f"observation {row + 1}: {sentence}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +122,12 @@ def evaluate(
         The matrix, the names of its columns, and the state of its terms.
     """
     terms = read_terms(text)
-    num = len(next(iter(cells.values()))) if cells else 0
     made = _evaluated(terms.text, cells, levels or {}, state or {}, refuse)
-    found = pd.DataFrame(made)
+    frame = pd.DataFrame(made)
     has_ones = re.search(r"(?:^|\+)\s*1\s*(?:$|[+-])", outside_brackets(text)) is not None
-    frame = found if has_ones or INTERCEPT not in found else found.drop(columns=INTERCEPT)
-    values = frame.to_numpy(dtype=np.float64).reshape(num, frame.shape[1])
+    if not has_ones:
+        frame = frame.drop(columns=INTERCEPT, errors="ignore")
+    values = frame.to_numpy(dtype=np.float64).reshape(_num_rows(cells), frame.shape[1])
     quoted = hide_columns(terms.text)[1]
     names = [_plain_name(str(name), quoted) for name in frame.columns]
     if len(set(names)) < len(names):
@@ -201,7 +210,8 @@ def _restored(state: Mapping[str, Any]) -> dict[str, Any]:
     def keyed(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {int(key) if key.isdecimal() else key: keyed(its) for key, its in value.items()}
+        whole = {int(key): keyed(its) for key, its in value.items() if key.isdecimal()}
+        return whole | {key: keyed(its) for key, its in value.items() if not key.isdecimal()}
 
     return {call: {"scale": None, **keyed(its)} for call, its in state.items()}
 
@@ -230,7 +240,6 @@ def _evaluated(
     from formulaic import Formula, ModelSpec
     from formulaic.errors import FormulaicError
 
-    num = len(next(iter(cells.values()))) if cells else 0
     hidden, quoted = hide_columns(text)
     formula = Formula(hidden)
     factors = {name: its for name, its in cells.items() if isinstance(its, pd.Categorical)}
@@ -246,7 +255,7 @@ def _evaluated(
     placeholders = {name: hidden for hidden, name in quoted.items()}
     frame = pd.DataFrame(
         {placeholders.get(name, name): its for name, its in cells.items()},
-        index=pd.RangeIndex(num),
+        index=pd.RangeIndex(_num_rows(cells)),
     )
     context = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
 
@@ -276,6 +285,11 @@ def _evaluated(
         if isinstance(cause, DataError):
             reason = str(cause)
         raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
+
+
+def _num_rows(cells: Mapping[str, Any]) -> int:
+    """Return the number of rows; 0 without columns."""
+    return len(next(iter(cells.values()), ()))
 
 
 def _refuse_unfit(
@@ -318,8 +332,10 @@ def _width(
     its = {name: cells[name] for each in inside if (name := quoted.get(each, each)) in cells}
     name, values = next(iter(its.items()), (expression, np.empty(0)))
     if own == "C":
-        known = values.categories if isinstance(values, pd.Categorical) else levels.get(name)
-        num = len(levels_of_numbers(values) if known is None else known)
+        known = getattr(values, "categories", levels.get(name))
+        if known is None:
+            known = levels_of_numbers(values)
+        num = len(known)
         if num < 2:
             raise refuse(f"{name} is {number_text(values[0])} in every row; leave it out")
         return num
@@ -330,15 +346,16 @@ def _width(
                 f"{show_columns(expression, quoted)} takes numbers; write {name} by itself"
             )
     given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
-    given |= {"degree" if own == "poly" else "df": ast.literal_eval(v) for v in call.args[1:]}
-    degree = given.get("degree", 1 if own == "poly" else 3)
+    given |= {_SECOND.get(own): ast.literal_eval(v) for v in call.args[1:]}
+    degree = given.get("degree", _DEGREES.get(own, 1))
     is_new = own == "poly" and expression not in state and len(values) > 0
     if is_new and (num := len(np.unique(values))) <= degree:
-        lower = f"lower the degree to {num - 1}, or " if num > 1 else ""
+        remedy = "leave out the term"
+        if num > 1:
+            remedy = f"lower the degree to {num - 1}, or leave out the term"
         raise refuse(
             f"{name} has only {counted(num, 'distinct value')}, but "
-            f"{show_columns(expression, quoted)} needs at least {degree + 1}; {lower}leave out the "
-            "term"
+            f"{show_columns(expression, quoted)} needs at least {degree + 1}; {remedy}"
         )
     if own in SEVERAL:
         return int(given.get("df", degree))
@@ -376,7 +393,9 @@ def _coded(values: pd.Series, ref: Any) -> Any:
     from formulaic.transforms import TRANSFORMS
 
     levels = list(values.cat.categories)
-    base = levels[0] if ref is None else ref
+    base = ref
+    if ref is None:
+        base = levels[0]
     if isinstance(base, int | float):
         base = number_text(float(base))
     if base not in levels:

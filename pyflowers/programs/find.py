@@ -58,8 +58,9 @@ def find_program(
         return _of_formula(str(reference), include_paths, data, family, how)
     for option, given in {"--family": family, "--priors": default_priors}.items():
         if given:
-            name = reference.name if isinstance(reference, Program) else reference
-            raise ConfigError(f"{option}: {name} is not a formula; leave {option} out")
+            if isinstance(reference, Program):
+                reference = reference.name
+            raise ConfigError(f"{option}: {reference} is not a formula; leave {option} out")
     if isinstance(reference, Program):
         return reference
     if not isinstance(reference, str | Path):
@@ -121,8 +122,10 @@ def shipped_program(name: str) -> Program:
             "give its path, which ends in .stan)"
         )
     opened = Program.open(stan_folder() / f"{name}.stan", python=python_of(name))
-    example = data_path(opened.declaration.example) if opened.declaration.example else None
-    return replace(opened, reference=name, example=example)
+    example = opened.declaration.example
+    if example:
+        return replace(opened, reference=name, example=data_path(example))
+    return replace(opened, reference=name, example=None)
 
 
 def example_of(reference: str) -> Path | None:

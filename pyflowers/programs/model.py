@@ -165,8 +165,10 @@ class Model:
             ``reading``, ``is_linear`` and ``is_varying``; see :func:`.prediction.read_rows`.
         """
         rows = read_rows(self, new, groups=groups, **how)
-        scores = self.data.scores if self.family.is_ordinal else None
-        return Predictor(self.rule, draws, self.data.values, rows, seed, groups, scores=scores)
+        predictor = Predictor(self.rule, draws, self.data.values, rows, seed, groups)
+        if self.family.is_ordinal:
+            return replace(predictor, scores=self.data.scores)
+        return predictor
 
     # Likelihood and replicated data
 
@@ -268,7 +270,9 @@ class Model:
         The program must have ``Capability.Y_NEW`` by its rule.
         """
         mean = self.program.declaration.roles.group_mean
-        num = draws[mean].shape[2] if mean else 1
+        num = 1
+        if mean:
+            num = draws[mean].shape[2]
         codes = dict.fromkeys(self.groups.values(), np.arange(num))
         rows = NewRows(None, {}, codes, {}, {}, num)
         return Predictor(self.rule, draws, self.data.values, rows).replicated(rng)
@@ -295,9 +299,10 @@ class Model:
         Ratings are not groups. Neither are the combinations of columns over which a formula adds up
         rows.
         """
-        declared = self.data.declaration
-        cell = getattr(declared.data.get("cell"), "column", "") if declared.formula else ""
-        hidden = {self.data.value, cell if ":" in cell else ""}
+        declared, hidden = self.data.declaration, {self.data.value}
+        cell = getattr(declared.data.get("cell"), "column", "")
+        if declared.formula and ":" in cell:
+            hidden.add(cell)
         return {its.column: its for name, its in self.data.labels.items() if name not in hidden}
 
     # Columns
@@ -336,9 +341,10 @@ class Model:
                 continue
             for column in (*source.numbers, *source.cells):
                 own = self.data.name_of(column)
-                functions = around(column, source.terms) if isinstance(source, Terms) else {}
-                if isinstance(source, Terms) or own not in self.groups:
-                    found.setdefault(own, {}).update(functions)
+                if isinstance(source, Terms):
+                    found.setdefault(own, {}).update(around(column, source.terms))
+                elif own not in self.groups:
+                    found.setdefault(own, {})
         return found
 
     @cached_property
@@ -370,9 +376,10 @@ class Model:
         found: dict[str, set[str]] = {}
         for index, matrix in varying_columns(self.rule):
             if matrix and index in of_index:
-                terms = getattr(self.data.declaration.data.get(matrix), "terms", "")
-                names = map(self.data.name_of, read_terms(terms).columns if terms else ())
-                found.setdefault(of_index[index], set()).update(names)
+                names = found.setdefault(of_index[index], set())
+                source = self.data.declaration.data.get(matrix)
+                if isinstance(source, Terms):
+                    names.update(map(self.data.name_of, read_terms(source.terms).columns))
         return found
 
     # The design
@@ -404,7 +411,9 @@ class Model:
         """The names of the columns of each matrix whose effects do not vary between groups."""
         values = self.data.values
         names = {n: its for n, its in self.data.coords.items() if np.ndim(values.get(n, 0)) == 2}
-        of_groups = only_of_effects(self.rule) if self.has_rule else set()
+        if not self.has_rule:
+            return names
+        of_groups = only_of_effects(self.rule)
         return {name: its for name, its in names.items() if name not in of_groups}
 
     # The prior
@@ -472,5 +481,7 @@ class Model:
 
 def _by_observation(values: NDArray[Any], rows: IntArray | None = None) -> FloatArray:
     """Return values in the shape (chain, draw, N), for observed data of any shape."""
-    flat = values.reshape(*values.shape[:2], -1)
-    return np.asarray(flat if rows is None else flat[..., rows], dtype=np.float64)
+    flat = np.asarray(values.reshape(*values.shape[:2], -1), dtype=np.float64)
+    if rows is None:
+        return flat
+    return flat[..., rows]

@@ -106,7 +106,8 @@ class NewRows:
 
     def at(self, rows: slice) -> NewRows:
         """Return a selection of the rows."""
-        values = {k: v[rows] if np.ndim(v) else v for k, v in self.values.items()}
+        of_rows = {name: its[rows] for name, its in self.values.items() if np.ndim(its)}
+        values = {**self.values, **of_rows}
         codes = {name: its[rows] for name, its in self.codes.items()}
         num, keys = len(range(self.num)[rows]), self.keys[rows]
         return replace(self, values=values, codes=codes, num=num, keys=keys)
@@ -133,8 +134,9 @@ def generator(seed: int, *key: str | bytes) -> np.random.Generator:
     """Return the random number generator of a row or a label."""
     total = blake2b(digest_size=16)
     for part in key:
-        total.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
-        total.update(b"\x1e")
+        if isinstance(part, str):
+            part = part.encode("utf-8", "surrogatepass")
+        total.update(part + b"\x1e")
     words = np.frombuffer(total.digest(), dtype=np.uint32)
     return np.random.Generator(np.random.SFC64([seed, *words.tolist()]))
 
@@ -151,14 +153,13 @@ def frozen(data: Data) -> Declaration:
                 )
                 for c in source.cells
             }
-            levels = {
-                column: tuple(map(str, its.categories))
-                if isinstance(its, pd.Categorical)
-                else levels_of_numbers(its)
-                for column, its in cells.items()
-                if isinstance(its, pd.Categorical) or "C" in around(column, source.terms)
-            }
-            levels = {**levels, **source.levels}
+            levels = dict[str, tuple[str, ...]]()
+            for column, its in cells.items():
+                if isinstance(its, pd.Categorical):
+                    levels[column] = tuple(map(str, its.categories))
+                elif "C" in around(column, source.terms):
+                    levels[column] = levels_of_numbers(its)
+            levels |= source.levels
             state = source.state or state_of(source.terms, cells, levels)
             found[name] = source.model_copy(update={"levels": levels, "state": state})
     return declared.model_copy(update={"data": found})
@@ -224,7 +225,9 @@ def read_rows(
             f"{program.name} was fitted to a data block; to predict the rows of a table, fit the "
             "program to a table"
         )
-    table = data.table if new is None else as_table(new, reading or {})
+    table: Table | None = data.table
+    if new is not None:
+        table = as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     every = model.frozen
@@ -250,8 +253,10 @@ def read_rows(
         read = replace(table, levels=of_fit)
         lacking = [name for name in wanted if read.is_missing(name).any()]
         of_others = {names[column] for column in without.columns}
-        is_avoidable = lacking and not of_others.intersection(lacking)
-        read.without_missing(wanted, drop=False, option=_WITHOUT if is_avoidable else "")
+        option = _WITHOUT
+        if of_others.intersection(lacking):
+            option = ""
+        read.without_missing(wanted, drop=False, option=option)
     _refuse_text(table, data, declared)
     blocks = program.source.blocks.data
 
@@ -305,17 +310,18 @@ def _for_rows(
     Constant arrays are not values of rows. They are left out and read from the fit's data block.
     """
     needed, indices = names_of(rule), indices_of(rule)
-    needed -= {"trials"} if is_linear else set()
+    if is_linear:
+        needed.discard("trials")
     if groups != "data":
         needed -= {index for _, index in indices}
         needed |= {index for name, index in indices if name not in rule.effects}
     if groups == "none" and not is_varying:
         needed -= only_of_effects(rule)
-    data = {
-        name: source.model_copy(update={"per": None}) if "per" in source.labels else source
-        for name, source in declared.data.items()
-        if name in needed and not (isinstance(source, Value) and np.ndim(source.value))
-    }
+    data = {}
+    for name, source in declared.data.items():
+        is_array = isinstance(source, Value) and np.ndim(source.value)
+        if name in needed and not is_array:
+            data[name] = source.per_row()
     return declared.model_copy(update={"data": data, "table": TableRoles()})
 
 
@@ -428,8 +434,7 @@ def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]
     found = {}
     for name, index in indices_of(rule):
         if name in rule.effects:
-            source = declared.data.get(index)
-            column = None if source is None else source.index_of
+            column = getattr(declared.data.get(index), "index_of", None)
             if column is None:
                 raise ConfigError(
                     f"[prediction] {name}[{index}]: {index} is not an index of a column's labels; "
@@ -452,7 +457,9 @@ def names_of(rule: PredictionRule) -> set[str]:
     """Return the names on which a prediction depends."""
     texts = [rule.linear_predictor, *rule.where.values(), *rule.effects.values()]
     names = {n.id for t in texts for n in ast.walk(_parsed(t)) if isinstance(n, ast.Name)}
-    return names | ({"trials"} if find_family(rule.family).has_trials else set())
+    if find_family(rule.family).has_trials:
+        names.add("trials")
+    return names
 
 
 _WITHOUT = ", or predict without it: --groups none or --groups population"
@@ -463,8 +470,9 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
     try:
         table.column(name)
     except DataError as error:
-        hint = f"; add the column{_WITHOUT}" if is_group else ""
-        raise DataError(f"{error}{hint}") from None
+        if not is_group:
+            raise
+        raise DataError(f"{error}; add the column{_WITHOUT}") from None
 
 
 def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:
@@ -474,8 +482,9 @@ def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:
     """
     cells = dict[str, NDArray[Any]]()
     for name, of_column in known.items():
-        parts = [name] if name in table.columns else name.split(":")
-        of_fit = [label.split(":") if parts[1:] else [label] for label in of_column]
+        parts, of_fit = [name], [[label] for label in of_column]
+        if name not in table.columns:
+            parts, of_fit = name.split(":"), [label.split(":") for label in of_column]
         if any(len(label) != len(parts) for label in of_fit):
             continue  # the labels of the parts contain colons
         for i, part in enumerate(parts):
@@ -506,11 +515,11 @@ def rows_of(data: Data) -> NewRows:
     }
     for name, value in data.values.items():
         source = declared.get(name)
-        per = getattr(source, "per", None)
-        found = np.asarray(value)[index_of[per]] if per in index_of and np.ndim(value) else value
-        values[name] = found
+        values[name], per = value, getattr(source, "per", None)
+        if per in index_of and np.ndim(value):
+            values[name] = np.asarray(value)[index_of[per]]
         if source is not None and source.index_of:
-            codes[name] = np.asarray(found) - 1
+            codes[name] = np.asarray(values[name]) - 1
     return NewRows(data.table, values, codes, {}, {}, data.num_obs)
 
 
@@ -575,10 +584,11 @@ class Predictor:
     @property
     def new_labels(self) -> dict[str, tuple[str, ...]]:
         """The labels that are not in the fit, whose effects are drawn, by index variable."""
-        of_groups = self.group_indices if self.groups == "data" else []
+        if self.groups != "data":
+            return {}
         found = {
             name: self.rows.labels.get(name, ())[self.rows.known.get(name, 0) :]
-            for name in of_groups
+            for name in self.group_indices
         }
         return {name: labels for name, labels in found.items() if labels}
 
@@ -729,8 +739,9 @@ class Predictor:
             location, scale = (np.broadcast_to(each, (*self.lead, 1)) for each in arguments)
             return location, scale[..., None]
         if kind == "multi_normal" and len(arguments) in (1, 2):
-            correlation = _matrix(arguments[1] if arguments[1:] else None, size)
-            factor = np.linalg.cholesky(correlation)
+            factor: Any = np.eye(size)
+            if len(arguments) == 2:
+                factor = np.linalg.cholesky(_matrix(arguments[1], size))
             return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
         if kind == "scaled_inv_chi_square":
             raise ConfigError(
@@ -783,8 +794,10 @@ class Predictor:
             return np.asarray(nu * scale**2 / rng.chisquare(nu, (*self.lead, num)))
         location, factor = self._population(name)
         z = rng.standard_normal((*self.lead, num, factor.shape[-1]))
-        found = location[..., None, :] + z @ np.swapaxes(factor, -1, -2)
-        return np.asarray(found if self._size(name) else found[..., 0])
+        found = np.asarray(location[..., None, :] + z @ np.swapaxes(factor, -1, -2))
+        if self._size(name):
+            return found
+        return found[..., 0]
 
     def _spread(self, value: Any) -> FloatArray:
         """Return a value for each draw and each row."""
@@ -884,12 +897,7 @@ class _Parameters(dict[str, Any]):
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:
-    """Return correlation matrices.
-
-    `correlations` holds upper triangles by row, or whole matrices; None stands for no correlation.
-    """
-    if correlations is None:
-        return np.eye(size)
+    """Return correlation matrices; `correlations` holds upper triangles by row, or the matrices."""
     if np.ndim(correlations) == 4:
         return np.asarray(correlations)
     found = np.zeros((*correlations.shape[:2], size, size))

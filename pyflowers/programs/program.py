@@ -338,8 +338,9 @@ class Program(Shown):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out a shipped program's capabilities, whose lambda functions cannot be pickled."""
-        is_shipped = self.python is python_of(self.reference)
-        return {**self.__dict__, "python": None if is_shipped else self.python}
+        if self.python is python_of(self.reference):
+            return {**self.__dict__, "python": None}
+        return dict(self.__dict__)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the capabilities of a shipped program by its name."""
@@ -422,12 +423,12 @@ class Program(Shown):
             name: {"default": prior.value, "meaning": prior.description}
             for name, prior in declared.priors.items()
         }
-        return [
-            heading(self.name, self.about),
-            *([declared.story] if declared.story else []),
-            *([pd.DataFrame.from_dict(rows, orient="index").rename_axis("prior")] if rows else []),
-            f"can: {', '.join(sorted(self.capabilities))}",
-        ]
+        lines: list[Line] = [heading(self.name, self.about)]
+        if declared.story:
+            lines.append(declared.story)
+        if rows:
+            lines.append(pd.DataFrame.from_dict(rows, orient="index").rename_axis("prior"))
+        return [*lines, f"can: {', '.join(sorted(self.capabilities))}"]
 
     @property
     def title(self) -> str:
@@ -567,7 +568,9 @@ class Program(Shown):
             )
         priors = self.declaration.priors
         values = {name: prior.value for name, prior in priors.items()}
-        block, asked = {} if data is None or data.has_table else data.values, dict[str, Any]()
+        block, asked = dict[str, Any](), dict[str, Any]()
+        if data is not None and not data.has_table:
+            block |= data.values
         for name, elements in self.declaration.prior_elements.items():
             if name in block and elements == [name]:
                 asked[name] = block[name]
@@ -581,17 +584,20 @@ class Program(Shown):
                     )
                 asked |= dict(zip(elements, given_here, strict=True))
         for name, value in (given or {}).items():
-            is_vector = name not in priors and name in self.declaration.prior_elements
-            elements = self.declaration.prior_elements[name] if is_vector else [name]
+            elements = [name]
+            if name not in priors:
+                elements = self.declaration.prior_elements.get(name, [name])
             asked |= dict.fromkeys(elements, value)
         for name, value in asked.items():
-            if name not in priors:
-                has = f"has no such prior; it has {', '.join(priors)}"
-                none = (
-                    "declares no priors; list its hyperparameters under [priors] in "
-                    f"{self.declared_in}"
+            if not priors:
+                raise ConfigError(
+                    f"prior {name}: {self.name} declares no priors; list its hyperparameters under "
+                    f"[priors] in {self.declared_in}"
                 )
-                raise ConfigError(f"prior {name}: {self.name} {has if priors else none}")
+            if name not in priors:
+                raise ConfigError(
+                    f"prior {name}: {self.name} has no such prior; it has {', '.join(priors)}"
+                )
             values[name] = self._checked_prior(name, value)
         self.python.check_priors(values)
         return values
@@ -599,16 +605,19 @@ class Program(Shown):
     def _checked_prior(self, name: str, value: Any) -> float:
         """Return a hyperparameter; refuse values that are not numbers or out of range."""
         prior = self.declaration.priors[name]
-        variable = self.source.blocks.data[variable_of(name)]
-        lower = variable.lowest if prior.lower is None and prior.above is None else prior.lower
+        variable, lower = self.source.blocks.data[variable_of(name)], prior.lower
+        if lower is None and prior.above is None:
+            lower = variable.lowest
         if isinstance(value, np.ndarray) and not value.ndim:
             value = value.item()
         is_finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
         if is_finite and variable.is_int and value != int(value):
             raise ConfigError(f"prior {name} must be a whole number, got {value!r}")
-        limit = "" if lower is None else f" and at least {lower:g}"
+        limit = ""
         if prior.above is not None:
             limit = f" and above {prior.above:g}"
+        elif lower is not None:
+            limit = f" and at least {lower:g}"
         is_low = is_finite and lower is not None and value < lower
         if not is_finite or is_low or (prior.above is not None and value <= prior.above):
             raise ConfigError(f"prior {name} must be a finite number{limit}, got {value!r}")
@@ -656,11 +665,12 @@ class Program(Shown):
         missing = [n for n in block if n not in whole.values and n not in choices]
         if missing:
             shapes = {np.shape(value) for value in data.values.values()}
-            is_table = not data.has_table and len(shapes) == 1 and () not in shapes
-            of_table = "; if the data are a table, give pandas.DataFrame(...)" if is_table else ""
+            remedy = "add it"
+            if not data.has_table and len(shapes) == 1 and () not in shapes:
+                remedy = "add it; if the data are a table, give pandas.DataFrame(...)"
             raise DataError(
                 f"{source}: the data variable {missing[0]}, which {self.path.name} declares, is "
-                f"missing; add it{of_table}"
+                f"missing; {remedy}"
             )
         check_shapes(whole.values, block, source, self.path.name)
         chosen = {
@@ -711,7 +721,9 @@ class Program(Shown):
                 f"centered: {self.name} offers no choice of parametrisation; leave centered out, "
                 "or declare int centered in the data block"
             )
-        asked = centered if isinstance(centered, Mapping) else dict.fromkeys(choices, centered)
+        asked: Mapping[str, Any] = dict.fromkeys(choices, centered)
+        if isinstance(centered, Mapping):
+            asked = centered
         named = groups | choices
         for name, value in asked.items():
             if name not in named and [*choices] == ["centered"]:
@@ -747,8 +759,11 @@ class Program(Shown):
         for name, elements in self.declaration.prior_elements.items():
             variable = self.source.blocks.data[name]
             values = np.array([priors[element] for element in elements])
-            typed = values.astype(np.int64) if variable.is_int else values
-            found[name] = typed if variable.ndim else typed.item()
+            if variable.is_int:
+                values = values.astype(np.int64)
+            found[name] = values
+            if not variable.ndim:
+                found[name] = values.item()
         return found
 
     def stan_values(self, data: Data) -> dict[str, Any]:
@@ -938,7 +953,7 @@ class Program(Shown):
                     return None
                 of_element[name] = np.ravel(values[name])[elements[name].index(own)]
         variable = self.source.blocks.draws.get(variable_of(parameter))
-        return prior_density(prior, of_element, variable.lowest if variable else None)
+        return prior_density(prior, of_element, getattr(variable, "lowest", None))
 
     def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Return the parameters whose prior is improper, each with a remedy.
@@ -1013,7 +1028,9 @@ class Program(Shown):
         if changed and is_open:
             defaults = " and ".join(f"{name}={value:.3g}" for name, value in changed.items())
             return Advice(f"{text}; the default is {defaults}", priors=dict.fromkeys(changed))
-        return Advice(text, "sensitivity" if self.declaration.formula else "")
+        if self.declaration.formula:
+            return Advice(text, "sensitivity")
+        return Advice(text)
 
     def _value_of(self, hyperparameter: str, data: Data) -> float:
         """Return the value of a hyperparameter in a data block; NaN if it is not there."""

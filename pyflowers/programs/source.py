@@ -450,8 +450,10 @@ def _declarations(body: str) -> Iterator[Variable]:
 
 def _declared(statement: str) -> Iterator[Variable]:
     """Yield the variables of one statement; none if it is not a declaration."""
-    array = re.match(r"array\s*(?=\[)", statement)
-    array_sizes, rest = _bracketed(statement[array.end() :], "[") if array else ("", statement)
+    sizes, rest = list[str](), statement
+    if array := re.match(r"array\s*(?=\[)", statement):
+        of_array, rest = _bracketed(statement[array.end() :], "[")
+        sizes = _split(of_array or "")
     match = re.match(r"(\w+)\s*", rest)
     if match is None or match[1] not in _SIZED:
         return
@@ -465,12 +467,14 @@ def _declared(statement: str) -> Iterator[Variable]:
         pairs = (part.partition("=") for part in _split(rest[1:end]))
         constraints = {name.strip(): value.strip() for name, _, value in pairs}
         rest = rest[end + 1 :].strip()
-    sizes = _split(array_sizes) if array_sizes else []
     if _SIZED[kind]:
-        own, rest = _bracketed(rest, "[")
-        if own is None:
+        inside, rest = _bracketed(rest, "[")
+        if inside is None:
             return
-        sizes += _split(own) * (2 if kind in _SQUARE and len(_split(own)) == 1 else 1)
+        own = _split(inside)
+        if kind in _SQUARE and len(own) == 1:
+            own *= 2
+        sizes += own
     for part in _split(rest):
         if name := re.match(r"\w+$", part.partition("=")[0].strip()):
             lower, upper = constraints.get("lower"), constraints.get("upper")

@@ -77,8 +77,8 @@ def _populations(program: Stating) -> dict[str, str]:
 
 def _has_prior(program: Stating, variable: Variable) -> bool:
     """Return whether a parameter's prior is declared, for each of its elements the same."""
-    prior, data = program.declaration.parameters.get(variable.name), program.source.blocks.data
-    text = prior.prior if prior is not None else ""
+    data = program.source.blocks.data
+    text = getattr(program.declaration.parameters.get(variable.name), "prior", "")
     is_bounded = variable.lower is not None and variable.lowest is None
     is_cut = variable.upper is not None and not text.startswith(("beta(", "uniform("))
     by_element = any(word in data and data[word].ndim for word in re.findall(r"\w+", text))
@@ -90,8 +90,10 @@ def _has_prior(program: Stating, variable: Variable) -> bool:
 def _derived(program: Stating) -> dict[str, tuple[Callable[[Any], Any], str]]:
     """Return the quantities that follow from a parameter, each with the function and it."""
     rule = program.declaration.prediction
+    if rule is None:
+        return {}
     found = {}
-    for name, text in (rule.where if rule is not None else {}).items():
+    for name, text in rule.where.items():
         function, argument = function_of(text)
         if name in program.source.blocks.parameters and function in _INVERSES:
             found[argument] = _INVERSES[function], name
@@ -108,7 +110,9 @@ def prior_draws(model: Posed, num_draws: int, rng: Generator) -> dict[str, Float
         for name, variable in parameters.items()
     }
     for name, shape in shapes.items():
-        prior = None if name in populations else program.prior_of(name, values)
+        if name in populations:
+            continue
+        prior = program.prior_of(name, values)
         if prior is not None:
             assert prior.draw is not None  # the caller refuses improper priors
             found[name] = prior.draw(rng, (1, num_draws, *shape))

@@ -98,8 +98,10 @@ def read_terms(text: str) -> Terms:
     try:
         found = [list(term.factors) for term in Formula(hidden)]
     except (FormulaicError, AttributeError, SyntaxError, ValueError, RecursionError):
-        word = next(filter(keyword.iskeyword, _WORD.findall(hidden)), "")
-        remedy = f"put the column {word!r} in backticks" if word else _WELL_FORMED
+        remedy = _WELL_FORMED
+        keywords = list(filter(keyword.iskeyword, _WORD.findall(hidden)))
+        if keywords:
+            remedy = f"put the column {keywords[0]!r} in backticks"
         raise ConfigError(f"terms {text!r} cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
     products = list[tuple[str, ...]]()
@@ -114,7 +116,8 @@ def read_terms(text: str) -> Terms:
                 names = _columns_of(offset or factor.expr, own, text)
                 of_term |= dict.fromkeys(quoted.get(name, name) for name in names)
         columns |= of_term
-        products += [tuple(of_term)] if len(factors) > 1 and len(of_term) > 1 else []
+        if len(factors) > 1 and len(of_term) > 1:
+            products.append(tuple(of_term))
         if any(held):
             if len(factors) > 1:
                 raise ConfigError(
@@ -127,14 +130,10 @@ def read_terms(text: str) -> Terms:
     for call in _calls(hidden):
         if _normal(call) not in calls:
             shown_call, offset = show_columns(call, quoted), show_columns(_offset_of(call), quoted)
-            raise ConfigError(
-                f"terms {text!r}: {shown_call} is subtracted, "
-                + (
-                    f"but offsets can only be added; write offset(I(-({offset})))"
-                    if offset
-                    else f"but no other term contains it; leave {shown_call} out"
-                )
-            )
+            why = f"no other term contains it; leave {shown_call} out"
+            if offset:
+                why = f"offsets can only be added; write offset(I(-({offset})))"
+            raise ConfigError(f"terms {text!r}: {shown_call} is subtracted, but {why}")
     words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(
@@ -145,9 +144,9 @@ def read_terms(text: str) -> Terms:
             f"terms {text!r}: {INTERCEPT} is the name of the column of ones, for which 1 stands; "
             "rename the table's column"
         )
-    one = ["1"] if any([f.expr for f in factors] == ["1"] for factors in found) else ["0"]
-    text = " + ".join(one + kept)
-    return Terms(text, tuple(columns), tuple(offsets), one == ["1"], not kept, tuple(products))
+    has_ones = any([factor.expr for factor in factors] == ["1"] for factors in found)
+    text = " + ".join([str(int(has_ones)), *kept])
+    return Terms(text, tuple(columns), tuple(offsets), has_ones, not kept, tuple(products))
 
 
 def refuse_unknown(text: str, columns: Collection[str]) -> None:
@@ -259,8 +258,11 @@ def _num_terms(node: ast.AST) -> int:
     if not isinstance(node, ast.BinOp):
         return 1
     left, right = _num_terms(node.left), _num_terms(node.right)
-    product = left * right if isinstance(node.op, ast.Mult | ast.Pow) else 0
-    return product + (0 if isinstance(node.op, ast.Pow) else left + right)
+    if isinstance(node.op, ast.Pow):
+        return left * right
+    if isinstance(node.op, ast.Mult):
+        return left * right + left + right
+    return left + right
 
 
 def around(column: str, text: str) -> dict[str, ast.expr]:
@@ -287,8 +289,10 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
             match node:
                 case ast.Call(ast.Name(id=name)):
                     found[name] = node
-                case ast.BinOp(op=ast.Pow() | ast.Div()):
-                    found["**" if isinstance(node.op, ast.Pow) else "/"] = node
+                case ast.BinOp(op=ast.Pow()):
+                    found["**"] = node
+                case ast.BinOp(op=ast.Div()):
+                    found["/"] = node
     return found
 
 
@@ -303,9 +307,9 @@ def hide_columns(text: str) -> tuple[str, dict[str, str]]:
 
     def word(match: re.Match[str]) -> str:
         name = match[1] or match[2]
-        if name is None or _is_plain(name):
-            if name is None:
-                return match[0]
+        if name is None:
+            return match[0]
+        if _is_plain(name):
             return name
         return words.setdefault(name, f"column__{len(words)}_")
 
@@ -315,7 +319,8 @@ def hide_columns(text: str) -> tuple[str, dict[str, str]]:
 
 def show_columns(expression: str, quoted: Mapping[str, str]) -> str:
     """Replace the words of `hide_columns` by the columns, in backticks."""
-    return COLUMN.sub(lambda m: f"`{quoted[m[0]]}`" if m[0] in quoted else m[0], expression)
+    named = {word: f"`{column}`" for word, column in quoted.items()}
+    return COLUMN.sub(lambda match: named.get(match[0], match[0]), expression)
 
 
 def _is_plain(name: str) -> bool:
@@ -429,8 +434,10 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     if name not in FUNCTIONS:
         if name in _OF_BRMS:
             raise ConfigError(f"{where}{name}() is not supported; {_OF_BRMS[name]}")
+        hint = "make its values a column of the table"
         near = nearest(name.lower(), (*FUNCTIONS, "offset"))
-        hint = f"did you mean {near}?" if near else "make its values a column of the table"
+        if near:
+            hint = f"did you mean {near}?"
         if name in ("factor", "ordered"):
             hint = "write C(...)"
         raise ConfigError(
@@ -452,10 +459,10 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
     for key, value in options:
         if key not in known or key in found or not isinstance(value, ast.Constant):
             takes = in_words([f"{each}=…" for each in known]) or "nothing"
-            quotes = ", where … is a number, or a level in quotes" if name == "C" else ""
-            raise ConfigError(
-                f"{where}{name} takes {takes} in addition to its column{quotes}; correct {factor}"
-            )
+            takes += " in addition to its column"
+            if name == "C":
+                takes += ", where … is a number, or a level in quotes"
+            raise ConfigError(f"{where}{name} takes {takes}; correct {factor}")
         found[key] = value.value
         is_degree = type(value.value) is int and 1 <= value.value <= 50
         if key == "ref" and type(value.value) not in (int, float, str):
@@ -468,7 +475,9 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
 
 def _number(node: ast.expr) -> float | None:
     """Return the number in an expression; None if it is not a number."""
-    value = node.value if isinstance(node, ast.Constant) else None
+    if not isinstance(node, ast.Constant):
+        return None
+    value = node.value
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     if value < 1e300:
