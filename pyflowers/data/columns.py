@@ -31,7 +31,10 @@ _MISSING_LABEL = {"", "NA", "N/A", "NaN", "<NA>"}
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 
-COMMA_NUMBER = re.compile(r"\s*[-+]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?\s*")
+COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d*)?([eE][-+]?\d+)?\s*")
+POINT_NUMBER = re.compile(r"\s*[-+]?(\d+\.\d*|\.\d+|\d{1,3}(\.\d{3})+(,\d*)?)([eE][-+]?\d+)?\s*")
+"""Numbers with a decimal comma, and numbers with points: decimal ones, or between thousands."""
+
 _DECIMAL = re.compile(r"[-+]?\d*\.\d*([eE][-+]?\d+)?")
 _MIDNIGHT = re.compile(r"(\d{4}-\d{2}-\d{2})[ T]00:00(:00(\.0+)?)?")
 
@@ -147,7 +150,7 @@ def number_of(text: str) -> float:
 def decimal_point(cell: Any) -> Any:
     """Rewrite a number with a decimal comma in Python's notation; return other cells unchanged."""
     if isinstance(cell, str) and COMMA_NUMBER.fullmatch(cell):
-        return cell.replace(".", "").replace(",", ".")
+        return cell.replace(",", ".")
     return cell
 
 

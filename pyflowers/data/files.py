@@ -46,8 +46,8 @@ def read_table(
         Separator of the cells of a CSV or TSV file: one character, or ``tab``. Default: a comma for
         CSV, a tab for TSV.
     decimal : str
-        Decimal mark of the numbers in a CSV or TSV file: ``.`` or ``,``. With a comma, points may
-        separate thousands: ``1.234`` is then read as 1234, and ``1.234,5`` as 1234.5.
+        Decimal mark of the numbers in a CSV or TSV file: ``.`` or ``,``. The other mark, which may
+        separate thousands, is refused in numbers.
     encoding : str, optional
         Encoding of a text file. Default: UTF-8.
 
@@ -87,8 +87,9 @@ def read_table(
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         if not path.name:
             raise DataError(f"{path} is not a file but a folder, as is an empty name; name a table")
-        is_stream = str(path) == "-" or path.parent in (Path("/dev"), Path("/dev/fd"))
-        remedy = "save the input in a file whose name ends in" if is_stream else "use"
+        remedy = "use"
+        if str(path) == "-" or path.parent in (Path("/dev"), Path("/dev/fd")):
+            remedy = "save the input in a file whose name ends in"
         raise DataError(
             f"{path}: the file name does not show the format; {remedy} .csv, .tsv or .tab "
             "(optionally followed by .gz), .json, .parquet or .xlsx"
@@ -101,7 +102,8 @@ def read_table(
     if decimal not in (".", ","):
         raise DataError(f"--decimal must be '.' or ',', got {decimal!r}")
     try:
-        "".encode("utf-8" if encoding is None else encoding)
+        if encoding is not None:
+            "".encode(encoding)
     except (LookupError, ValueError) as error:
         raise DataError(
             "--encoding must be the name of a text encoding, such as utf-8, latin-1 or cp1252, "
@@ -123,12 +125,15 @@ def read_table(
             return table_of(frame, str(path), str(path), typed=True)
         if suffix == ".xlsx":
             return _read_excel(path)
-        content = _unpacked(path) if is_compressed else path.read_bytes()
-        return _read_delimited(path, content, _SEPARATORS[suffix] if sep is None else sep, reading)
+        if sep is None:
+            sep = _SEPARATORS[suffix]
+        if is_compressed:
+            return _read_delimited(path, _unpacked(path), sep, reading)
+        return _read_delimited(path, path.read_bytes(), sep, reading)
     except DataError:
         raise
     except ImportError as error:
-        package = "pyarrow" if suffix == ".parquet" else "openpyxl"
+        package = {".parquet": "pyarrow", ".xlsx": "openpyxl"}.get(suffix)
         raise DataError(
             f"{path} cannot be read without {package}; run pip install 'pyflowers[{suffix[1:]}]', "
             "or save the table as CSV"
@@ -216,7 +221,9 @@ def _complaint(error: str, first: str, separator: str, header: int) -> str | Non
         return None
     expected, row, num = found.groups()
     # In a file with another separator, decimal commas make the rows differ in length.
-    hint = "" if separator in first else other_separator(first)
+    hint = ""
+    if separator not in first:
+        hint = other_separator(first)
     is_below = int(row) == header + 1
     if not hint and (expected == "1" or (is_below and first.startswith("#"))):
         hint = "; remove any title or comment above the column names"

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from pyflowers.data.columns import (
     COMMA_NUMBER,
     MISSING,
+    POINT_NUMBER,
     TypedColumn,
-    decimal_point,
     label_text,
-    number_of,
     number_text,
 )
 from pyflowers.data.labels import Labels, sort_key
@@ -228,7 +227,9 @@ class Table(Shown):
         DataError
             The error; its message begins with the source and, if `row` is given, the row's number.
         """
-        return DataError(f"{self.source if row is None else self.where(row)}: {sentence}")
+        if row is None:
+            return DataError(f"{self.source}: {sentence}")
+        return DataError(f"{self.where(row)}: {sentence}")
 
     def column(self, name: str) -> NDArray[Any]:
         """Return the cells of a column as they were read.
@@ -281,8 +282,9 @@ class Table(Shown):
         parts = name.split(":")
         absent = [part for part in parts if part not in self.columns]
         if absent:
-            which = absent[0] if len(absent) < len(parts) else name
-            raise DataError(f"{self.source}: there is no column {which!r}; {listed(self.columns)}")
+            if len(absent) < len(parts):
+                name = absent[0]
+            raise DataError(f"{self.source}: there is no column {name!r}; {listed(self.columns)}")
         rows = list(zip(*map(self.texts, parts), strict=True))
         joined = list(map(":".join, rows))
         first = dict(zip(reversed(joined), reversed(rows), strict=True))
@@ -372,7 +374,10 @@ class Table(Shown):
         self._note_lookalikes(name)
         if order == "appearance":
             return Labels(name, names, codes)
-        key = sort_key(names) if isinstance(order, str) else self._places(name, names, order)
+        if isinstance(order, str):
+            key = sort_key(names)
+        else:
+            key = self._places(name, names, order)
         if key is not None:
             by_value = sorted(range(len(names)), key=key.__getitem__)
             return Labels(name, tuple(names[i] for i in by_value), np.argsort(by_value)[codes])
@@ -416,11 +421,10 @@ class Table(Shown):
             If a cell is not such a number; the message names the first such cell that is not a
             mark of a missing value or, if all are such marks, the first.
         """
-        self._refuse_both_points(name)
+        self._refuse_points(name)
         values = self.typed(name).numbers_or_truth.copy()
         if not np.isfinite(values).all():
             raise self._not_finite(name, values, if_missing, if_text)
-        self._note_thousands(name)
         for wrong, limit in _limits(values, whole, lower):
             if wrong.any():
                 row = int(np.argmax(wrong))
@@ -436,8 +440,11 @@ class Table(Shown):
         """Return the error for a column in which some cell is not a finite number."""
         row = self._first_wrong(name, ~np.isfinite(values))
         cell = self.column(name)[row]
-        text = "" if cell is None or cell is pd.NaT else str(cell).strip()
-        complaint = f"is {_quoted(text)}, not a finite number" if text else "is blank"
+        text, complaint = "", "is blank"
+        if cell is not None and cell is not pd.NaT:
+            text = str(cell).strip()
+        if text:
+            complaint = f"is {_quoted(text)}, not a finite number"
         remedy = "correct it"
         if text.lower() in MISSING:
             remedy = if_missing
@@ -485,10 +492,8 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If there is no column of that name, or it has points both as decimal marks and between
-            thousands.
+            If there is no column of that name.
         """
-        self._refuse_both_points(name)
         return self.typed(name).is_missing(self.levels.get(name)).copy()
 
     def numbers_or_factor(
@@ -753,37 +758,21 @@ class Table(Shown):
         In a column of numbers, the marks would be read as missing but for such a cell.
         """
         unmarked = wrong & ~self.typed(name).is_mark
-        return int(np.argmax(unmarked if unmarked.any() else wrong))
+        if unmarked.any():
+            return int(np.argmax(unmarked))
+        return int(np.argmax(wrong))
 
-    def _note_thousands(self, name: str) -> None:
-        """Add a note if all points in a column are read as separators of thousands."""
+    def _refuse_points(self, name: str) -> None:
+        """Refuse numbers with points if the decimal mark is a comma: 1.234 may be 1234 or not."""
         if self.decimal != ",":
             return
-        texts = [cell for cell in self.column(name) if isinstance(cell, str)]
-        pointed = [text for text in texts if "." in text and COMMA_NUMBER.fullmatch(text)]
-        if pointed and not any("," in text for text in texts):
-            value = number_text(number_of(decimal_point(pointed[0])))
-            self._note(
-                f"{self.source}: with --decimal ',' the points in {name} separate thousands, "
-                f"so {pointed[0]!r} is {value}; if they are decimal marks, write them as commas"
-            )
-
-    def _refuse_both_points(self, name: str) -> None:
-        """Refuse a column that has points both as decimal marks and between thousands."""
-        if self.decimal != ",":
-            return
-        column = self.typed(name)
-        pointed = [
-            i for i, cell in enumerate(column.cells) if isinstance(cell, str) and "." in cell
-        ]
-        thousands = {i: column.cells[i] for i in pointed if COMMA_NUMBER.fullmatch(column.cells[i])}
-        marks = [i for i in pointed if i not in thousands and np.isfinite(column.numbers[i])]
-        if thousands and marks:
-            raise DataError(
-                f"{self.where(marks[0])}: {name} is {_quoted(column.cells[marks[0]])}, but with "
-                f"--decimal ',' the point in {_quoted(next(iter(thousands.values())))} separates "
-                "thousands; write all numbers in the column the same way"
-            )
+        for row, cell in enumerate(self.column(name)):
+            if isinstance(cell, str) and "." in cell and POINT_NUMBER.fullmatch(cell):
+                raise DataError(
+                    f"{self.where(row)}: {name} is {_quoted(cell)}, but with --decimal ',' numbers "
+                    "have no points; remove the points between thousands, and write decimal points "
+                    "as commas"
+                )
 
     def _note(self, sentence: str) -> None:
         if sentence not in self.notes:
@@ -853,7 +842,9 @@ def table_of(
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
     if repeated:
         raise DataError(f"{header}: column {repeated[0]!r} appears twice; rename one")
-    numbers = np.arange(1, len(frame) + 1) if rows is None else np.asarray(rows, dtype=np.int64)
+    if rows is None:
+        rows = np.arange(1, len(frame) + 1)
+    numbers = np.asarray(rows, dtype=np.int64)
     given = {name: frame.iloc[:, i] for i, name in enumerate(names)}
     cells = {name: np.asarray(its.astype(object)) for name, its in given.items()}
     table = Table.of_cells(cells, source, numbers, reading=reading or {})
@@ -879,9 +870,18 @@ def _levels_of(given: pd.Series, column: TypedColumn) -> tuple[str, ...] | None:
 
 def listed(columns: Collection[str]) -> str:
     """Return the list of columns with which a message on an unknown column ends."""
-    names = (name if name == name.strip() else repr(name) for name in map(str, columns))
-    hint = other_separator(str(next(iter(columns)))) if len(columns) == 1 else ""
-    return f"the columns are {', '.join(names)}{hint}"
+    names = list(map(str, columns))
+    shown = ", ".join(map(_visible, names))
+    if len(names) == 1:
+        shown += other_separator(names[0])
+    return f"the columns are {shown}"
+
+
+def _visible(name: str) -> str:
+    """Return a name of a column, in quotation marks if it has spaces at an end."""
+    if name == name.strip():
+        return name
+    return repr(name)
 
 
 def other_separator(header: str) -> str:
@@ -894,7 +894,9 @@ def other_separator(header: str) -> str:
 
 def _quoted(text: str) -> str:
     """Return a cell for a message, shortened if it is long."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+    if len(text) > 60:
+        text = f"{text[:57]}..."
+    return repr(text)
 
 
 def _limits(

@@ -3,6 +3,7 @@
 import datetime
 import gzip
 import json
+import re
 import sys
 from decimal import Decimal
 
@@ -220,26 +221,25 @@ def test_the_cell_that_makes_marks_of_missing_values_text_is_named(tmp_path, for
     assert sentence.startswith(f"{path}, row 7: y is '-', ")
 
 
-def test_points_in_a_column_with_decimal_commas(tmp_path):
+POINTED = ("1.234", "5.", "12.345,5", "1.234.567", "0.25", ".5", "-1.5e3", "1.234,")
+
+
+@pytest.mark.parametrize("cell", POINTED)
+def test_a_number_with_a_point_is_refused_if_the_decimal_mark_is_a_comma(tmp_path, cell):
     path = tmp_path / "t.csv"
-
-    def numbers(*cells):
-        path.write_text("x\n" + "\n".join(cells), encoding="utf-8")
-        return read_table(path, sep=";", decimal=",").numbers("x").tolist()
-
-    assert numbers("1.234", "12.345,5", "7") == [1234, 12345.5, 7]
-    assert numbers("0.123", "0.25", "1,5") == [0.123, 0.25, 1.5]
-    with pytest.raises(DataError, match=r"row 3: x is '0.25', but .* point in '1.234' separates"):
-        numbers("1.234", "0.25")
-    # Where nothing but the option shows that the points are not decimal marks, a note tells it.
-    for cells, num_notes in ((("1.234", "2.000"), 1), (("1.234", "2,5"), 0), (("7", "2,5"), 0)):
-        numbers(*cells)
-        table = read_table(path, sep=";", decimal=",")
-        table.labels("x")
-        assert not table.notes
+    path.write_text(f"x\n1,5\n{cell}\n", encoding="utf-8")
+    table = read_table(path, sep=";", decimal=",")
+    complaint = rf"row 3: x is '{re.escape(cell)}', but with --decimal ',' numbers have no points"
+    with pytest.raises(DataError, match=complaint):
         table.numbers("x")
-        assert len(table.notes) == num_notes
-        assert all("'1.234' is 1234; if they are decimal marks" in note for note in table.notes)
+
+
+def test_numbers_with_decimal_commas(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x;y\n1,5;v1.2\n-2;1.2.2024\n3e2;a\n", encoding="utf-8")
+    table = read_table(path, sep=";", decimal=",")
+    assert table.numbers("x").tolist() == [1.5, -2, 300]
+    assert list(table.numbers_or_factor("y")) == ["v1.2", "1.2.2024", "a"]
 
 
 def test_parquet_keeps_categories_and_text(tmp_path):
@@ -317,7 +317,7 @@ def test_a_bad_sheet_is_one_sentence(tmp_path, rows, message):
     assert sentence.startswith(str(path))
 
 
-ROWS = 'plant;month;flowers\nRosé;1,5;4,5\nRosé;1.234;"1.234,5"\n'
+ROWS = 'plant;month;flowers\nRosé;1,5;4,5\nRosé;1.234;"1234,5"\n'
 
 
 @pytest.mark.parametrize(
