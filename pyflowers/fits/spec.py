@@ -23,6 +23,7 @@ from pyflowers.engines.base import ENGINES, LARGEST_SEED, EngineName, Whole
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import read_once
+from pyflowers.programs.program import joined_formulas
 from pyflowers.records import Record, asked, asked_as, complaint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -180,7 +181,7 @@ class Spec(Reading, Sampling):
     ----------
     program : str, Path or Program
         The name of a shipped program, the path of a ``.stan`` file with its declaration in the same
-        folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``; see
+        folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``, or a list of formulas; see
         :meth:`pyflowers.Program.from_formula`.
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
@@ -256,7 +257,7 @@ class Spec(Reading, Sampling):
 
     def __init__(self, program: Any, data: Any = None, **inputs: Any) -> None:
         given = {name: value for name, value in inputs.items() if value is not None}
-        values = {"program": program, "data": data, **given}
+        values = {"program": joined_formulas(program), "data": data, **given}
         try:
             self.__pydantic_validator__.validate_python(values, self_instance=self)
         except ValidationError as invalid:

@@ -448,12 +448,16 @@ class Model:
 
     @cached_property
     def flat_coefficients(self) -> tuple[str, ...]:
-        """The coefficients of a formula if their priors are flat; empty otherwise."""
+        """The coefficients of a formula whose priors are flat."""
         if self.program.declaration.formula is None:
             return ()
-        if "b" in self.program.improper_priors(self.data.values):
-            return ("b",)
-        return ()
+        improper = self.program.improper_priors(self.data.values)
+        return tuple(name for name in improper if name in ("b", *self._tagged("b")))
+
+    def _tagged(self, name: str) -> list[str]:
+        """Return the variables of other parameters' predictors, such as ``b_sigma`` for ``b``."""
+        family = self.family.auxiliary if self.has_rule else ()
+        return [f"{name}_{each.name}" for each in family if each.name in self.rule.where]
 
     def omitted_parameters(self, draws: Draws) -> dict[str, tuple[FloatArray, tuple[str, ...]]]:
         """Return the parameters of a formula that are sampled but not kept, and elements' names.
@@ -465,17 +469,20 @@ class Model:
             elements.
         """
         found, values = dict[str, tuple[FloatArray, tuple[str, ...]]](), self.data.values
-        name, shift, matrix = "Intercept_at_means", values.get("X_mean"), values.get("adjustment")
-        if name in self.program.declaration.parameters and shift is not None:
-            at_means = draws["Intercept"] + draws["b"] @ np.asarray(shift)
-            found[name] = at_means[..., None], (name,)
-        if matrix is not None and "b" in draws:
-            flat = draws["b"].reshape(-1, len(matrix))
-            adjusted = np.linalg.solve(np.asarray(matrix), flat.T).T.reshape(draws["b"].shape)
-            # Data without a table, as those of a calibration, have no names of columns.
-            columns = self.data.coords.get("X", range(1, len(matrix) + 1))
-            labels = tuple(f"b_adjusted[{label}]" for label in columns)
-            found["b_adjusted"] = adjusted, labels
+        for b in ("b", *self._tagged("b")):
+            tag = b.removeprefix("b")
+            name, shift = f"Intercept{tag}_at_means", values.get(f"X{tag}_mean")
+            if name in self.program.declaration.parameters and shift is not None:
+                at_means = draws[f"Intercept{tag}"] + draws[b] @ np.asarray(shift)
+                found[name] = at_means[..., None], (name,)
+            matrix = values.get(f"adjustment{tag}")
+            if matrix is not None and b in draws:
+                flat = draws[b].reshape(-1, len(matrix))
+                adjusted = np.linalg.solve(np.asarray(matrix), flat.T).T.reshape(draws[b].shape)
+                # Data without a table, as those of a calibration, have no names of columns.
+                columns = self.data.coords.get(f"X{tag}", range(1, len(matrix) + 1))
+                labels = tuple(f"b_adjusted{tag}[{label}]" for label in columns)
+                found[f"b_adjusted{tag}"] = adjusted, labels
         return found
 
 

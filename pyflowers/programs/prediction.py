@@ -36,7 +36,7 @@ from pyflowers.programs.declaration import (
     Value,
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
-from pyflowers.programs.families import Family, find_family
+from pyflowers.programs.families import Family, average_inv_logit, find_family
 from pyflowers.programs.terms import around, is_coded
 
 FloatArray = NDArray[np.float64]
@@ -56,7 +56,17 @@ def _log(x: Any) -> Any:
         return np.log(x)
 
 
-_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"exp": np.exp, "log": _log, "sqrt": np.sqrt}
+def _inv_logit(x: Any) -> Any:
+    """Return the share whose log odds are x."""
+    return average_inv_logit(x, 0)
+
+
+_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "exp": np.exp,
+    "log": _log,
+    "sqrt": np.sqrt,
+    "inv_logit": _inv_logit,
+}
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -225,7 +225,7 @@ class Program(Shown):
     @classmethod
     def from_formula(
         cls,
-        formula: str,
+        formula: str | Sequence[str],
         data: Any,
         *,
         family: str = "gaussian",
@@ -238,9 +238,10 @@ class Program(Shown):
 
         Parameters
         ----------
-        formula : str
+        formula : str or sequence of str
             The formula, such as ``"reaction ~ days + (days | subject)"``; see the guide to
-            formulas.
+            formulas. Formulas of other parameters of the family follow it after semicolons, on
+            lines of their own, or as further elements of a sequence.
         data : path, DataFrame or Table
             The table, which determines the scales of the default priors.
         family : str
@@ -282,6 +283,7 @@ class Program(Shown):
         >>> list(fit.posterior)
         ['Intercept', 'sd_plant', 'r_plant']
         """
+        formula = str(joined_formulas(formula))
         how = {name: value for name, value in reading.items() if value is not None}
         table = as_table(data, how)
         if table is None and isinstance(data, str | Path):
@@ -298,7 +300,8 @@ class Program(Shown):
         )
         source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()})
         where = f"the declaration of {formula!r}"
-        return cls(source, Declaration.parse(declaration, where), where, formula)
+        reference = declaration["formula"]["text"]
+        return cls(source, Declaration.parse(declaration, where), where, reference)
 
     def write(self, path: str | Path) -> Path:
         """Write the program and its declaration into files that can be edited.
@@ -1110,6 +1113,22 @@ class Program(Shown):
 def is_formula(reference: object) -> bool:
     """Whether a reference to a program is a formula, that is, contains a tilde."""
     return isinstance(reference, str) and "~" in reference
+
+
+def joined_formulas(reference: Any) -> Any:
+    """Return a sequence of formulas as one text; return any other reference unchanged.
+
+    Raises
+    ------
+    ConfigError
+        If an element of the sequence is not a formula.
+    """
+    if not isinstance(reference, list | tuple):
+        return reference
+    for each in reference:
+        if not is_formula(each):
+            raise ConfigError(f"program {reference!r}: {each!r} is not a formula; write y ~ terms")
+    return "; ".join(reference)
 
 
 def write_new(files: Mapping[Path, str]) -> None:

@@ -6,7 +6,9 @@ only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/parts
 
 from __future__ import annotations
 
+import math
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,6 +25,26 @@ FloatArray = NDArray[np.float64]
 Values = Mapping[str, Any]
 """Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), trials, shape
 (N,), and the scores of ratings, shape (J,)."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a parameter follows from its linear predictor.
+
+    Attributes
+    ----------
+    inverse : str
+        The parameter in Stan for ``{}``, the linear predictor.
+    meaning : str
+        What the linear predictor is; ``{}`` is the parameter.
+    from_linear, to_linear : callable
+        Functions that turn the linear predictor into the parameter, and back.
+    """
+
+    inverse: str
+    meaning: str
+    from_linear: Callable[[FloatArray], FloatArray]
+    to_linear: Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -49,6 +71,17 @@ class Auxiliary:
     prior: str
     values: Mapping[str, float | None]
     description: str
+
+    @property
+    def link(self) -> Link | None:
+        """The link of its linear predictor, by its bounds; None if it cannot have one."""
+        return _LINKS.get(self.declared)
+
+    @property
+    def lower(self) -> float | None:
+        """Its lower bound; None if there is none."""
+        bound = re.search(r"lower=([\d.]+)", self.declared)
+        return float(bound[1]) if bound else None
 
 
 @dataclass(frozen=True)
@@ -229,6 +262,21 @@ def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
     wide = sum(weight * ndtr((eta - node) / beyond) for node, weight in pairs)
     return np.asarray(np.where(is_wide, wide, narrow))
 
+
+_LINKS = {
+    "real": Link("{}", "{}", np.asarray, float),
+    "real<lower=0>": Link("exp({})", "log of {}", np.exp, math.log),
+    "real<lower=1>": Link(
+        "1 + exp({})", "log of ({} - 1)", lambda x: 1 + np.exp(x), lambda p: math.log(p - 1)
+    ),
+    "real<lower=0, upper=1>": Link(
+        "inv_logit({})",
+        "log odds of {}",
+        lambda x: average_inv_logit(x, 0),
+        lambda p: math.log(p / (1 - p)),
+    ),
+}
+"""The link of a parameter with a linear predictor, by its type in Stan."""
 
 SIGMA = Auxiliary(
     "sigma", "real<lower=0>", "student_t(3, 0, {scale})", {"scale": None}, "residual sd"

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
-from pyflowers.programs.families import SIGMA, Family
+from pyflowers.programs.families import SIGMA, Family, FloatArray, Values
 from pyflowers.programs.families import gaussian as normal
 
 _TOTALS = normal.totals("log(y[n])")
+
+LARGEST_LOG = 700.0
+"""The largest log of a random response, so that the response is finite."""
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    return np.asarray(np.exp(np.minimum(normal.draw(eta, values, rng), LARGEST_LOG)))
+
 
 FAMILY = Family(
     name="lognormal",
@@ -17,7 +26,7 @@ FAMILY = Family(
     stan="lognormal({eta}, sigma)",
     rng="lognormal_rng({eta}, sigma)",
     log_lik=lambda y, eta, values: normal.log_lik(np.log(y), eta, values) - np.log(y),
-    draw=lambda eta, values, rng: np.exp(normal.draw(eta, values, rng)),
+    draw=_draw,
     mean=lambda eta, values: np.exp(eta + 0.5 * np.square(values["sigma"])),
     moments=normal.moments,
     auxiliary=(SIGMA,),

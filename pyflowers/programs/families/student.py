@@ -7,12 +7,19 @@ from numpy.random import Generator
 
 from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Values
 
+LARGE = 1e6
+"""The degrees of freedom above which the density's constant is that of a series."""
+
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     from scipy.special import gammaln
 
-    nu, sigma = values["nu"], values["sigma"]
-    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
+    nu, sigma = np.asarray(values["nu"]), values["sigma"]
+    near = np.minimum(nu, LARGE)
+    ratio = gammaln((near + 1) / 2) - gammaln(near / 2) - 0.5 * np.log(near / 2)
+    # Two large logs would cancel; the next term of this series is below 1e-20.
+    ratio = np.where(nu > LARGE, -1 / (4 * nu), ratio)
+    constant = ratio - 0.5 * np.log(2 * np.pi) - np.log(sigma)
     return np.asarray(constant - (nu + 1) / 2 * np.log1p(((y - eta) / sigma) ** 2 / nu))
 
 

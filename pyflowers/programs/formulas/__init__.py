@@ -28,7 +28,7 @@ from pyflowers.programs.formulas.declared import declaration_of, prediction_of, 
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.parts import parts_of
-from pyflowers.programs.formulas.predictor import linear_predictor
+from pyflowers.programs.formulas.predictor import linear_predictors
 from pyflowers.programs.formulas.priors import auxiliary_parameters, find_default_priors
 from pyflowers.programs.formulas.writer import write_program
 
@@ -80,23 +80,32 @@ def write_formula(
     """
     formula, about = parse(text), find_family(family)
     priors = find_default_priors(default_priors)
-    if isinstance(centered, bool):
-        centered = {term.group: centered for term in formula.groups}
     model = Model(formula, about, table)
-    columns = dict.fromkeys([*formula.response_columns, *model.columns])
-    kept = table.without_missing(columns, drop=drop_missing)
+    kept = table.without_missing(model.all_columns, drop=drop_missing)
     model = replace(model, table=kept)
     check_model(model, priors)
-    linear = linear_predictor(model, priors, centered or {})
+    if isinstance(centered, bool):
+        of_parameters = (its.name for each in model.parameters for its in each.effects)
+        named = (*(term.group for term in formula.groups), *of_parameters)
+        centered = dict.fromkeys(named, centered)
+    linear = linear_predictors(model, priors, centered or {})
     auxiliary = auxiliary_parameters(about, priors, priors.scale(model))
-    parts = parts_of(model, [linear], auxiliary)
-    program = write_program(formula, about, parts, rows=linear.rows, note=priors.note)
+    parts = parts_of(model, linear, auxiliary)
+    program = write_program(formula, about, parts, rows=linear[0].rows, note=priors.note)
     digest = digest_of(program, PredictionRule.model_validate(prediction_of(about, parts)))
     declared = declaration_of(formula, about, parts, priors=priors.name, sha256=digest)
     return name_of(text, family), program, declared
 
 
-_SIGNS = {"||": "apart", "**": "power", "*": "times", ":": "by", "/": "over", "-": "minus"}
+_SIGNS = {
+    "||": "apart",
+    "**": "power",
+    "*": "times",
+    ":": "by",
+    "/": "over",
+    "-": "minus",
+    ";": "with",
+}
 """Words for the marks that distinguish formulas with the same columns."""
 
 

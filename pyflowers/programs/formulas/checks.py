@@ -59,12 +59,16 @@ def check_model(model: Model, priors: DefaultPriors) -> None:
 def check_design(model: Model, priors: DefaultPriors) -> list[str]:
     """Check everything except the range of the responses, which may be simulated; return notes."""
     _refuse_redundant(model)
-    return [
+    notes = [
         *_about_levels(model),
         *_about_ratings(model),
         *_about_groups(model),
         *_about_separation(model, priors),
     ]
+    for each in model.parameters:
+        _refuse_redundant(each)
+        notes += [*_about_levels(each), *_about_groups(each)]
+    return list(dict.fromkeys(notes))
 
 
 def _refuse_redundant(model: Model) -> None:
@@ -106,10 +110,13 @@ def _refuse_redundant(model: Model) -> None:
         factor = _largest_factor(model)
         others = [i for i, name in enumerate(names) if not factor or not name.startswith(factor)]
         rank = np.linalg.matrix_rank(scaled[:, others])
+        whose = "the formula's columns"
+        if model.parameter is not None:
+            whose = f"the columns of {model.formula.text!r}"
         if factor and rank == len(others):
             raise DataError(f"{model.table.source}: {_about_factor(model, factor)}")
         raise DataError(
-            f"{model.table.source}: of the formula's columns, {named} {are} {what} "
+            f"{model.table.source}: of {whose}, {named} {are} {what} "
             f"({counted(len(names), 'column')}, rank {basis.shape[1]}, {len(matrix)} "
             f"rows); {remedy}"
         )
@@ -228,7 +235,7 @@ def _about_groups(model: Model) -> Iterator[str]:
                 "prior"
             )
         has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
-        if has_residual and len(labels) == len(table):
+        if has_residual and model.parameter is None and len(labels) == len(table):
             raise DataError(
                 f"{table.source}: each row has its own label of {term.group}, so the effects of "
                 f"{term} cannot be told apart from the residuals; leave {term} out"

@@ -1,9 +1,10 @@
 """Parsing the text of a formula into response, population and groups; nothing is evaluated.
 
-    response ~ population + (effects | group) + (effects || group)
+    response ~ population + (effects | group) + (effects || group); parameter ~ …
 
 Brackets with a bar are extracted here. The remainder, and the part of each bracket before its bar,
-are sums of terms for :mod:`pyflowers.programs.terms`.
+are sums of terms for :mod:`pyflowers.programs.terms`. The formulas of other parameters follow that
+of the response after semicolons, or on lines of their own.
 """
 
 from __future__ import annotations
@@ -65,13 +66,33 @@ class GroupTerm:
 
 
 @dataclass(frozen=True)
+class ParameterFormula:
+    """The formula of another parameter of the family, such as ``sigma ~ x``.
+
+    Attributes
+    ----------
+    text : str
+        The formula.
+    parameter : str
+        The parameter.
+    population, groups
+        See :class:`Formula`.
+    """
+
+    text: str
+    parameter: str
+    population: str
+    groups: tuple[GroupTerm, ...]
+
+
+@dataclass(frozen=True)
 class Formula:
     """A formula in parts.
 
     Attributes
     ----------
     text : str
-        The formula.
+        The formula, with the formulas of other parameters.
     response : str
         The column of the response.
     trials : str
@@ -80,6 +101,8 @@ class Formula:
         The sum of terms of the population; ``1`` if there are none.
     groups : tuple of GroupTerm
         The group terms.
+    parameters : tuple of ParameterFormula
+        The formulas of other parameters of the family.
     """
 
     text: str
@@ -87,6 +110,7 @@ class Formula:
     trials: str
     population: str
     groups: tuple[GroupTerm, ...]
+    parameters: tuple[ParameterFormula, ...] = ()
 
     @property
     def response_columns(self) -> list[str]:
@@ -97,7 +121,7 @@ class Formula:
 
 
 def parse(text: str) -> Formula:
-    """Parse a formula.
+    """Parse a formula, and those of other parameters that follow it.
 
     Raises
     ------
@@ -106,27 +130,65 @@ def parse(text: str) -> Formula:
     """
     if len(text) > LONGEST:
         raise ConfigError(f"formula has more than {LONGEST} characters; shorten it")
-    text = re.sub(rf"({_QUOTES})|\s+", lambda match: match[1] or " ", text).strip()
+    first, *others = split(text)
+    formula = _of_response(first, "; ".join([first, *others]))
+    parameters = tuple(map(_of_parameter, others))
+    names = [each.parameter for each in parameters]
+    for each in parameters:
+        if names.count(each.parameter) > 1:
+            raise ConfigError(
+                f"formula {each.text!r}: {each.parameter} has two formulas; write all its terms "
+                "in one"
+            )
+    return replace(formula, parameters=parameters)
+
+
+def split(text: str) -> list[str]:
+    """Return the formulas in a text: a semicolon, or a line with its own ~, begins another one.
+
+    Each is on one line, with single blanks outside quotes.
+    """
+    found, start = list[str](), 0
+    plain = _outside_quotes(text)
+    for mark in re.finditer(r"[;\n]", plain):
+        following = plain[mark.end() :].partition("\n")[0].partition(";")[0]
+        if mark[0] == ";" or "~" in following:
+            found.append(text[start : mark.start()])
+            start = mark.end()
+    found.append(text[start:])
+    found = [re.sub(rf"({_QUOTES})|\s+", lambda its: its[1] or " ", each) for each in found]
+    return [each.strip() for each in found if each.strip()] or [""]
+
+
+def _sides(text: str) -> tuple[str, str]:
+    """Return the two sides of a formula."""
     if not text.isprintable():
         raise ConfigError(
             f"formula {text!r}: a name or a level contains a line break or other control "
             "character; change it in the table"
         )
-    signs = _outside_quotes(text).count("~")
-    if of_parameter := re.search(r"[,;]\s*([^\W\d]\w*)\s*~", _outside_quotes(text)):
+    plain = _outside_quotes(text)
+    if of_parameter := re.search(r",\s*([^\W\d]\w*)\s*~", plain):
         raise ConfigError(
-            f"formula {text!r}: a formula models the expected response, and "
-            f"{of_parameter[1]} cannot have terms; {EDIT_PROGRAM}"
+            f"formula {text!r}: a comma comes before the formula of {of_parameter[1]}; write a "
+            "semicolon there"
         )
-    if signs != 1:
+    if plain.count("~") != 1:
         many, none = "more than one ~; keep only one", "no ~ between response and terms; add it"
-        raise ConfigError(f"formula {text!r} has {many if signs else none}")
-    at = _outside_quotes(text).index("~")
+        raise ConfigError(f"formula {text!r} has {many if '~' in plain else none}")
+    at = plain.index("~")
     left, right = text[:at], text[at + 1 :]
     if not right.strip(" +"):
         raise ConfigError(
             f"formula {text!r}: no term follows the ~; write 1 for the intercept alone"
         )
+    _refuse_unbalanced(text, right)
+    return left, right
+
+
+def _of_response(text: str, whole: str) -> Formula:
+    """Return the formula of the response; `whole` is the text with those of parameters."""
+    left, right = _sides(text)
     if not left.strip():
         raise ConfigError(
             f"formula {text!r}: there is no response before the ~; name its column there"
@@ -147,9 +209,21 @@ def parse(text: str) -> Formula:
             f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
             "trials(n); transform it in the table, or choose a family for its scale"
         )
-    _refuse_unbalanced(text, right)
     population, groups = _without_brackets(text, right)
-    return Formula(text, _bare(match[1]), _bare(match[2] or ""), population, groups)
+    return Formula(whole, _bare(match[1]), _bare(match[2] or ""), population, groups)
+
+
+def _of_parameter(text: str) -> ParameterFormula:
+    """Return the formula of a parameter."""
+    left, right = _sides(text)
+    name = left.strip()
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise ConfigError(
+            f"formula {text!r}: the formulas after the first are those of other parameters, and "
+            f"{name or 'nothing'!r} is not the name of one; write a name such as sigma before the ~"
+        )
+    population, groups = _without_brackets(text, right)
+    return ParameterFormula(text, name, population, groups)
 
 
 def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]]:

@@ -13,19 +13,20 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.formulas.part import Draws, FloatArray, Number, Part, Values, declared
-from pyflowers.programs.formulas.predictor import Group, LinearPredictor
+from pyflowers.programs.formulas.predictor import ETA, Group, LinearPredictor
 from pyflowers.text import in_words
 
 
 def group(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of a group term."""
     part = _one_effect(linear, its) if its.is_intercept else _several_effects(linear, its)
-    part = _with_standard_deviations(part, its)
+    part = _with_standard_deviations(part, linear, its)
     part = _with_data(part, linear, its)
     if its.pairs:
         part = _with_correlations(part, its)
@@ -34,7 +35,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of intercepts, one for each label, as they are sampled."""
-    g, row = its.name, f"r_{its.name}[{its.name}]"
+    g, row, size = its.name, f"r_{its.name}[{its.index}]", f"N_{its.index}"
     centre = ""
     anchors = _anchors(linear, its)
     if its.within:
@@ -47,20 +48,20 @@ def _one_effect(linear: LinearPredictor, its: Group) -> Part:
     scale = f"multiplier=(centered_{g} ? 1 : sd_{g}[1])"
     return Part(
         target=linear.target,
-        parameters=[f"vector<{centre}{scale}>[N_{g}] r_{g}; // effects"],
+        parameters=[f"vector<{centre}{scale}>[{size}] r_{g}; // effects"],
         model=[f"r_{g} ~ normal(0, sd_{g}[1]);"],
         eta=row,
         dims={f"r_{g}": [its.by]},
         predicted=row,
         effects={f"r_{g}": f"normal(0, sd_{g}[1])"},
         shown=f"r_{g}",
-        story=f"Intercept varies by {its.by}, with a normal distribution.",
+        story=f"Intercept{_of(linear)} varies by {its.by}, with a normal distribution.",
     )
 
 
 def _several_effects(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of several effects for each label, as they are sampled."""
-    g, row = its.name, f"r_{its.name}[{its.name}]"
+    g, row, size = its.name, f"r_{its.name}[{its.index}]", f"N_{its.index}"
     factor = f"diag_matrix(sd_{g})"
     prior = [f"  for (m in 1 : M_{g}) {{", f"    r_{g}[ : , m] ~ normal(0, sd_{g}[m]);", "  }"]
     population = f"multi_normal(sd_{g})"
@@ -70,7 +71,7 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
         prior = [
             f"  matrix[M_{g}, M_{g}] factor;",
             f"  factor = {factor};",
-            f"  for (j in 1 : N_{g}) {{",
+            f"  for (j in 1 : {size}) {{",
             f"    r_{g}[j]' ~ multi_normal_cholesky(zeros_vector(M_{g}), factor);",
             "  }",
         ]
@@ -79,15 +80,15 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
     sampled = f"z_{g}'"
     anchors = _anchors(linear, its)
     if anchors:
-        sampled = f"(z_{g} - rep_matrix([{', '.join(anchors)}]', N_{g}))'"
-    verb = "vary"
+        sampled = f"(z_{g} - rep_matrix([{', '.join(anchors)}]', {size}))'"
+    names, verb = effects_in_words(its.effects), "vary"
     if len(its.effects) == 1:
         verb, distribution = "varies", "a normal distribution"
     return Part(
         target=linear.target,
-        parameters=[f"matrix[M_{g}, N_{g}] z_{g}; // effects: standardised, or with their means"],
+        parameters=[f"matrix[M_{g}, {size}] z_{g}; // effects: standardised, or with their means"],
         transformed_parameters=[
-            f"matrix[N_{g}, M_{g}] r_{g}; // effects",
+            f"matrix[{size}, M_{g}] r_{g}; // effects",
             f"if (centered_{g}) {{",
             f"  r_{g} = {sampled};",
             "} else {",
@@ -107,26 +108,28 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
         predicted=f"rows_dot_product(Z_{g}, {row})",
         effects={f"r_{g}": population},
         shown=f"Z_{g} r_{g}",
-        story=f"{effects_in_words(its.effects)} {verb} by {its.by}, with {distribution}.",
+        story=f"{names}{_of(linear)} {verb} by {its.by}, with {distribution}.",
     )
 
 
-def _with_standard_deviations(part: Part, its: Group) -> Part:
+def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the standard deviations of the effects, their prior, and the draws of all of them."""
     g, size = its.name, "1" if its.is_intercept else f"M_{its.name}"
-    scale, about = f"sd_{g}_scale", f"scale of the half-t prior on the sd of effects by {its.by}"
+    of = "" if linear.target == ETA else f" on {linear.meaning}"
+    by = f"effects by {its.by}{of}"
+    scale, about = f"sd_{g}_scale", f"scale of the half-t prior on the sd of {by}"
     dims = {f"sd_{g}": [f"effects_{g}"]}
     numbers = {scale: Number(its.scale, about)}
     settings = declared(numbers)
     if its.scales:
         each = zip(its.effects, its.scales, strict=True)
         numbers = {f"{scale}[{name}]": Number(value, f"{about}: {name}") for name, value in each}
-        about = f"scales of the half-t priors on the sds of effects by {its.by}"
+        about = f"scales of the half-t priors on the sds of {by}"
         settings = [f"vector<lower=0>[M_{g}] {scale}; // {about}"]
         dims[scale] = [f"effects_{g}"]
     prior = f"student_t(3, 0, {scale})"
-    sd = f"vector<lower=0>[{size}] sd_{g}; // sds of the effects by {its.by}"
-    meaning = f"standard deviations of the effects by {its.by}"
+    sd = f"vector<lower=0>[{size}] sd_{g}; // sds of the {by}"
+    meaning = f"standard deviations of the {by}"
     return replace(
         part,
         settings=settings,
@@ -137,29 +140,31 @@ def _with_standard_deviations(part: Part, its: Group) -> Part:
         coords={f"effects_{g}": list(its.effects)},
         meanings={
             f"sd_{g}": {"description": meaning, "prior": prior},
-            f"r_{g}": {"description": f"effects of the labels of {its.by}"},
+            f"r_{g}": {"description": f"effects of the labels of {its.by}{of}"},
         },
-        draw=partial(_draw, g),
+        draw=partial(_draw, g, its.index),
     )
 
 
 def _with_data(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the labels of the group, the columns of its effects and the switch of its centring."""
-    g, rows = its.name, linear.rows
-    data = [
-        f"int<lower=1> N_{g}; // labels of {its.by}",
-        f"array[{rows}] int<lower=1, upper=N_{g}> {g}; // {its.by}",
-    ]
-    sources = {g: {"column": its.by, "index": True}}
-    if linear.per:
-        sources[g]["per"] = linear.per
+    g, index, rows = its.name, its.index, linear.rows
+    data, sources = list[str](), dict[str, dict[str, Any]]()
+    if its.has_index:
+        data = [
+            f"int<lower=1> N_{index}; // labels of {its.by}",
+            f"array[{rows}] int<lower=1, upper=N_{index}> {index}; // {its.by}",
+        ]
+        sources[index] = {"column": its.by, "index": True}
+        if linear.per:
+            sources[index]["per"] = linear.per
     if not its.is_intercept:
         data.append(f"int<lower=1> M_{g}; // effects by {its.by}")
         data.append(f"matrix[{rows}, M_{g}] Z_{g}; // {its.terms.text}")
         sources[f"Z_{g}"] = dict(its.terms.source)
     if its.within:
         size, about = f"N_{its.within}", f"{its.within} of each {its.by}"
-        data.append(f"array[N_{g}] int<lower=1, upper={size}> outer_{g}; // {about}")
+        data.append(f"array[N_{index}] int<lower=1, upper={size}> outer_{g}; // {about}")
         sources[f"outer_{g}"] = {"column": its.outer, "index": True, "per": its.by}
     about = f"1: sample r_{g}; 0: sample it standardised"
     data.append(f"int<lower=0, upper=1> centered_{g}; // {about}")
@@ -219,6 +224,13 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
     return [centres.get(effect, "0") for effect in its.effects]
 
 
+def _of(linear: LinearPredictor) -> str:
+    """Return what follows effects on another parameter in a sentence."""
+    if linear.target == ETA:
+        return ""
+    return f" of {linear.target.name}"
+
+
 def effects_in_words(names: tuple[str, ...]) -> str:
     """Return the names of effects in words, or their number if there are many."""
     if len(names) > 6:
@@ -226,9 +238,9 @@ def effects_in_words(names: tuple[str, ...]) -> str:
     return in_words(names)
 
 
-def _draw(g: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws:
     """Draw the effects of a group, their standard deviations and their correlations."""
-    size, labels = int(values.get(f"M_{g}", 1)), int(values[f"N_{g}"])
+    size, labels = int(values.get(f"M_{g}", 1)), int(values[f"N_{index}"])
     sd = np.abs(rng.standard_t(3, (1, num, size))) * values[f"sd_{g}_scale"]
     effects = rng.normal(size=(1, num, labels, size))
     found = {f"sd_{g}": sd}

@@ -16,6 +16,10 @@ are therefore multiplied by the ratio of their conditional maximum likelihood es
 solution and at the posterior means, and the steps are repeated. Without a conflict this ratio
 is near 1.
 
+A parameter that has a linear predictor of its own is solved for in the same way, given the linear
+predictor of the response, and the two alternate. This leaves out the information that they share,
+which for a normal response is none.
+
 References
 ----------
 Henderson (1975), Best linear unbiased estimation and prediction under a selection model, Biometrics
@@ -25,14 +29,16 @@ Henderson (1975), Best linear unbiased estimation and prediction under a selecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 from pyflowers.programs.data import Data
-from pyflowers.programs.families import Family, FloatArray, find_family
+from pyflowers.programs.families import Family, FloatArray
+from pyflowers.programs.formulas.predictor import LinearPredictor
 
 MOST_STEPS = 12
 MOST_ROUNDS = 4
@@ -51,90 +57,142 @@ LARGEST_STEP = 4.0
 """The largest change of a linear predictor in a step, in units in which its curvature is near 1."""
 
 
-def likelihood_alone(name: str, draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
+def likelihood_alone(
+    family: Family, linear: Sequence[LinearPredictor], draws: Draws, data: Data
+) -> dict[str, LikelihoodAlone]:
     """Return estimates of the top-level parameters from the likelihood alone.
 
     Parameters
     ----------
-    name : str
+    family : Family
         The family of the response.
+    linear : sequence of LinearPredictor
+        The linear predictor of the response and those of other parameters.
     draws : mapping of str to array, shape (chain, draw, …)
         The posterior.
     data : Data
         The whole data block.
     """
-    family, values = find_family(name), data.values
+    values = data.values
     means = {quantity: np.mean(its, axis=(0, 1)) for quantity, its in draws.items()}
-    columns, start, names = _columns(family, values, means)
-    if not names:
-        return {}
     kept = np.broadcast_to(np.asarray(values["held_out"]) == 0, (data.num_obs,))
+    rows = _rows(values, data.num_obs)[kept]
+    first, *others = (_Predictor(each, values, means, rows) for each in linear)
+    if not first.names:
+        return {}
     y = np.asarray(data.y, dtype=float)[kept]
-    other = {each.name: means[each.name][None, None, ..., None] for each in family.auxiliary}
+    predicted = {each.target.name for each in others}
+    alone_of = [each.name for each in family.auxiliary if each.name not in predicted]
+    other = {name: means[name][None, None, ..., None] for name in alone_of}
     if family.is_ordinal and "X_mean" in values:
         at_means = draws["threshold"] - (draws["b"] @ np.asarray(values["X_mean"]))[..., None]
         other["threshold"] = at_means.mean(axis=(0, 1))[None, None, :, None]
     if "trials" in values:
         other["trials"] = np.broadcast_to(values["trials"], (data.num_obs,))[kept]
-    rows = _rows(values, data.num_obs)[kept]
-    effects = _Effects(values, means, rows)
-    fixed, columns = _offset(values, data.num_obs, rows), columns[rows]
-    beta, r = start, effects.start
-    auxiliary = [each.name for each in family.auxiliary if each.name != "threshold"]
+    inverses = {its.name: its.link.from_linear for its in family.auxiliary if its.link}
+    for each in others:
+        other[each.target.name] = inverses[each.target.name](each.linear)[None, None]
+    auxiliary = [name for name in alone_of if name != "threshold"]
 
-    def of_auxiliaries(beta: FloatArray, r: FloatArray) -> dict[str, LikelihoodAlone]:
-        eta = fixed + columns @ beta + effects.times(r)
-        return {name: _of_auxiliary(family, name, y, eta, other) for name in auxiliary}
+    def of_response(eta: FloatArray) -> FloatArray:
+        """Return the log likelihood of each row."""
+        return np.asarray(family.log_lik(y, eta[None, None], other)[0, 0])
 
-    at_means = of_auxiliaries(beta, r)
+    def of_parameter(name: str, at: FloatArray) -> FloatArray:
+        """Return the log likelihood of each row, given the linear predictor of a parameter."""
+        own = {**other, name: inverses[name](at)[None, None]}
+        return np.asarray(family.log_lik(y, first.linear[None, None], own)[0, 0])
+
+    def of_auxiliaries() -> dict[str, LikelihoodAlone]:
+        return {name: _of_auxiliary(family, name, y, first.linear, other) for name in auxiliary}
+
+    at_means = of_auxiliaries()
     for _ in range(MOST_ROUNDS):
-        beta, r, variance = _solve(family, y, fixed, columns, effects, other, (beta, r))
-        alone, changed = of_auxiliaries(beta, r), False
+        first.solve(of_response, _unit(other))
+        alone, changed = of_auxiliaries(), False
         for name in auxiliary:
             if np.isfinite(alone[name].variance) and np.isfinite(at_means[name].variance):
                 ratio = float(alone[name].estimate / at_means[name].estimate)
                 value = np.full((1, 1, 1), means[name] * ratio)
                 changed |= bool(abs(np.log(value / other[name])) > SMALL_CHANGE)
                 other[name] = value
+        for each in others:
+            before, name = each.linear, each.target.name
+            each.solve(partial(of_parameter, name), 1.0)
+            other[name] = inverses[name](each.linear)[None, None]
+            changed |= bool(np.abs(each.linear - before).max(initial=0.0) > SMALL_CHANGE)
         if not changed:
             break
-    found, at = {}, 0
-    for name, num in names.items():
-        own = slice(at, at + num) if num else at
-        found[name] = LikelihoodAlone(np.asarray(beta[own]), np.asarray(variance[own]))
-        at += max(num, 1)
-    eta = fixed + columns @ beta + effects.times(r)
-    u, w = _derivatives(family, y, eta, other, _unit(other))
-    return {**found, **alone, **dict(effects.sds_alone(w, u, r))}
+    found = {**first.estimates(), **alone}
+    for each in others:
+        found |= each.estimates()
+    found |= dict(first.sds_alone(of_response, _unit(other)))
+    for each in others:
+        found |= dict(each.sds_alone(partial(of_parameter, each.target.name), 1.0))
+    return found
 
 
-def _solve(
-    family: Family,
-    y: FloatArray,
-    fixed: FloatArray,
-    columns: FloatArray,
-    effects: _Effects,
-    other: Mapping[str, Any],
-    start: tuple[FloatArray, FloatArray],
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the coefficients without their priors, the group effects, and the variances of β."""
-    (beta, r), unit = start, _unit(other)
-    for _ in range(MOST_STEPS):
-        eta = fixed + columns @ beta + effects.times(r)
-        u, w = _derivatives(family, y, eta, other, unit)
-        left, right = effects.reduced(columns, w, u, r)
-        size = np.sqrt(np.maximum(np.diagonal(left), 1e-300))
-        inverse = np.linalg.pinv(left / np.outer(size, size), hermitian=True) / np.outer(size, size)
-        step = inverse @ right
-        step_r = effects.step(columns, w, u, r, step)
-        moved = np.abs(columns @ step + effects.times(step_r)).max(initial=0.0)
-        factor = 1.0
-        if moved > LARGEST_STEP * unit:
-            factor = LARGEST_STEP * unit / moved
-        beta, r = beta + factor * step, r + factor * step_r
-        if moved < 1e-3 * unit:
-            break
-    return beta, r, np.diagonal(inverse)
+class _Predictor:
+    """A linear predictor: its coefficients β and its group effects r, which `solve` moves."""
+
+    def __init__(
+        self,
+        linear: LinearPredictor,
+        values: Mapping[str, Any],
+        means: Mapping[str, FloatArray],
+        rows: Any,
+    ):
+        self.target = linear.target
+        columns, self.beta, self.names = _columns(linear, values, means)
+        self.columns = columns[rows] if self.names else np.empty((len(rows), 0))
+        self.effects = _Effects(linear, values, means, rows)
+        self.r = self.effects.start
+        self.variance = np.zeros(len(self.beta))
+        self.fixed = np.zeros(len(rows))
+        for number in range(1, len(linear.offsets) + 1):
+            own = np.asarray(values[f"offset{linear.tag}_{number}"], dtype=float)
+            self.fixed = self.fixed + own[rows]
+
+    @property
+    def linear(self) -> FloatArray:
+        """The linear predictor of each row."""
+        return self.fixed + self.columns @ self.beta + self.effects.times(self.r)
+
+    def solve(self, log_lik: RowsLogLik, unit: float) -> None:
+        """Move β, without its prior, and r to the solution, and keep the variances of β."""
+        columns, effects = self.columns, self.effects
+        for _ in range(MOST_STEPS):
+            u, w = _derivatives(log_lik, self.linear, unit)
+            left, right = effects.reduced(columns, w, u, self.r)
+            size = np.sqrt(np.maximum(np.diagonal(left), 1e-300))
+            scaled = np.linalg.pinv(left / np.outer(size, size), hermitian=True)
+            inverse = scaled / np.outer(size, size)
+            step = inverse @ right
+            step_r = effects.step(columns, w, u, self.r, step)
+            moved = np.abs(columns @ step + effects.times(step_r)).max(initial=0.0)
+            factor = 1.0
+            if moved > LARGEST_STEP * unit:
+                factor = LARGEST_STEP * unit / moved
+            self.beta, self.r = self.beta + factor * step, self.r + factor * step_r
+            if moved < 1e-3 * unit:
+                break
+        self.variance = np.diagonal(inverse)
+
+    def estimates(self) -> dict[str, LikelihoodAlone]:
+        """Return the estimates of the sampled coefficients."""
+        found, at = {}, 0
+        for name, num in self.names.items():
+            own = slice(at, at + num) if num else at
+            found[name] = LikelihoodAlone(
+                np.asarray(self.beta[own]), np.asarray(self.variance[own])
+            )
+            at += max(num, 1)
+        return found
+
+    def sds_alone(self, log_lik: RowsLogLik, unit: float) -> Iterator[tuple[str, LikelihoodAlone]]:
+        """Yield the estimates of the sds of the group effects."""
+        u, w = _derivatives(log_lik, self.linear, unit)
+        return self.effects.sds_alone(w, u, self.r)
 
 
 def _of_auxiliary(
@@ -183,30 +241,31 @@ def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlon
 
 
 def _columns(
-    family: Family, values: Mapping[str, Any], means: Mapping[str, FloatArray]
+    linear: LinearPredictor, values: Mapping[str, Any], means: Mapping[str, FloatArray]
 ) -> tuple[FloatArray, FloatArray, dict[str, int]]:
     """Return the columns of the sampled coefficients, their posterior means, and their names."""
-    parts, start, names = list[FloatArray](), list[Any](), dict[str, int]()
-    has_columns = "X" in values
-    if has_columns:
-        matrix = np.asarray(values["X"], dtype=float)
-        b, intercept, name = means["b"], means.get("Intercept", 0.0), "b"
-        if "X_mean" in values:
-            matrix = matrix - np.asarray(values["X_mean"])
-            intercept = intercept + np.asarray(values["X_mean"]) @ b
-        if "adjustment" in values:
-            adjustment = np.asarray(values["adjustment"], dtype=float)
-            matrix, b, name = matrix @ adjustment, np.linalg.solve(adjustment, b), "b_adjusted"
-        if "b_scale" not in values:
+    parts, start, names, tag = list[FloatArray](), list[Any](), dict[str, int](), linear.tag
+    intercept, num = means.get(f"Intercept{tag}", 0.0), int(values.get("D", values["N"]))
+    of_columns: tuple[FloatArray, FloatArray, str] | None = None
+    if linear.population is not None:
+        matrix, b, name = np.asarray(values[f"X{tag}"], dtype=float), means[f"b{tag}"], f"b{tag}"
+        if linear.is_shifted:
+            shift = np.asarray(values[f"X{tag}_mean"])
+            matrix, intercept = matrix - shift, intercept + shift @ b
+        if f"adjustment{tag}" in values:
+            adjustment = np.asarray(values[f"adjustment{tag}"], dtype=float)
+            matrix, b = matrix @ adjustment, np.linalg.solve(adjustment, b)
+            name = f"b_adjusted{tag}"
+        if f"b{tag}_scale" not in values:
             return np.empty((0, 0)), np.empty(0), {}
-    else:
-        intercept, b, matrix, name = means.get("Intercept", 0.0), None, None, ""
-    if "Intercept_location" in values:
-        num = len(matrix) if matrix is not None else int(values.get("D", values["N"]))
+        of_columns = matrix, b, name
+    if linear.intercept is not None:
         parts.append(np.ones((num, 1)))
         start.append(intercept)
-        names["Intercept_at_means" if has_columns else "Intercept"] = 0
-    if matrix is not None and b is not None:
+        at_means = "_at_means" if linear.is_shifted else ""
+        names[f"Intercept{tag}{at_means}"] = 0
+    if of_columns is not None:
+        matrix, b, name = of_columns
         parts.append(matrix)
         start += list(b)
         names[name] = len(b)
@@ -222,28 +281,20 @@ def _rows(values: Mapping[str, Any], num: int) -> Any:
     return np.arange(num)
 
 
-def _offset(values: Mapping[str, Any], num: int, rows: Any) -> FloatArray:
-    found = np.zeros(len(rows))
-    for name in values:
-        if name.startswith("offset_"):
-            found = found + np.asarray(values[name], dtype=float)[rows]
-    return found
-
-
 def _unit(other: Mapping[str, Any]) -> float:
     """Return a change of the linear predictor that changes a log density by about 1."""
-    return float(np.ravel(other["sigma"])[0]) if "sigma" in other else 1.0
+    return float(np.median(other["sigma"])) if "sigma" in other else 1.0
 
 
-def _derivatives(
-    family: Family, y: FloatArray, eta: FloatArray, other: Mapping[str, Any], unit: float
-) -> tuple[FloatArray, FloatArray]:
+RowsLogLik = Callable[[FloatArray], FloatArray]
+"""Function of a linear predictor that returns the log likelihood of each row."""
+
+
+def _derivatives(log_lik: RowsLogLik, at: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
     """Return the first derivative of each row's log likelihood, and minus the second."""
     h = 1e-3 * unit
     with np.errstate(all="ignore"):
-        low, middle, high = (
-            np.asarray(family.log_lik(y, (eta + d)[None, None], other))[0, 0] for d in (-h, 0.0, h)
-        )
+        low, middle, high = (log_lik(at + d) for d in (-h, 0.0, h))
     u, w = (high - low) / (2 * h), (2 * middle - low - high) / h**2
     ok = np.isfinite(u) & np.isfinite(w)
     return np.where(ok, u, 0.0), np.where(ok, np.maximum(w, 0.0), 0.0)
@@ -252,18 +303,22 @@ def _derivatives(
 class _Effects:
     """The group effects of all terms as one vector, with their columns and covariance."""
 
-    def __init__(self, values: Mapping[str, Any], means: Mapping[str, FloatArray], rows: Any):
+    def __init__(
+        self,
+        linear: LinearPredictor,
+        values: Mapping[str, Any],
+        means: Mapping[str, FloatArray],
+        rows: Any,
+    ):
         self.num_rows = len(rows)
         self.sds: dict[str, FloatArray] = {}
         self.terms: dict[str, tuple[int, FloatArray]] = {}
         columns, start = [], list[FloatArray]()
-        for key in values:
-            if not key.startswith("centered_"):
-                continue
+        for its in linear.groups:
             from scipy import sparse
 
-            name = key.removeprefix("centered_")
-            group, num = np.asarray(values[name])[rows] - 1, int(values[f"N_{name}"])
+            name, num = its.name, int(values[f"N_{its.index}"])
+            group = np.asarray(values[its.index])[rows] - 1
             z = np.ones((len(rows), 1))
             if f"Z_{name}" in values:
                 z = np.asarray(values[f"Z_{name}"])[rows]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import keyword
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,9 +20,10 @@ from pyflowers.data.labels import has_order
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
-from pyflowers.programs.families import Family
+from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
 from pyflowers.programs.terms import hint_of, is_coded, read_terms, refuse_unknown
+from pyflowers.text import in_words, suggestion
 
 FloatArray = NDArray[np.float64]
 
@@ -35,6 +37,10 @@ _OF_STAN = """for in while if else return break continue true false target funct
     simplex unit_vector sum_to_zero_vector ordered positive_ordered corr_matrix cov_matrix
     cholesky_factor_corr cholesky_factor_cov print reject profile jacobian repeat until then var
     auto static export extern struct typedef"""
+_TAGGED = ("Intercept", "b", "b_adjusted", "X", "K", "adjustment", "offset")
+_ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
+"""What the names of the variables of another parameter's predictor are made of."""
+
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split(), *keyword.kwlist}
 """Names that a group cannot have: names of other variables in the program, and keywords of Stan and
@@ -50,7 +56,9 @@ class Effects:
     term : GroupTerm
         The term.
     name : str
-        The name of the group in the program.
+        The name of the group in the program, which ends the names of its variables.
+    index : str
+        The name of the index of its labels, which terms of several linear predictors share.
     terms : str
         The sum of terms of which the effects are the coefficients.
     effects : tuple of str
@@ -59,6 +67,7 @@ class Effects:
 
     term: GroupTerm
     name: str
+    index: str
     terms: str
     effects: tuple[str, ...]
 
@@ -87,11 +96,17 @@ class Model:
         Its family.
     table : Table
         The rows to which it is fitted.
+    parameter : Auxiliary or None
+        The parameter of the family that the terms predict; None if they predict the response.
+    indices : mapping of str to str
+        The name in the program of the index of each group. Default: determined from the formula.
     """
 
     formula: Formula
     family: Family
     table: Table
+    parameter: Auxiliary | None = None
+    indices: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse unsuitable columns and families."""
@@ -117,7 +132,9 @@ class Model:
                 f"formula {formula.text!r}: family {family.name} takes {what}; write "
                 f"{formula.response}{wants} ~ …"
             )
-        if family.is_ordinal and not read_terms(formula.population).has_intercept:
+        is_response = self.parameter is None
+        has_ones = read_terms(formula.population).has_intercept
+        if family.is_ordinal and is_response and not has_ones:
             raise ConfigError(
                 f"formula {formula.text!r}: family {family.name} has thresholds instead of an "
                 "intercept; leave out 0 or -1"
@@ -142,6 +159,39 @@ class Model:
         return [self.formula.population, *(term.effects for term in self.formula.groups)]
 
     @cached_property
+    def parameters(self) -> tuple[Model, ...]:
+        """The models of the other parameters that have formulas."""
+        known = {its.name: its for its in self.family.auxiliary if its.link}
+        found = []
+        for own in self.formula.parameters:
+            if own.parameter not in known:
+                raise ConfigError(_no_parameter(own.parameter, own.text, self, list(known)))
+            formula = replace(
+                self.formula,
+                text=own.text,
+                population=own.population,
+                groups=own.groups,
+                parameters=(),
+            )
+            its = known[own.parameter]
+            found.append(Model(formula, self.family, self.table, its, self.group_indices))
+        return tuple(found)
+
+    @cached_property
+    def group_indices(self) -> Mapping[str, str]:
+        """The name in the program of the index of each group."""
+        if self.indices is not None:
+            return self.indices
+        return names_of_groups(self.formula, self.family)
+
+    @property
+    def tag(self) -> str:
+        """The end of the names of its variables: nothing, or ``_sigma`` for sigma."""
+        if self.parameter is None:
+            return ""
+        return f"_{self.parameter.name}"
+
+    @cached_property
     def population(self) -> str:
         """The terms of the population without the column of ones, which is the intercept."""
         terms = read_terms(self.formula.population)
@@ -152,7 +202,8 @@ class Model:
     @property
     def has_intercept(self) -> bool:
         """Whether the population has an intercept; thresholds count as one."""
-        return self.family.is_ordinal or read_terms(self.formula.population).has_intercept
+        has_thresholds = self.family.is_ordinal and self.parameter is None
+        return has_thresholds or read_terms(self.formula.population).has_intercept
 
     @property
     def offsets(self) -> tuple[str, ...]:
@@ -165,6 +216,13 @@ class Model:
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
         groups = itertools.chain.from_iterable(term.columns for term in self.formula.groups)
         return tuple(dict.fromkeys((*own, *groups)))
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """The columns of the table that the response and all linear predictors use."""
+        models = (self, *self.parameters)
+        own = itertools.chain.from_iterable(each.columns for each in models)
+        return tuple(dict.fromkeys((*self.formula.response_columns, *own)))
 
     @cached_property
     def cells(self) -> dict[str, Any]:
@@ -322,7 +380,8 @@ class Model:
         is_joined |= any(
             ":" in label for name in factors for label in self.table.labels(name).names
         )
-        if self.family.totals is None or not self.columns or is_joined:
+        has_one_predictor = self.parameter is None and not self.formula.parameters
+        if self.family.totals is None or not self.columns or is_joined or not has_one_predictor:
             return ""
         name = ":".join(self.columns)
         if 2 * len(set(self.table.column(name))) > len(self.table):
@@ -333,10 +392,10 @@ class Model:
     def effects(self) -> tuple[Effects, ...]:
         """The effects of each group term."""
         found = []
-        names = names_of_groups(self.formula, self.family)
-        for term, name in zip(self.formula.groups, names, strict=True):
-            terms = _with_ones(term.effects)
-            found.append(Effects(term, name, terms, self.design(terms)[1]))
+        for term in self.formula.groups:
+            index, terms = self.group_indices[term.group], _with_ones(term.effects)
+            effects = self.design(terms)[1]
+            found.append(Effects(term, f"{index}{self.tag}", index, terms, effects))
         return tuple(found)
 
     @cached_property
@@ -370,21 +429,41 @@ def _with_ones(effects: str) -> str:
     return terms.text
 
 
-def names_of_groups(formula: Formula, family: Family) -> list[str]:
-    """Return the name of each group term's group in the program.
+def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
+    """Return the name of each group in the program.
 
     It differs from all other names in the program.
     """
     taken = {*_TAKEN, "Intercept_location", "Intercept_scale"}
     for each in family.auxiliary:
         taken |= {each.name, *(f"{each.name}_{key}" for key in each.values)}
-    found = []
-    for term in formula.groups:
-        name = re.sub(r"\W", "_", term.group, flags=re.ASCII).strip("_") or "group"
+    tags = [f"_{each.parameter}" for each in formula.parameters]
+    taken |= {f"{name}{tag}{end}" for tag in tags for name in _TAGGED for end in _ENDS}
+    groups = [*formula.groups, *(term for each in formula.parameters for term in each.groups)]
+    found: dict[str, str] = {}
+    for group in dict.fromkeys(term.group for term in groups):
+        name = re.sub(r"\W", "_", group, flags=re.ASCII).strip("_") or "group"
         if not name[0].isalpha() or re.match(_PREFIXES, name):
             name = f"group_{name}"
-        while name in taken or name.endswith("__"):
+        # The variables of a group end with its name and, for another parameter, with a tag.
+        while name.endswith("__") or not taken.isdisjoint({name, *(name + tag for tag in tags)}):
             name = f"{name.rstrip('_')}_group"
-        found.append(name)
-        taken.add(name)
+        found[group] = name
+        taken |= {name, *(name + tag for tag in tags)}
     return found
+
+
+def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:
+    """Return the message on a formula of a parameter that the family does not have."""
+    family, about = model.family.name, f"formula {text!r}: "
+    if name in ("mu", "eta", model.formula.response):
+        return f"{about}the terms of {name} belong in the first formula; move them there"
+    if not known:
+        return (
+            f"{about}family {family} has no parameter that can have terms besides the expected "
+            f"{model.formula.response}; leave this formula out or choose another family"
+        )
+    hint = suggestion(name, known)
+    if name in (each.name for each in model.family.auxiliary):
+        return f"{about}{name} cannot have terms; family {family} has {in_words(known)} for them"
+    return f"{about}family {family} has no parameter {name}; {hint}"

@@ -8,7 +8,7 @@ variables: the coefficients are ``b`` for the response and ``b_sigma`` for the p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -124,8 +124,10 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
     name = f"Intercept{linear.tag}"
     sampled, comment = name, ""
     if linear.is_shifted:
-        sampled, comment = f"{name}_at_means", " // the linear predictor at the covariates' means"
-    at = "the intercept where the terms have their means"
+        what = "the linear predictor" if linear.target == ETA else linear.meaning
+        sampled, comment = f"{name}_at_means", f" // {what} at the covariates' means"
+    of = "" if linear.target == ETA else f" of {linear.target.name}"
+    at = f"the intercept{of} where the terms have their means"
     numbers = {
         f"{name}_location": Number(location, f"location of the t prior on {at}", is_positive=False),
         f"{name}_scale": Number(scale, f"scale of the t prior on {at}"),
@@ -173,7 +175,9 @@ def population(linear: LinearPredictor, its: Population) -> Part:
     if its.adjustment is not None:
         columns, design, sampled = f"{x}_adjusted", f"{x}_adjusted", f"b_adjusted{tag}"
     changed = "eta" if linear.target == ETA else linear.meaning
-    names = effects_in_words(its.columns)
+    names, subject = effects_in_words(its.columns), "Its linear predictor"
+    if linear.target != ETA:
+        subject = f"The linear predictor of {linear.target.name}"
     part = Part(
         target=linear.target,
         data=[
@@ -193,7 +197,7 @@ def population(linear: LinearPredictor, its: Population) -> Part:
         meanings={b: {"description": f"effects on {linear.meaning}", "log_axis": False}},
         predicted=f"{x} * {b}",
         shown=f"{x} {b}",
-        story=f"Its linear predictor includes {names} for the whole population.",
+        story=f"{subject} includes {names} for the whole population.",
         draw=partial(_draw_coefficients, tag),
     )
     if its.adjustment is not None:
@@ -363,7 +367,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
 
     rows, eta = KEPT, "eta[n]"
     statements = [f"y[kept] ~ {distribution(family.stan, 'eta[kept]', 'kept')};"]
-    if family.is_looped:
+    if family.is_looped or not _is_vectorised(family.stan, stands_for):
         each = f"y[n] ~ {distribution(family.stan, 'eta[n]', 'n')};"
         statements = ["for (n in kept) {", f"  {each}", "}"]
     if model.cell and family.totals is not None:
@@ -391,6 +395,16 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
             "held_out": {"value": 0},
             "N_pointwise": {"size": "obs"},
         },
+    )
+
+
+def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
+    """Whether a distribution takes vectors of some parameters: each is an argument by itself."""
+    _, _, inside = distribution.partition("(")
+    arguments = [each.strip() for each in inside.removesuffix(")").split(",")]
+    named = (name for each in arguments for name in names if re.search(rf"\b{name}\b", each))
+    return all(name in arguments for name in named) and not any(
+        re.search(rf"\b{name}\b", each) for each in arguments for name in names if each != name
     )
 
 

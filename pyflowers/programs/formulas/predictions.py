@@ -6,7 +6,9 @@ The program must be unedited, so that its data and draws have the names that
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,14 +18,16 @@ from numpy.random import Generator
 from pyflowers.advice import Advice
 from pyflowers.programs.capabilities import (
     Capabilities,
+    Draws,
+    LikelihoodAlone,
     MissingMoment,
     PriorModel,
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
-from pyflowers.programs.families import FloatArray, find_family
+from pyflowers.programs.families import Family, FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
-from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.formulas.grammar import GroupTerm, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import Model, names_of_groups
 from pyflowers.programs.formulas.part import Draws as PriorDraws
@@ -35,6 +39,7 @@ from pyflowers.programs.formulas.predictor import (
     LinearPredictor,
     Population,
     Sum,
+    Target,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
 
@@ -51,7 +56,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
         choices={"N_pointwise": _none},
         missing_moments=partial(_missing_moments, family),
         rescaling=partial(_rescaling, text),
-        likelihood_alone=partial(likelihood_alone, family),
+        likelihood_alone=_likelihood_alone,
     )
 
 
@@ -67,32 +72,66 @@ def _draw_prior(data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
     return {name: draws for name, draws in found.items() if name not in omitted}
 
 
+def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
+    """Return estimates from the likelihood alone."""
+    family, linear = _predictors_of(data)
+    return likelihood_alone(family, linear, draws, data)
+
+
 def _parts_of(data: Data) -> list[Part]:
-    """Return the parts of an unedited program that have parameters, given its data block.
+    """Return the parts of an unedited program that have parameters, given its data block."""
+    about = data.declaration.formula
+    assert about is not None
+    family, linear = _predictors_of(data)
+    return parameters_of(linear, find_default_priors(about.priors).auxiliary(family))
+
+
+def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
+    """Return the family and the linear predictors of an unedited program, given its data block.
 
     Variables have the names and shapes that they have in the program. Defaults and names of columns
-    are placeholders, as draws depend only on the data block.
+    are placeholders.
     """
-    about, values, coords = data.declaration.formula, data.values, data.declaration.coords
+    about = data.declaration.formula
     assert about is not None
     formula, family = parse(about.text), find_family(about.family)
-    population = None
-    if "X" in values:
-        columns = range(1, np.shape(values["X"])[1] + 1)
-        population = Population(Sum(formula.population, {}), tuple(map(str, columns)))
-    groups = []
-    for term, name in zip(formula.groups, names_of_groups(formula, family), strict=True):
+    indices = names_of_groups(formula, family)
+    links = {its.name: its.link.inverse for its in family.auxiliary if its.link}
+    linear = [_linear(data, ETA, formula.population, formula.groups, indices)]
+    for each in formula.parameters:
+        target = Target(each.parameter, links[each.parameter])
+        linear.append(_linear(data, target, each.population, each.groups, indices))
+    return family, linear
+
+
+def _linear(
+    data: Data,
+    target: Target,
+    terms: str,
+    groups: Sequence[GroupTerm],
+    indices: Mapping[str, str],
+) -> LinearPredictor:
+    """Return a linear predictor with the names and shapes that it has in a data block."""
+    values, coords = data.values, data.declaration.coords
+    linear = LinearPredictor(target, target.name)
+    tag, population, found = linear.tag, None, list[Group]()
+    if f"X{tag}" in values:
+        columns = range(1, np.shape(values[f"X{tag}"])[1] + 1)
+        population = Population(Sum(terms, {}), tuple(map(str, columns)))
+    for term in groups:
+        index = indices[term.group]
+        name = f"{index}{tag}"
         effects, pairs = coords[f"effects_{name}"], coords.get(f"pairs_{name}", ())
-        groups.append(Group(name, term.group, Sum(term.effects, {}), effects, pairs))
-    linear = LinearPredictor(
-        target=ETA,
-        meaning=formula.response,
-        intercept=(0.0, 1.0) if "Intercept_location" in values else None,
+        found.append(Group(name, term.group, index, Sum(term.effects, {}), effects, pairs))
+    numbers = itertools.takewhile(lambda n: f"offset{tag}_{n}" in values, itertools.count(1))
+    return replace(
+        linear,
+        intercept=(0.0, 1.0) if f"Intercept{tag}_location" in values else None,
         population=population,
-        groups=tuple(groups),
-        is_shifted="X_mean" in values,
+        offsets=tuple(Sum("", {}) for _ in numbers),
+        groups=tuple(found),
+        is_shifted=f"X{tag}_mean" in values,
     )
-    return parameters_of([linear], find_default_priors(about.priors).auxiliary(family))
 
 
 def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
@@ -116,7 +155,7 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     posterior falls like the prior, shape^(-alpha - 1).
     """
     family = find_family(name)
-    if not family.is_discrete or all(each.name != "shape" for each in family.auxiliary):
+    if not family.is_discrete or "shape_alpha" not in data.values:
         return []
     alpha = float(data.values["shape_alpha"])
     if alpha > 2:
@@ -131,17 +170,16 @@ def _rescaling(formula: str, data: Data, limit: float) -> Advice:
 
     Intercepts at a distant 0 are nearly a multiple of the slopes, so chains move slowly.
     """
-    values = data.values
-    for name in (key.removeprefix("Z_") for key in values if key.startswith("Z_")):
-        effects = data.coords[f"effects_{name}"]
-        for effect, column in zip(effects, np.asarray(values[f"Z_{name}"]).T, strict=True):
+    _, linear = _predictors_of(data)
+    for its in (its for each in linear for its in each.groups if not its.is_intercept):
+        columns = np.asarray(data.values[f"Z_{its.name}"]).T
+        for effect, column in zip(its.effects, columns, strict=True):
             far = abs(float(column.mean())) > limit * float(column.std()) > 0
-            if far and "Intercept" in effects:
-                group = getattr(data.declaration.data[name], "column", name)
+            if far and "Intercept" in its.effects:
                 text = (
                     f"center {effect} first, as its values are far from 0 (mean "
                     f"{column.mean():.4g}, sd {column.std():.3g}): write (center({effect}) | "
-                    f"{group}), and center({effect}) for {effect} elsewhere in the formula"
+                    f"{its.by}), and center({effect}) for {effect} elsewhere in the formula"
                 )
                 alone = re.compile(rf"(?<![\w.]){re.escape(effect)}(?![\w.(])")
                 made = alone.sub(f"center({effect})", formula)

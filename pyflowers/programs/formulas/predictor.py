@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.programs.families import ZI
-from pyflowers.programs.formulas.centring import centrings
+from pyflowers.programs.formulas.centring import Centring, centrings
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.priors import (
     DefaultPriors,
@@ -32,17 +32,15 @@ class Target:
     name : str
         ``eta``, on which the response depends, or a parameter of the family.
     inverse_link : str
-        The function in Stan that turns the sum into the parameter; empty for ``eta``.
+        The target in Stan for ``{}``, the sum.
     """
 
     name: str
-    inverse_link: str = ""
+    inverse_link: str = "{}"
 
     def of(self, total: str) -> str:
         """Return the expression of the target, given that of the sum."""
-        if not self.inverse_link:
-            return total
-        return f"{self.inverse_link}({total})"
+        return self.inverse_link.format(total)
 
 
 ETA = Target("eta")
@@ -96,9 +94,11 @@ class Group:
     Attributes
     ----------
     name : str
-        The name of the group in the program.
+        The name of the group in the program, which ends the names of its variables.
     by : str
         The column of its labels.
+    index : str
+        The name of the index of the labels.
     terms : Sum
         The terms whose coefficients vary.
     effects : tuple of str
@@ -115,10 +115,13 @@ class Group:
         See :class:`~pyflowers.programs.formulas.centring.Centring`.
     outer : str
         The column of the group `within`; empty if there is none.
+    has_index : bool
+        Whether the index belongs to this term, and not to that of another linear predictor.
     """
 
     name: str
     by: str
+    index: str
     terms: Sum
     effects: tuple[str, ...]
     pairs: tuple[str, ...] = ()
@@ -129,6 +132,7 @@ class Group:
     anchored: frozenset[str] = frozenset()
     within: str = ""
     outer: str = ""
+    has_index: bool = True
 
     @property
     def is_intercept(self) -> bool:
@@ -181,10 +185,10 @@ class LinearPredictor:
         return f"_{self.target.name}"
 
 
-def linear_predictor(
+def linear_predictors(
     model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
-) -> LinearPredictor:
-    """Return the linear predictor on which the response depends.
+) -> list[LinearPredictor]:
+    """Return the linear predictor of the response and those of other parameters.
 
     Parameters
     ----------
@@ -193,12 +197,28 @@ def linear_predictor(
     priors : DefaultPriors
         The default priors.
     parametrisations : mapping of str to bool
-        Whether the term of a group is centred, where the user decides this.
+        Whether the term of a group is centred, where the user decides this; the terms of other
+        parameters are not centred unless they are asked for by their names, such as ``g_sigma``.
     """
+    tagged = {its.name for each in model.parameters for its in each.effects}
+    own = {name: its for name, its in parametrisations.items() if name not in tagged}
+    found = [_of_response(model, priors, own)]
+    found += [_of_parameter(each, priors, parametrisations) for each in model.parameters]
+    seen = set[str]()
+    for i, each in enumerate(found):
+        groups = [replace(its, has_index=its.index not in seen) for its in each.groups]
+        found[i] = replace(each, groups=tuple(groups))
+        seen |= {its.index for its in groups}
+    return found
+
+
+def _of_response(
+    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
+) -> LinearPredictor:
+    """Return the linear predictor on which the response depends."""
     scale, intercept = priors.scale(model), None
     if model.has_intercept and not model.family.is_ordinal:
         intercept = (priors.location(model), scale)
-    offsets = (_sum(model, f"0 + {expression}", expression) for expression in model.offsets)
     return LinearPredictor(
         target=ETA,
         meaning=_meaning(model),
@@ -206,10 +226,37 @@ def linear_predictor(
         per=model.cell,
         intercept=intercept,
         population=_population(model, priors),
-        offsets=tuple(offsets),
-        groups=_groups(model, priors, parametrisations, scale),
+        offsets=_offsets(model),
+        groups=_groups(model, priors, centrings(model, parametrisations), scale),
         is_shifted=model.has_intercept and bool(model.population),
     )
+
+
+def _of_parameter(
+    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
+) -> LinearPredictor:
+    """Return the linear predictor of another parameter of the family."""
+    about = model.parameter
+    assert about is not None
+    assert about.link is not None
+    how = [Centring(its, parametrisations.get(its.name, False)) for its in model.effects]
+    intercept = None
+    if model.has_intercept:
+        intercept = priors.intercept(model, about)
+    return LinearPredictor(
+        target=Target(about.name, about.link.inverse),
+        meaning=about.link.meaning.format(about.name),
+        intercept=intercept,
+        population=_population(model, priors),
+        offsets=_offsets(model),
+        groups=_groups(model, priors, how, priors.scale_of_parameters),
+        is_shifted=model.has_intercept and bool(model.population),
+    )
+
+
+def _offsets(model: Model) -> tuple[Sum, ...]:
+    """Return the offsets of a linear predictor."""
+    return tuple(_sum(model, f"0 + {expression}", expression) for expression in model.offsets)
 
 
 def _meaning(model: Model) -> str:
@@ -243,16 +290,17 @@ def _population(model: Model, priors: DefaultPriors) -> Population | None:
 
 
 def _groups(
-    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool], scale: float
+    model: Model, priors: DefaultPriors, centred: Sequence[Centring], scale: float
 ) -> tuple[Group, ...]:
     """Return the group terms."""
     by = {its.name: its.term.group for its in model.effects}
     found = []
-    for how in centrings(model, parametrisations):
+    for how in centred:
         its = how.effects
         group = Group(
             name=its.name,
             by=its.term.group,
+            index=its.index,
             terms=_sum(model, its.terms, its.term.effects),
             effects=its.effects,
             pairs=its.pairs,

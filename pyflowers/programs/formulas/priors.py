@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
+from pyflowers.programs.densities import prior_density
 from pyflowers.programs.design import origins_of
 from pyflowers.programs.families import Auxiliary, Family
-from pyflowers.programs.formulas.coefficients import CoefficientPrior, coefficient_prior
+from pyflowers.programs.formulas.coefficients import WIDTH, CoefficientPrior, coefficient_prior
 from pyflowers.programs.formulas.model import Effects, Model
 from pyflowers.programs.terms import read_terms
 
@@ -27,6 +28,10 @@ FloatArray = NDArray[np.float64]
 
 LEAST_SCALE = 2.5
 """The smallest scale of the priors, and that of families whose linear predictor has no unit."""
+
+ON_LINK = 1.0
+"""The prior sd of what a column, minus its mean and divided by its sd, adds to the log or the log
+odds of another parameter of a family, such as sigma, and the scale for the sds of group effects."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,11 @@ class DefaultPriors:
         Function of a model that returns the scale of the priors.
     auxiliary : callable
         Function of a family that returns its other parameters, with their priors.
+    intercept : callable
+        Function of a model and another parameter of its family that returns the location and the
+        scale of the prior on the intercept in the parameter's linear predictor.
+    scale_of_parameters : float
+        The scale of the priors on the sds of group effects on other parameters.
     is_flat : bool
         Whether the coefficients of the population have no prior.
     has_units : bool
@@ -58,6 +68,8 @@ class DefaultPriors:
     location: Callable[[Model], float]
     scale: Callable[[Model], float]
     auxiliary: Callable[[Family], tuple[Auxiliary, ...]]
+    intercept: Callable[[Model, Auxiliary], tuple[float, float]]
+    scale_of_parameters: float
     is_flat: bool
     has_units: bool
     correlations: float
@@ -88,7 +100,11 @@ def coefficients(model: Model, priors: DefaultPriors) -> CoefficientPrior | None
     # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
     about_mean = model.has_intercept
     spread = 1.0
-    if model.family.scale == "y":
+    if model.parameter is not None:
+        # The coefficients of levels without an intercept are themselves as far from 0 as it is.
+        location, _ = priors.intercept(model, model.parameter)
+        spread = ON_LINK / WIDTH if about_mean else float(np.hypot(1.0, location / WIDTH))
+    elif model.family.scale == "y":
         spread = _spread(model.y, about_mean)
     elif model.family.scale == "log" and not about_mean:
         spread = max(1.0, _spread(model.linked, about_mean))
@@ -190,6 +206,31 @@ def _scale_in_brms(model: Model) -> float:
     return max(LEAST_SCALE, round(_deviation(_linked_in_brms(model)), 1))
 
 
+def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
+    """Return the location and the scale of the prior on the intercept of another parameter.
+
+    The location is the median of the prior that the parameter has without terms, on the link; an
+    open scale is that of the data.
+    """
+    deviation = _deviation(model.linked) or float(np.std(model.linked)) or 1.0
+    values = {key: deviation if its is None else its for key, its in about.values.items()}
+    prior = prior_density(about.prior.format(**values), {}, about.lower)
+    assert prior.quantile is not None  # the families' priors are proper
+    assert about.link is not None
+    location = about.link.to_linear(prior.quantile(0.5))
+    return round(location, 2) + 0.0, _SCALES.get(about.declared, LEAST_SCALE)
+
+
+_SCALES = {"real<lower=0, upper=1>": 1.5, "real<lower=1>": 1.0}
+"""The scale of the prior on the intercept of log odds, with which it is nearly flat on the share,
+and of the log of degrees of freedom, above 100 of which the response hardly differs."""
+
+
+def _intercept_in_brms(model: Model, about: Auxiliary) -> tuple[float, float]:
+    """Return the location and the scale of the prior of brms on the log of a parameter."""
+    return 0.0, LEAST_SCALE
+
+
 def _auxiliary(family: Family) -> tuple[Auxiliary, ...]:
     """Return the parameters of a family with the priors that it states."""
     return family.auxiliary
@@ -215,6 +256,8 @@ PYFLOWERS = DefaultPriors(
     location=_location,
     scale=_scale,
     auxiliary=_auxiliary,
+    intercept=_intercept,
+    scale_of_parameters=ON_LINK,
     is_flat=False,
     has_units=True,
     correlations=2.0,
@@ -225,6 +268,8 @@ BRMS = DefaultPriors(
     location=_location_in_brms,
     scale=_scale_in_brms,
     auxiliary=_auxiliary_in_brms,
+    intercept=_intercept_in_brms,
+    scale_of_parameters=LEAST_SCALE,
     is_flat=True,
     has_units=False,
     correlations=1.0,

@@ -141,6 +141,8 @@ def _is_constant(parts: Sequence[Part], target: Target) -> bool:
 def _broken(line: str) -> list[str]:
     """Break a line that is too long where stanc would: at a sum, a product or an argument."""
     code, slashes, comment = line.partition(" //")
+    if line.startswith("//"):
+        return [line]
     if len(code) + 2 <= WIDTH or (" | " in code and "lp" in code):  # stanc never wraps a density
         return [line]
     assigned = re.search(r"^ +(?=[+-] )| (?:\+?=|~) ", code)
@@ -158,10 +160,11 @@ def _broken(line: str) -> list[str]:
     elif places:
         at, margin = [i + 1 for i in places], start
     else:
-        inside = range(start, len(code))
-        products = [i + 1 for i in inside if code[i : i + 3] == " * " and depth[i] == 1]
-        commas = [i + 2 for i in inside if code[i : i + 2] == ", " and depth[i] == 1]
-        at, margin = commas or products, code.find("(", start) + 1
+        inside = [i for i in range(start, len(code)) if depth[i] == 1]
+        added = [i + 1 for i in inside if code[i : i + 3] in (" + ", " - ")]
+        products = [i + 1 for i in inside if re.match(r" (\*|\./) ", code[i : i + 4])]
+        commas = [i + 2 for i in inside if code[i : i + 2] == ", "]
+        at, margin = commas or added or products, code.find("(", start) + 1
     fitting = [i for i in at if i + 2 <= WIDTH] or at[:1]
     if not fitting:
         return [line]

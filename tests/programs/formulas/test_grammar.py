@@ -149,3 +149,26 @@ def test_what_is_not_a_formula(formula, message):
 
 def test_the_text_is_kept_on_one_line():
     assert parse(" y  ~\n\tx\r\n+ z ").text == "y ~ x + z"
+
+
+OF_PARAMETERS = [
+    ("y ~ x; sigma ~ z", [("sigma", "z")]),
+    ("y ~ x;sigma~z ; nu ~ 1;", [("sigma", "z"), ("nu", "1")]),
+    ("y ~ x\nsigma ~ z\n  nu ~ 1", [("sigma", "z"), ("nu", "1")]),
+    ("y ~ x\n + w\nsigma ~ z\n  + w", [("sigma", "z + w")]),
+    ("y ~ `a; b ~ c`; sigma ~ `a; b`", [("sigma", "`a; b`")]),
+    ("y ~ x; sigma ~ 0 + f + (1 | g)", [("sigma", "0 + f")]),
+]
+
+
+@pytest.mark.parametrize(("text", "parameters"), OF_PARAMETERS)
+def test_formulas_of_other_parameters(text, parameters):
+    found = parse(text)
+    assert [(each.parameter, each.population) for each in found.parameters] == parameters
+    assert parse(found.text) == found  # the text is on one line, with semicolons
+
+
+def test_groups_of_other_parameters():
+    (sigma,) = parse("y ~ (1 | g); sigma ~ x + (x || a/b)").parameters
+    assert sigma.groups == (group("x", "a", False), group("x", "a:b", False))
+    assert sigma.text == "sigma ~ x + (x || a/b)"

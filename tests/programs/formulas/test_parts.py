@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,15 +12,13 @@ from toy_runs import answers, batch_medians, reported
 import pyflowers
 from pyflowers import Program
 from pyflowers.data import from_frame
-from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.families import find_family
-from pyflowers.programs.formulas import declared, parts, predictions, writer
+from pyflowers.programs.formulas import parts, predictions
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import Number, Part, joined, merged
-from pyflowers.programs.formulas.predictor import ETA, Target, linear_predictor
+from pyflowers.programs.formulas.predictor import ETA, linear_predictors
 from pyflowers.programs.formulas.priors import PYFLOWERS, auxiliary_parameters
-from pyflowers.programs.source import Source
 
 FORMULA = "y ~ x + (1 | g)"
 HOW = {"seed": 1, "engine": "stanli", "warmup": 500, "draws": 500}
@@ -120,63 +115,6 @@ def test_without_its_part_the_toy_term_is_not_there():
     assert "climb" not in program.declaration.data
 
 
-def with_predictor_of_sigma(formula, of_sigma, frame):
-    """Return the program of a formula in which sigma has a linear predictor, too."""
-    family = find_family("gaussian")
-    model = Model(parse(formula), family, from_frame(frame))
-    mean = linear_predictor(model, PYFLOWERS, {})
-    own = replace(model, formula=parse(of_sigma))
-    sigma = linear_predictor(own, PYFLOWERS, {})
-    sigma = replace(
-        sigma,
-        target=Target("sigma", "exp"),
-        meaning="log of sigma",
-        rows="N",
-        per="",
-        intercept=(0.0, 2.5),
-        groups=tuple(replace(its, name=f"{its.name}_sigma") for its in sigma.groups),
-    )
-    auxiliary = auxiliary_parameters(family, PYFLOWERS, PYFLOWERS.scale(model))
-    found = parts.parts_of(model, [mean, sigma], auxiliary)
-    text = writer.write_program(model.formula, family, found)
-    rule = declared.declaration_of(model.formula, family, found, sha256="")
-    del rule["formula"]  # the grammar has no predictor of sigma yet
-    source = Source(Path("two.stan"), {"two.stan": text.encode()})
-    return Program(source, Declaration.parse(rule, "two"), "two", "two.stan")
-
-
-@pytest.mark.parametrize("of_sigma", ["y ~ w", "y ~ 1", "y ~ 0 + w + (1 + w | g)"])
-def test_the_parts_of_a_second_predictor_are_valid(of_sigma, cmdstan, tmp_path):
-    program = with_predictor_of_sigma("y ~ x + (x | g)", of_sigma, simulated())
-    path = tmp_path / "program.stan"
-    path.write_text(program.source.text, encoding="utf-8")
-    stanc = [cmdstan.path / "bin" / "stanc", "--o", tmp_path / "x.hpp", path]
-    checked = subprocess.run(stanc, capture_output=True, text=True)
-    assert (checked.returncode, checked.stderr) == (0, "")
-    assert " sigma_scale;" not in program.source.text  # it has no prior
-
-
-def test_a_second_predictor_is_the_same_parts_with_a_tag():
-    frame = simulated()
-    program = with_predictor_of_sigma("y ~ x + z + (1 | g)", "y ~ w", frame)
-    fit = pyflowers.fit(program, frame, **HOW)
-    assert_recovered(fit, {"b[x]": 2, "b[z]": 1.5, "Intercept_sigma": -0.5, "b_sigma[w]": 0.6})
-    rows = frame.head(2).assign(w=[-2.0, 2.0])
-    wide = pyflowers.predict(fit, rows, kind="observation").table()
-    assert (wide["95%"] - wide["5%"]).iloc[1] > 5 * (wide["95%"] - wide["5%"]).iloc[0]
-    # [prediction] gives the log likelihood that Stan computes.
-    assert abs(answers(fit, rows, "x") - 2) < 0.3
-
-
-@pytest.mark.slow
-def test_reports_and_batches_take_a_second_predictor(tmp_path):
-    frame = simulated()
-    program = with_predictor_of_sigma("y ~ x + z + (1 | g)", "y ~ w", frame)
-    fit = pyflowers.fit(program, frame, **HOW)
-    assert "log of sigma" in reported(fit, tmp_path)
-    assert abs(batch_medians(fit, program, frame, tmp_path)["b_sigma[w]"] - 0.6) < 0.2
-
-
 def declares(lines, name):
     return any(re.search(rf" {name}( =|;)", line) for line in lines)
 
@@ -186,9 +124,9 @@ def test_each_part_states_all_that_it_adds(case):
     """What a part declares or describes exists in its own lines, and each name is stated once."""
     frame, family = from_frame(table()), find_family(case.family)
     model = Model(parse(case.formula), family, frame)
-    linear = linear_predictor(model, PYFLOWERS, {})
+    linear = linear_predictors(model, PYFLOWERS, {})
     auxiliary = auxiliary_parameters(family, PYFLOWERS, PYFLOWERS.scale(model))
-    found = parts.parts_of(model, [linear], auxiliary)
+    found = parts.parts_of(model, linear, auxiliary)
     for part in found:
         data, sampled = [*part.data, *part.settings], part.parameters
         computed = [*part.transformed_parameters, *part.generated_quantities]

@@ -1,0 +1,215 @@
+"""Formulas of a family's other parameters, such as ``sigma ~ x``."""
+
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import pyflowers
+from pyflowers import Program
+from pyflowers.errors import ConfigError
+
+HOW = {"seed": 1, "engine": "stanli", "warmup": 500, "draws": 500}
+OF_SIGMA = "y ~ x + z + (1 | g); sigma ~ w + (1 | g)"
+
+
+def simulated(seed=1, num=400, sd_sigma=0.4):
+    """Return rows in which the log of sigma is -0.5 + 0.6 w plus an effect of each of 16 groups."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(num, 3)), columns=["x", "z", "w"])
+    group = np.arange(num) % 16
+    frame["g"] = [f"g{i}" for i in group]
+    frame["f"] = np.where(rng.random(num) < 0.5, "a", "b")
+    sigma = np.exp(-0.5 + 0.6 * frame.w + rng.normal(0, sd_sigma, 16)[group])
+    mean = 1 + 2 * frame.x + 1.5 * frame.z + rng.normal(0, 0.7, 16)[group]
+    frame["y"] = mean + sigma * rng.normal(size=num)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pyflowers.fit(OF_SIGMA, simulated(), **HOW)
+
+
+def test_the_parameters_are_recovered(fit):
+    truth = {
+        "b[x]": 2,
+        "b[z]": 1.5,
+        "Intercept_sigma": -0.5,
+        "b_sigma[w]": 0.6,
+        "sd_g_sigma[Intercept]": 0.4,
+    }
+    summary = fit.summary()
+    for name, true in truth.items():
+        assert abs(summary["median"][name] - true) < 4 * summary["sd"][name], name
+        assert summary["sd"][name] < 0.5
+    assert fit.verdict.prior.passed
+
+
+def test_the_equation_names_the_parameter(fit):
+    equation = fit.program.declaration.equation
+    assert equation.endswith("sigma = exp(Intercept_sigma + X_sigma b_sigma + r_g_sigma)")
+    story = fit.program.declaration.story
+    assert "The linear predictor of sigma includes w for the whole population." in story
+    assert "Intercept of sigma varies by g, with a normal distribution." in story
+
+
+def test_what_follows_a_fit_uses_sigma_of_each_row(fit):
+    draws, rows = fit.draws, fit.data.table
+    w, g = np.array(rows.numbers("w")), np.asarray(fit.data["g"]) - 1
+    eta_sigma = draws["Intercept_sigma"][..., None] + draws["b_sigma"] * w
+    sigma = np.exp(eta_sigma + draws["r_g_sigma"][..., g])
+    columns = np.stack([rows.numbers("x"), rows.numbers("z")])
+    eta = draws["Intercept"][..., None] + draws["b"] @ columns + draws["r_g"][..., g]
+    expected = stats.norm.logpdf(rows.numbers("y"), eta, sigma)
+    assert np.abs(fit.model.log_lik(draws) / expected - 1).max() < 1e-10
+    assert np.isfinite(pyflowers.loo(fit).table()["elpd"]).all()
+    assert pyflowers.check(fit).passed
+    wide = pd.DataFrame({"x": 0.0, "z": 0.0, "w": [-2.0, 2.0], "g": "g1"})
+    table = pyflowers.predict(fit, wide, kind="observation").table()
+    assert np.diff(table["95%"] - table["5%"])[0] > 2
+    kept = pyflowers.sensitivity(fit).table().index
+    assert {"b_sigma[w]", "Intercept_sigma", "sd_g_sigma[Intercept]"} <= {*kept}
+
+
+def test_new_groups_have_new_effects_on_sigma(fit):
+    """The residual of a label that is not in the data varies with its own sigma."""
+    draws = fit.draws
+    one = pd.DataFrame({"x": 0.0, "z": 0.0, "w": 0.0, "g": ["other"]})
+    predictor = fit.model.predictor_of(draws, one, seed=5)
+    sigma = predictor.parameter("sigma")[..., 0]
+    known = np.exp(draws["Intercept_sigma"])
+    sd = np.log(sigma / known) / draws["sd_g_sigma"][..., 0]
+    assert abs(np.std(sd) - 1) < 0.1
+    rng = np.random.default_rng(1)
+    columns = fit.model.y_of_new_groups("g", draws, rng)
+    assert columns.shape == (4, 500, 400)
+
+
+PROGRAMS = [
+    ("y ~ x; sigma ~ 1", "gaussian"),
+    ("y ~ x + (x | g); sigma ~ 0 + f", "gaussian"),
+    ("y ~ 1; sigma ~ 0 + offset(w)", "gaussian"),
+    ("heavy ~ x; sigma ~ w + offset(z) + (w || g); nu ~ x", "student"),
+    ("pos ~ x; sigma ~ w + (w | g)", "lognormal"),
+    ("pos ~ x; shape ~ w + (1 | g)", "gamma"),
+    ("share ~ x; phi ~ w + (1 | g)", "beta"),
+    ("count ~ x; shape ~ w + (1 | g)", "negbinomial"),
+    ("count ~ x; zi ~ w + (1 | g)", "zero_inflated_poisson"),
+    ("count ~ x; zi ~ w; shape ~ (1 | g)", "zero_inflated_negbinomial"),
+]
+
+
+def of_families():
+    """Return rows with a response for each family."""
+    frame = simulated(num=160)
+    rng = np.random.default_rng(2)
+    frame["heavy"] = frame.y + rng.standard_t(3, 160)
+    frame["pos"] = np.exp(0.3 * frame.y)
+    frame["share"] = 1 / (1 + np.exp(-0.4 * frame.y))
+    frame["count"] = rng.poisson(frame.pos) * (rng.random(160) < 0.8)
+    return frame
+
+
+LONG = [
+    ("y ~ x; sigma ~ w + I(w**2) + (1 | g) + (w + z + x | f)", "gaussian"),
+    ("y ~ x; sigma ~ offset(w) + offset(z) + offset(x) + w; nu ~ x + (w | g)", "student"),
+]
+
+
+@pytest.mark.parametrize(("formula", "family"), PROGRAMS + LONG)
+def test_programs_are_valid_and_formatted(formula, family, cmdstan, tmp_path):
+    program = Program.from_formula(formula, of_families(), family=family)
+    path = tmp_path / "program.stan"
+    path.write_text(program.source.text, encoding="utf-8")
+    stanc = [cmdstan.path / "bin" / "stanc", "--auto-format", path]
+    checked = subprocess.run(stanc, capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    lines = [line for line in checked.stdout.splitlines() if line.strip()]
+    assert lines == program.source.text.splitlines()
+
+
+@pytest.mark.parametrize(("formula", "family"), PROGRAMS)
+def test_the_rule_gives_the_log_lik_of_stan(formula, family):
+    """Negative control: with another sigma, it does not."""
+    frame = of_families()
+    program = Program.from_formula(formula, frame, family=family)
+    fit = pyflowers.fit(program, frame, seed=1, engine="stanli", warmup=100, draws=4, chains=1)
+    edited = Program(
+        program.source,
+        program.declaration.model_copy(update={"formula": None}),
+        "edited",
+        "edited.stan",
+    )
+    stan = pyflowers.fit(edited, frame, seed=1, engine="stanli", warmup=100, draws=4, chains=1)
+    ours, theirs = fit.model.log_lik(stan.draws), stan.draws["log_lik"]
+    assert np.abs(ours - theirs).max() < 1e-8
+    moved = {**stan.draws}
+    name = next(its for its in moved if its.startswith(("b_", "Intercept")))
+    moved[name] = moved[name] + 0.1
+    assert np.abs(fit.model.log_lik(moved) - theirs).max() > 1e-3
+
+
+@pytest.mark.parametrize(("formula", "family"), PROGRAMS)
+def test_the_prior_is_drawn(formula, family):
+    frame = of_families()
+    program = Program.from_formula(formula, frame, family=family)
+    draws = pyflowers.prior(program, frame, draws=50, seed=1).draws
+    assert {*program.kept()} - program.internal == {*draws} - program.internal
+    assert all(np.isfinite(its).all() for its in draws.values())
+
+
+def test_a_list_of_formulas_is_one_text():
+    frame = simulated(num=60)
+    one = Program.from_formula(OF_SIGMA, frame)
+    two = Program.from_formula(OF_SIGMA.split("; "), frame)
+    three = Program.from_formula(OF_SIGMA.replace("; ", "\n"), frame)
+    assert one.source.text == two.source.text == three.source.text
+    assert one.reference == two.reference == three.reference == OF_SIGMA
+    assert pyflowers.Spec(OF_SIGMA.split("; "), frame).open().name == one.name
+    with pytest.raises(ConfigError, match="'sigma' is not a formula; write y ~ terms"):
+        Program.from_formula(["y ~ x", "sigma"], frame)
+
+
+def test_names_of_groups_do_not_collide_with_tagged_names():
+    frame = simulated(num=60).rename(columns={"g": "b_sigma"})
+    frame["g_sigma"] = frame["g"] = frame["b_sigma"]
+    frame["other"] = np.where(frame.f == "a", frame.g, "z")
+    formula = "y ~ x + (1 | b_sigma); sigma ~ w + (1 | other)"
+    text = Program.from_formula(formula, frame).source.text
+    assert "r_b_sigma_group" in text
+    frame["g_sigma"] = [f"h{i % 7}" for i in range(60)]
+    text = Program.from_formula("y ~ (1 | g) + (1 | g_sigma); sigma ~ (1 | g)", frame).source.text
+    assert "r_g_sigma_group[g_sigma_group]" in text
+    assert "r_g_sigma[g]" in text
+
+
+def test_a_group_of_two_predictors_has_one_index(fit):
+    text = fit.program.source.text
+    assert text.count("array[N] int<lower=1, upper=N_g> g;") == 1
+    assert "r_g[g]" in text
+    assert "r_g_sigma[g]" in text
+    assert fit.model.groups == {"g": "g"}
+
+
+def test_sigma_has_no_prior_of_its_own(fit):
+    assert "sigma_scale" not in fit.program.declaration.priors
+    assert fit.program.declaration.priors["b_sigma_scale[w]"].value == pytest.approx(1, abs=0.05)
+    assert fit.program.declaration.priors["sd_g_sigma_scale"].value == 1
+
+
+def test_the_prior_follows_the_unit_of_the_response():
+    """A response in another unit moves the prior of the log of sigma, and nothing else of it."""
+    frame = simulated(num=100)
+    frame["mm"] = 1000 * frame.y
+    numbers = [
+        Program.from_formula(f"{y} ~ x; sigma ~ w", frame).declaration.priors for y in ("y", "mm")
+    ]
+    location, scale = (
+        [each[f"Intercept_sigma_{name}"].value for each in numbers]
+        for name in ("location", "scale")
+    )
+    assert location[1] - location[0] == pytest.approx(np.log(1000), abs=0.01)
+    assert scale == [2.5, 2.5]
