@@ -7,6 +7,7 @@ import pytest
 import tiers
 
 import pyflowers
+from pyflowers.fits import remedies
 from pyflowers.programs import LECTURE, Program, find_program, shipped_names
 from pyflowers.programs.source import read_source
 from pyflowers.toolchain import compile_program, find_cmdstan
@@ -52,6 +53,17 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         tiers.running(None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def without_remedies():
+    """Try no remedies after the commands' short fits: up to three refits, most of the suite's time.
+
+    tests/fits/test_remedies.py tries them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remedies, "MOST_TRIALS", 0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -17,17 +17,11 @@ def run(*size):
     return json.loads(done.stdout)
 
 
-def test_memory_is_that_of_blocks_of_replicates():
-    """All 400 replicates of 250,000 observations would take 800 MB."""
-    found = run(500, 500, 400)
-    assert found["peak_mb"] < 700
-    # Small p-values of patterns, whose names have brackets, count, but not large ones.
-    assert all(0.001 < p < (1.1 if "[" in name else 0.999) for name, p in found["p_values"].items())
-
-
 @pytest.mark.slow
 def test_a_thousand_groups_months_and_draws_take_less_than_2_gb():
     """All 1,000 replicates of a million observations would take 8 GB."""
     found = run(1000, 1000, 1000)
     assert found["peak_mb"] < 2000
+    # Small p-values of patterns, whose names have brackets, count, but not large ones.
+    assert all(0.001 < p < (1.1 if "[" in name else 0.999) for name, p in found["p_values"].items())
     assert set(found["p_values"]) >= {"mean", "variance_to_mean", "zeros", "maximum", "loo_pit"}

@@ -12,6 +12,7 @@ from command_line import run
 import pyflowers
 from pyflowers.advice import Advice
 from pyflowers.engines import SamplerOptions
+from pyflowers.fits import remedies
 from pyflowers.fits.diagnostics import after_trials
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import Trial
@@ -19,6 +20,14 @@ from pyflowers.fits.remedies import QUICK, refit, with_trials
 from pyflowers.fits.verdict import Check, Part
 
 FUNNEL = {"engine": "stanli", "seed": 3, "chains": 2, "warmup": 500, "draws": 500}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def with_remedies():
+    """Try remedies, which conftest.py prevents for other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remedies, "MOST_TRIALS", 3)
+        yield
 
 
 def groups():

@@ -127,7 +127,8 @@ def test_a_formula_is_simulated_from_its_prior(frame_csv, tmp_path, capfd):
     what = ("count ~ x + (x | g)", "--family", "negbinomial", "--data", frame_csv)
     assert run("prior", *what, "--seed", 1, "--out", tmp_path / "prior") == 0
     assert "drawn by: numpy" in capfd.readouterr().out
-    sims = ("--sims", 8, "--engine", "stanli", "--seed", 1)
+    few = ("--chains", 2, "--warmup", 100, "--draws", 100)
+    sims = ("--sims", 4, "--engine", "stanli", "--seed", 1, *few)
     assert run("sbc", *what, *sims, "--out", tmp_path / "sbc") in (0, 3)
     capfd.readouterr()
 
@@ -182,6 +183,7 @@ def test_a_formula_is_fitted_with_the_priors_of_brms(frame_csv, tmp_path, capfd)
 def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
     what = ("count ~ x + (x | g) + (1 | h)", "--family", "poisson", "--data", frame_csv)
     how = ("--chains", 1, "--warmup", 100, "--draws", 50, "--seed", 1, "--engine", "stanli")
+    how += ("--plots", "none")
     for given, expected in (
         (("--centered", "yes"), {"g": True, "h": True}),
         (("--centered", "g=no", "--centered", "h=yes"), {"g": False, "h": True}),
