@@ -122,7 +122,7 @@ def run(words, shell):
     )
 
 
-@pytest.mark.parametrize("words", [["models"], ["vb"], ["--help"], ["models", "--help"]])
+@pytest.mark.parametrize("words", [["models"], ["--help"]])
 @pytest.mark.parametrize(
     ("shell", "status", "printed"),
     [

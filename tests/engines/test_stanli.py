@@ -252,10 +252,12 @@ pyflowers.fit("iid_normal", seed=1, draws=3_000_000, engine="stanli")
 """
 
 
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
-def test_a_parent_that_is_ended_leaves_nothing(how, tmp_path):
+def test_a_parent_that_is_ended_leaves_nothing(how, times, tmp_path):
+    """It is ended at random moments; the slow test tries more of them."""
     rng = np.random.default_rng(int(how))
-    for _ in range(7):
+    for _ in range(times):
         with subprocess.Popen(
             [sys.executable, "-c", SCRIPT],
             env={**os.environ, "TMPDIR": str(tmp_path)},
