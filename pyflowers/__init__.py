@@ -66,21 +66,6 @@ _HOMES = {
 
 __all__ = sorted(" ".join(_HOMES.values()).split())
 
-_RENAMED = {
-    "calibrate": "sbc",
-    "calibration": "analysis",
-    "checks": "analysis",
-    "closed_form": "exact and vb",
-    "compare_methods": "compare",
-    "compare_models": "loo",
-    "many": "batches",
-    "prior_predictive": "prior",
-    "prior_sensitivity": "sensitivity",
-    "priors": "analysis",
-    "run_many": "batch",
-    "table": "data",
-}
-"""Names of version 0.2.0, and what they are called now."""
 _MODULES = ("exact", "plots", "samplers", "vb")
 
 
@@ -97,8 +82,7 @@ def __getattr__(name: str) -> Any:
         from pyflowers.resources import version
 
         return version("pyflowers")
-    now = f"; it is now called {_RENAMED[name]}" if name in _RENAMED else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

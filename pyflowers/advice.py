@@ -40,17 +40,21 @@ class Advice(str):
     ) -> Advice:
         """Create advice; with changed inputs, it leads to a refit."""
         made = super().__new__(cls, text)
-        made.step = step if step is not None else "fit" if change else ""
+        if step is None:
+            step = ""
+            if change:
+                step = "fit"
+        made.step = step
         made.change = change
         made.command = command
         return made
 
     def format_map(self, words: Mapping[str, Any], /) -> Advice:  # type: ignore[override]
         """Return the advice with words in the places of its braces, also in its inputs."""
-        change = {
-            name: value.format_map(words) if isinstance(value, str) else value
-            for name, value in self.change.items()
-        }
+        change = dict(self.change)
+        for name, value in change.items():
+            if isinstance(value, str):
+                change[name] = value.format_map(words)
         return Advice(super().format_map(words), self.step, self.command, **change)
 
     def with_command(self, command: str) -> Advice:

@@ -63,7 +63,7 @@ def usable_cores() -> int:
 @contextmanager
 def limited(cores: int | None) -> Iterator[None]:
     """Limit the number of cores that :func:`in_order` uses; None leaves the limit unchanged."""
-    token = _limit.set(_limit.get() if cores is None else cores)
+    token = _limit.set(cores or _limit.get())
     try:
         yield
     finally:

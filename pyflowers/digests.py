@@ -46,7 +46,7 @@ def _plain(value: Any) -> Any:
             return same(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         # With 64-bit numbers in one byte order, the array's own width and byte order do not matter.
-        wide = np.ascontiguousarray(value, "<f8" if value.dtype.kind == "f" else "<i8")
+        wide = np.ascontiguousarray(value, {"f": "<f8"}.get(value.dtype.kind, "<i8"))
         content = hashlib.sha256(wide.tobytes()).hexdigest()
         return {"array": [wide.dtype.str, value.shape, content]}
     if value is None or isinstance(value, bool | int | float | str):

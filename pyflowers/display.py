@@ -66,27 +66,19 @@ class Shown:
     def lines(self) -> Iterator[tuple[str, ...] | pd.DataFrame]:
         """Yield the pieces of each line, and each table."""
         for part in self.contents():
-            yield (part,) if isinstance(part, str) else part
+            if isinstance(part, str):
+                part = (part,)
+            yield part
 
     def __str__(self) -> str:
-        return "\n".join(
-            "".join(map(shown, part))
-            if isinstance(part, tuple)
-            else f"\n{text_table(part)}{left_out(part)}"
-            for part in self.lines()
-        )
+        return "\n".join(map(_as_text, self.lines()))
 
     def __repr__(self) -> str:
         line = next(("".join(part) for part in self.lines() if isinstance(part, tuple)), "")
         return f"<pyflowers.{type(self).__name__}: {label(line)}>"
 
     def _repr_html_(self) -> str:
-        return "\n".join(
-            _html_line(part)
-            if isinstance(part, tuple)
-            else _html_table(part) + _html(left_out(part))
-            for part in self.lines()
-        )
+        return "\n".join(map(_as_html, self.lines()))
 
 
 class Result(Shown):
@@ -134,7 +126,10 @@ def heading(name: str, about: str = "") -> tuple[str, ...]:
 
 def verdict(sentence: object, passed: bool) -> Styled:
     """Return the line that states whether something passed."""
-    return styled(f"verdict: {sentence}", fg="green" if passed else "red")
+    colour = "red"
+    if passed:
+        colour = "green"
+    return styled(f"verdict: {sentence}", fg=colour)
 
 
 def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -190,7 +185,9 @@ def element_table(
     for name, columns in found.items():
         arrays = np.broadcast_arrays(*map(np.asarray, columns.values()))
         axes = (labels or {}).get(name) or [range(1, num + 1) for num in arrays[0].shape]
-        rows = [f"{name}[{','.join(map(str, at))}]" if at else name for at in product(*axes)]
+        rows = [name]
+        if axes:
+            rows = [f"{name}[{','.join(map(str, at))}]" for at in product(*axes)]
         index = pd.Index(rows, name="parameter")
         cells = {column: np.ravel(a) for column, a in zip(columns, arrays, strict=True)}
         parts.append(pd.DataFrame(cells, index=index))
@@ -273,11 +270,12 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in table.index.names:
-        grid.add_column("" if name is None else str(name), no_wrap=True)
+    for name in _names_of_index(table):
+        grid.add_column(name, no_wrap=True)
     for column in map(str, table.columns):
-        header = column.replace("_", "\n") if len(column) > 6 else column
-        grid.add_column(Text(header), justify="right", no_wrap=True)
+        if len(column) > 6:
+            column = column.replace("_", "\n")
+        grid.add_column(Text(column), justify="right", no_wrap=True)
     for names, cells in _rows(table):
         # Text, not str: rich would read [a] in mu_plant[a] as markup.
         grid.add_row(*(Text(label(each)) for each in (*names, *cells)))
@@ -293,6 +291,13 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
     console.width = console.measure(grid).maximum
     console.print(grid)
     return text.getvalue()
+
+
+def _as_text(part: tuple[str, ...] | pd.DataFrame) -> str:
+    """Return a line, or a table with the number of its rows that are not shown."""
+    if isinstance(part, tuple):
+        return "".join(map(shown, part))
+    return f"\n{text_table(part)}{left_out(part)}"
 
 
 def left_out(table: pd.DataFrame) -> str:
@@ -312,7 +317,7 @@ def _cut(table: pd.DataFrame) -> pd.DataFrame:
 
     if len(table) <= MOST_ROWS:
         return table
-    names = ["/".join(map(str, k)) if isinstance(k, tuple) else str(k) for k in table.index]
+    names = ["/".join(map(str, _parts(key))) for key in table.index]
     quantity = pd.Series([name.partition("[")[0] for name in names])
     first = quantity.groupby(quantity).cumcount() < MOST_ELEMENTS
     return table[first.to_numpy()].head(MOST_ROWS)
@@ -320,14 +325,28 @@ def _cut(table: pd.DataFrame) -> pd.DataFrame:
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the names and cells of each row; a name that equals the one above is left out."""
-    before: tuple[object, ...] = ()
+    before: list[object] = []
     first = _cut(table)
     for key, row in zip(first.index, first.itertuples(index=False, name=None), strict=True):
-        names = key if isinstance(key, tuple) else (key,)
-        same = len(names) > 1 and names[:-1] == before
-        before = names[:-1]
+        *above, last = _parts(key)
+        shown_above = list(map(str, above))
+        if above == before:
+            shown_above = [""] * len(above)
+        before = above
         cells = [_cell(str(name), value) for name, value in zip(table.columns, row, strict=True)]
-        yield ["" if same else str(name) for name in names[:-1]] + [str(names[-1])], cells
+        yield [*shown_above, str(last)], cells
+
+
+def _parts(key: object) -> tuple[object, ...]:
+    """Return the names of a row, of which there are several in a MultiIndex."""
+    if isinstance(key, tuple):
+        return key
+    return (key,)
+
+
+def _names_of_index(table: pd.DataFrame) -> list[str]:
+    """Return the names of a table's index; empty for a level without a name."""
+    return [str(name or "") for name in table.index.names]
 
 
 def _cell(column: str, value: object) -> str:
@@ -342,9 +361,12 @@ def _cell(column: str, value: object) -> str:
     return format_cell(column, float(str(value)))
 
 
-def _html_line(pieces: tuple[str, ...]) -> str:
-    made = "".join(piece.html for piece in pieces if isinstance(piece, Styled))
-    return made or f"<p>{''.join(map(_html, pieces))}</p>"
+def _as_html(part: tuple[str, ...] | pd.DataFrame) -> str:
+    """Return a line or a table for a notebook."""
+    if not isinstance(part, tuple):
+        return _html_table(part) + _html(left_out(part))
+    made = "".join(piece.html for piece in part if isinstance(piece, Styled))
+    return made or f"<p>{''.join(map(_html, part))}</p>"
 
 
 def as_html(text: str) -> str:
@@ -354,15 +376,14 @@ def as_html(text: str) -> str:
 
 def _html(piece: str) -> str:
     text = as_html(piece)
-    style: Mapping[str, Any] = piece.style if isinstance(piece, Styled) else {}
-    if style.get("bold"):
+    if isinstance(piece, Styled) and piece.style.get("bold"):
         return f"<b>{text}</b>"
     return text
 
 
 def _html_table(table: pd.DataFrame) -> str:
-    names = ["" if name is None else str(name) for name in table.index.names]
-    head = "".join(f"<th>{_html(label(n))}</th>" for n in (*names, *map(str, table.columns)))
+    names = (*_names_of_index(table), *map(str, table.columns))
+    head = "".join(f"<th>{_html(label(name))}</th>" for name in names)
     body = "\n".join(
         f"<tr>{''.join(f'<th>{_html(label(n))}</th>' for n in names)}"
         f"{''.join(f'<td>{_html(label(c))}</td>' for c in cells)}</tr>"

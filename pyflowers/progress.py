@@ -82,8 +82,12 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
     from tqdm import tqdm
 
     logger.info("%s", title)
-    # disable=None draws the bar on a terminal only.
-    off = None if logger.isEnabledFor(logging.WARNING) else True
+    off = None  # draws the bar on a terminal only
+    if not logger.isEnabledFor(logging.WARNING):
+        off = True
+    of_total = ""
+    if total:
+        of_total = f" of {total}"
     with tqdm(total=total, desc=title, disable=off, leave=False, file=sys.stderr) as bar:
         own, minutes, num = os.getpid(), Minutes(), 0
 
@@ -92,6 +96,6 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
             if os.getpid() == own:
                 bar.update(steps)
                 num += steps
-                minutes.report(f"{title}: {num}{f' of {total}' if total else ''} done")
+                minutes.report(f"{title}: {num}{of_total} done")
 
         yield advance

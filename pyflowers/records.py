@@ -71,9 +71,12 @@ class Record(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as invalid:
-            parts = [source, complaint(cls, invalid)]
-            sentence = ": ".join(part for part in parts if part)
-            raise error(f"{sentence}; {remedy}" if remedy else sentence) from invalid
+            sentence = complaint(cls, invalid)
+            if source:
+                sentence = f"{source}: {sentence}"
+            if remedy:
+                sentence += f"; {remedy}"
+            raise error(sentence) from invalid
         except RecursionError as deep:
             raise error(f"{source} is nested too deeply; simplify it") from deep
 
@@ -193,8 +196,9 @@ def complaint(record: type[BaseModel], invalid: ValidationError) -> str:
             return f"{key}: {message}"
         return message
     given = repr(first["input"])
-    shown = given if len(given) <= 80 else f"{given[:77]}..."
-    return f"{key} {_demand(first)}, got {shown}".strip()
+    if len(given) > 80:
+        given = f"{given[:77]}..."
+    return f"{key} {_demand(first)}, got {given}".strip()
 
 
 def tag_of(record: type[Record]) -> str:
@@ -238,10 +242,9 @@ def _demand(error: Mapping[str, Any]) -> str:
         whole = {k: int(v) for k, v in context.items() if isinstance(v, float) and v % 1 == 0}
         return _LIMITS[kind].format(**{**context, **whole})
     name, _, end = kind.partition("_")
-    is_known = name in _KINDS and end in ("type", "parsing", "from_float", "attributes_type")
-    if is_known:
+    if name in _KINDS and end in ("type", "parsing", "from_float", "attributes_type"):
         return f"must be {_KINDS[name]}"
-    return error["msg"]
+    return str(error["msg"])
 
 
 def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
@@ -253,7 +256,7 @@ def _nearest(record: type[BaseModel], location: tuple[int | str, ...]) -> str:
             inner = {tag_of(each): each for each in _records_in(fields[section])}
             # Usually a section holds one kind of record; in a union, the tag that comes next
             # selects one.
-            fields = next(iter(inner.values())).model_fields if inner else {}
+            fields = getattr(next(iter(inner.values()), None), "model_fields", {})
         elif section in inner:
             fields = inner[section].model_fields
     near = nearest(key, fields)

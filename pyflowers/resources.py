@@ -136,8 +136,9 @@ def importable() -> Iterator[None]:
 
     It is the working folder, unless :func:`named_in` has set another one.
     """
-    given = _named_in.get()
-    folder = working_folder() if given is None else given
+    folder = _named_in.get()
+    if folder is None:
+        folder = working_folder()
     is_new = bool(folder) and folder not in sys.path
     if is_new:
         sys.path.append(folder)

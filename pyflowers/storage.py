@@ -27,7 +27,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -74,9 +74,6 @@ class FolderKind:
     is_own : callable
         Function that returns whether a record is of this kind. If it is not, pyflowers did not
         write the folder.
-    older : callable
-        Function that returns the files of a folder whose record has no list of them, because an
-        earlier version wrote it.
     inner : mapping of str to FolderKind
         Subfolders that have their own kind and may be written separately.
     """
@@ -85,7 +82,6 @@ class FolderKind:
     record: str
     content: str
     is_own: Callable[[Mapping[str, Any]], bool]
-    older: Callable[[Path], Sequence[str]] = lambda _: ()
     inner: Mapping[str, FolderKind] = field(default_factory=dict)
 
     def files(self, folder: Path) -> set[str]:
@@ -93,7 +89,7 @@ class FolderKind:
         record = read_json(folder / self.record)
         if not self.is_own(record):
             return set()
-        listed = record["files"] if "files" in record else self.older(folder)
+        listed = record.get("files", ())
         if not isinstance(listed, dict | list | tuple):
             return set()
         if not all(isinstance(name, str) for name in listed):
@@ -159,7 +155,7 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
                 f"{kind.name} {path} cannot be replaced, because it {reason}; name a folder inside "
                 "it"
             )
-        foreign = kind.foreign(target) if target.exists() else []
+        foreign = kind.foreign(target)
         if foreign:
             raise ConfigError(
                 f"{kind.name} {path} contains {foreign[0]}, which no earlier {kind.content} "
@@ -334,8 +330,9 @@ def _flush(path: Path) -> None:
 
     Without this, a power failure after a rename can leave an empty file in the new place.
     """
-    for each in path.iterdir() if path.is_dir() else ():
-        _flush(each)
+    if path.is_dir():
+        for each in path.iterdir():
+            _flush(each)
     _flush_entry(path)
 
 
@@ -484,12 +481,10 @@ def naming(folder: Path, sentence: str, remedy: str) -> Iterator[None]:
     except DiskError:
         raise
     except (OSError, PyflowersError) as error:
+        why = _why_not(folder)
         # Compilers remove unfinished files, so the disk may no longer be full.
-        if isinstance(error, PyflowersError):
-            was_full = _FULL in str(error)
-        else:
-            was_full = False
-        why = _why_not(folder) or (_FULL if was_full else "")
+        if not why and isinstance(error, PyflowersError) and _FULL in str(error):
+            why = _FULL
         if not why:
             raise
         raise DiskError(f"{sentence} ({why}); {remedy}") from error
@@ -517,14 +512,13 @@ def _is_staging(folder: Path) -> bool:
         if not _is_private(folder.lstat()):
             return False
         modes = {path.name: path.lstat().st_mode for path in folder.iterdir()}
-        if stat.S_ISDIR(modes.get("old", 0)):
-            results = list((folder / "old").iterdir())
-        else:
-            results = []
-        return all(
-            (name in _FOLDERS and stat.S_ISDIR(mode)) or (name in _FILES and stat.S_ISREG(mode))
-            for name, mode in modes.items()
-        ) and all(stat.S_ISDIR(path.lstat().st_mode) for path in results)
+        for name, mode in modes.items():
+            is_folder = name in _FOLDERS and stat.S_ISDIR(mode)
+            if not is_folder and not (name in _FILES and stat.S_ISREG(mode)):
+                return False
+        if "old" not in modes:
+            return True
+        return all(stat.S_ISDIR(path.lstat().st_mode) for path in (folder / "old").iterdir())
     except OSError:
         return False
 
@@ -578,8 +572,9 @@ def _clear(folder: Path) -> str:
                 continue
             # After a power failure the list may be empty, and nothing is known to be pyflowers'.
             own = _read_json(folder / "own.json")
-            known = {name for name in own if isinstance(name, str)} if isinstance(own, list) else ()
-            foreign = sorted(set(files_in(old)).difference(known))
+            if not isinstance(own, list):
+                own = []
+            foreign = [name for name in files_in(old) if name not in own]
             if foreign:
                 return f"kept, because it contains {foreign[0]}, which pyflowers did not write"
         if (folder / "old").exists():

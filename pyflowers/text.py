@@ -45,7 +45,10 @@ def shortened(names: Sequence[Any], most: int = 10) -> str:
     >>> shortened(["mu", "sigma2", "b"], 2)
     'mu, sigma2, …'
     """
-    return ", ".join([*map(str, names[:most]), *(["…"] if len(names) > most else [])])
+    shown = list(map(str, names[:most]))
+    if len(names) > most:
+        shown.append("…")
+    return ", ".join(shown)
 
 
 def counted(num: int, noun: str) -> str:
@@ -66,10 +69,7 @@ def nearest(asked: str, known: Collection[str]) -> str | None:
     """Return the known name that is most similar to a misspelt one; None if there is none."""
     import difflib
 
-    found = difflib.get_close_matches(asked, known, n=1)
-    if found:
-        return found[0]
-    return None
+    return next(iter(difflib.get_close_matches(asked, known, n=1)), None)
 
 
 def suggestion(asked: str, known: Collection[str]) -> str:

@@ -95,7 +95,7 @@ def _run(
     from pyflowers.workflow.batch import import_kept, read_batch
 
     config, tasks = read_batch(file)
-    folder = out if out is not None else config.folder
+    folder = out or config.folder
     if folder is None:
         raise click.UsageError(f"--out is missing, and {file} names no folder.", ctx)
     connection: AbstractContextManager[Any] = nullcontext()
@@ -122,7 +122,9 @@ def _show(batch: Batch, progress: Progress) -> None:
         total = "an unknown number"
     else:
         total = str(progress.total)
-    state = "running" if progress.running else "not running"
+    state = "not running"
+    if progress.running:
+        state = "running"
     finished = progress.done + progress.failed
     say(
         f"{batch.folder}: {finished} of {total} finished: {progress.passed} passed, "
@@ -134,9 +136,10 @@ def _show(batch: Batch, progress: Progress) -> None:
             reached = "the last run ended before it reached them; run the same batch again"
         say(f"{progress.earlier} of these tasks finished in an earlier run, and {reached}")
     if progress.running and progress.rate is not None:
-        left = progress.seconds_left
-        ends = f", {_duration(left)} left" if left is not None else ""
-        say(f"rate: {progress.rate:.3g} fits per second{ends}")
+        rate = f"rate: {progress.rate:.3g} fits per second"
+        if progress.seconds_left is not None:
+            rate += f", {_duration(progress.seconds_left)} left"
+        say(rate)
     if progress.doubtful:
         causes = [f"{name} in {num}" for name, num in progress.failed_checks.items()]
         say(f"failed checks of the doubtful fits: {', '.join(causes)}")

@@ -57,7 +57,7 @@ def _printed() -> str:
     context = click.get_current_context(silent=True)
     if context is None:
         return "text"
-    return context.meta.get(_PRINTED, "text")
+    return str(context.meta.get(_PRINTED, "text"))
 
 
 def shows_progress() -> bool:
@@ -92,8 +92,10 @@ def print_table(table: pd.DataFrame) -> None:
         return
     _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
     left, file = left_out(table), table.attrs.get("file")
+    if left and file:
+        left += f"; --out writes all rows to {file}"
     if left:
-        say(f"{left}; --out writes all rows to {file}" if file else left)
+        say(left)
 
 
 def say_json(record: Mapping[str, Any]) -> None:
@@ -129,7 +131,7 @@ def open_streams() -> None:
             if name == "stdout":
                 _failures.append(error)
         if getattr(sys, name) is None:
-            mode = "r" if name == "stdin" else "w"
+            mode = {"stdin": "r"}.get(name, "w")
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
@@ -141,9 +143,7 @@ def exit_status(status: int) -> int:
         return BROKEN_PIPE
     reason = _failures[0].strerror
     complain(f"error: the output cannot be written ({reason}); the command's files are saved")
-    if status > 1:
-        return status
-    return 1
+    return max(status, 1)
 
 
 def drop_output() -> None:
@@ -157,9 +157,8 @@ def drop_output() -> None:
 def _piece(piece: str) -> str:
     """Return text as it is printed, styled where the terminal and the user allow it."""
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
-    style = piece.style if isinstance(piece, Styled) and not plain else {}
-    if style:
-        return click.style(shown(piece), **style)
+    if isinstance(piece, Styled) and not plain:
+        return click.style(shown(piece), **piece.style)
     return shown(piece)
 
 

@@ -86,7 +86,10 @@ def fit_command(
     from pyflowers.fits.remedies import with_trials
 
     check_run_folder(out)
-    fit = replace(run_fit(**options, replacing=() if overwrite else (out,)), folder=out)
+    replacing = [out]
+    if overwrite:
+        replacing = []
+    fit = replace(run_fit(**options, replacing=replacing), folder=out)
     if not is_quiet():  # what nobody reads need not be tried
         fit = with_trials(fit, announce=say)
     if plots == "none":  # only figures need the experiment module
@@ -95,8 +98,9 @@ def fit_command(
         from pyflowers.workflow.experiment import save
 
         save(fit, out, plots, overwrite=overwrite)
-    status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
-    return told(fit, out, status)
+    if check and not fit.verdict.passed:
+        return told(fit, out, EXIT_DIAGNOSTICS_FAIL)
+    return told(fit, out)
 
 
 def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
@@ -130,10 +134,12 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     outcomes = run_experiment(
         experiment, show_progress=shows_progress(), announce=say, finished=_show, **run
     )
+    record: dict[str, Any] = {"models": list(map(_record, outcomes)), "report": None}
     if report is not None:
         write_report(outcomes, report)
         say(f"report: {report}")
-    say_json({"models": _models(outcomes), "report": None if report is None else str(report)})
+        record["report"] = str(report)
+    say_json(record)
     fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
     if not fits:
         raise DataError(f"{path}: no model could be fitted, for the reasons above")
@@ -157,14 +163,11 @@ def _complain_if_refused(outcome: ModelOutcome) -> None:
         complain(f"{outcome.name}: not fitted: {outcome.refused}")
 
 
-def _models(outcomes: Sequence[ModelOutcome]) -> list[dict[str, Any]]:
-    """Return the records that ``--json`` prints for the models of an experiment."""
-    return [
-        {"program": outcome.name, "refused": outcome.refused}
-        if outcome.fit is None
-        else {**outcome.fit.to_dict(), "run": str(outcome.folder), "refitted": outcome.refitted}
-        for outcome in outcomes
-    ]
+def _record(outcome: ModelOutcome) -> dict[str, Any]:
+    """Return the record that ``--json`` prints for a model of an experiment."""
+    if outcome.fit is None:
+        return {"program": outcome.name, "refused": outcome.refused}
+    return {**outcome.fit.to_dict(), "run": str(outcome.folder), "refitted": outcome.refitted}
 
 
 @click.command("report")
@@ -241,7 +244,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
             **run,
         )
     write_report(outcomes, out, calibrations)
-    say_json({"report": str(out), "models": _models(outcomes)})
+    say_json({"report": str(out), "models": list(map(_record, outcomes))})
     say(f"report: {out}")
 
 

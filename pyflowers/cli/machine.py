@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -74,11 +75,13 @@ def _install_official(version: str, jobs: int | None) -> Path:
     from pyflowers.engines.cmdstan import import_cmdstanpy
 
     cmdstanpy = import_cmdstanpy()
-    wanted = None if version == "latest" else version
+    how: dict[str, Any] = {"cores": jobs or usable_cores()}
+    what = "the latest CmdStan"
+    if version != "latest":
+        how["version"], what = version, f"CmdStan {version}"
     with redirect_stdout(sys.stderr):  # CmdStanPy prints its progress to stdout
-        done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
+        done = cmdstanpy.install_cmdstan(**how)
     if not done:
-        what = "the latest CmdStan" if wanted is None else f"CmdStan {version}"
         raise ToolchainError(
             f"{what} cannot be installed (see above); if its releases cannot be reached, run "
             "pyflowers setup, which needs only a package index"
@@ -172,7 +175,8 @@ def lecture_command(
     lecture = run_example(name, settings)
     if out is not None:
         lecture.save(out)
-    folder = None if out is None else str(out)
-    record = {"title": lecture.title, "findings": lecture.findings, "folder": folder}
+    record = {"title": lecture.title, "findings": lecture.findings, "folder": None}
+    if out is not None:
+        record["folder"] = str(out)
     lines = [styled(lecture.title, bold=True), *(f"- {finding}" for finding in lecture.findings)]
     return told(Plain("folder", lines, record), out)

@@ -100,8 +100,9 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = nearest(args[0], COMMANDS)
-            hint = f" Did you mean {near}?" if near else ""
-            raise click.UsageError(f"{error.message}{hint}", ctx) from None
+            if near is None:
+                raise click.UsageError(error.message, ctx) from None
+            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by task, without importing them."""
@@ -120,8 +121,9 @@ def cli() -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("pyflowers")
     logger.handlers[:] = [handler]
-    # On a terminal, the progress bars of pyflowers.progress show the same information.
-    logger.setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)
+    logger.setLevel(logging.INFO)
+    if sys.stderr.isatty():  # the progress bars of pyflowers.progress show the same information
+        logger.setLevel(logging.WARNING)
 
 
 def main(args: list[str] | None = None) -> None:
@@ -130,8 +132,10 @@ def main(args: list[str] | None = None) -> None:
     _arrived.clear()
     # At exit, collecting every object would take longer than leaving the memory to the system.
     atexit.register(gc.freeze)
+    if args is None:
+        args = sys.argv[1:]
     with unwinding_on_signals():
-        sys.exit(_status(sys.argv[1:] if args is None else args))
+        sys.exit(_status(args))
 
 
 def _status(args: list[str]) -> int:
@@ -143,9 +147,11 @@ def _status(args: list[str]) -> int:
     status = _run(args)
     if not _arrived:
         return status
-    signum = _arrived[0]
-    complain("interrupted" if signum == signal.SIGINT else "terminated")
-    return 128 + signum
+    if _arrived[0] == signal.SIGINT:
+        complain("interrupted")
+    else:
+        complain("terminated")
+    return 128 + _arrived[0]
 
 
 def _run(args: list[str]) -> int:
@@ -156,8 +162,11 @@ def _run(args: list[str]) -> int:
         with suppress(OSError):
             error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt, Terminated) as ended:
-        _arrived.append(ended.signum if isinstance(ended, Terminated) else signal.SIGINT)
+    except (click.Abort, KeyboardInterrupt):
+        _arrived.append(signal.SIGINT)
+        return 1
+    except Terminated as ended:
+        _arrived.append(ended.signum)
         return 1
     except BrokenPipeError:
         # The pipe that took the output is closed, so nothing can be reported.
@@ -174,7 +183,9 @@ def _run(args: list[str]) -> int:
         if isinstance(error, UnusedOptionError):
             return 2
         return 1
-    return exit_status(status if isinstance(status, int) else 0)
+    if not isinstance(status, int):
+        status = 0
+    return exit_status(status)
 
 
 def _sentence(error: Exception) -> str:
@@ -246,7 +257,9 @@ def _unwind(signum: int, _: Any) -> None:
         # OpenBLAS sends SIGINT to its own process if it cannot start its threads.
         _arrived.clear()
         raise ToolchainError(PROCESS_LIMIT) from error
-    raise KeyboardInterrupt if signum == signal.SIGINT else Terminated(signum)
+    if signum == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise Terminated(signum)
 
 
 def _ignore(_: Any) -> None:

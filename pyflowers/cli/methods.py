@@ -58,7 +58,9 @@ def prior_command(
     found = pyflowers.prior(**given(options))
 
     def figures() -> dict[str, Any]:
-        made = {} if plots == "none" else pyflowers.plots.prior_figures(found, plots)
+        if plots == "none":
+            return {}
+        made = pyflowers.plots.prior_figures(found, plots)
         return {f"plots/{name}": figure for name, figure in made.items()}
 
     return finish(found, out, figures=figures)
@@ -124,8 +126,9 @@ def vb_command(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # the output says so
         result = closed.vb(whole)
-    table = result.table(INTERVAL if interval is None else interval)
-    exact = None
+    if interval is None:
+        interval = INTERVAL
+    table, exact = result.table(interval), None
     if closed.exact and len(table) <= MOST_ELEMENTS:
         try:
             with warnings.catch_warnings():
@@ -137,8 +140,8 @@ def vb_command(
         "program": chosen.name,
         "priors": values,
         "elbo": float(result.elbo),
-        "log_evidence": exact.log_evidence if exact is not None else None,
-        "kl": exact.log_evidence - float(result.elbo) if exact is not None else None,
+        "log_evidence": None,
+        "kl": None,
         "converged": bool(result.converged),
         "sweeps": result.num_iter,
         "elbo_trace": [float(value) for value in result.elbo_trace],
@@ -147,8 +150,9 @@ def vb_command(
     }
     lines: list[Line] = [heading(chosen.name, chosen.about), table, *result.contents()[2:]]
     if exact is not None:
-        kl = f"so KL(q ‖ posterior) = {record['kl']:.6f}"
-        lines.insert(3, f"log evidence {exact.log_evidence:.6f}, {kl}")
+        kl = exact.log_evidence - float(result.elbo)
+        record |= {"log_evidence": exact.log_evidence, "kl": kl}
+        lines.insert(3, f"log evidence {exact.log_evidence:.6f}, so KL(q ‖ posterior) = {kl:.6f}")
     lines += [f"note: {note}" for note in notes]
     return finish(Plain("vb", lines, record, {"vb.csv": table}), out)
 
@@ -203,4 +207,6 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
     check_files(out, ("calibration.csv", "calibration.png"))
     found = replace(sbc(out=out, **given(options)), drop=drop_doubtful)
     found.save({"calibration.png": calibration(found)})
-    return told(found, out, EXIT_NOT_CALIBRATED if found.failed else 0)
+    if found.failed:
+        return told(found, out, EXIT_NOT_CALIBRATED)
+    return told(found, out)

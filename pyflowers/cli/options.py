@@ -42,7 +42,9 @@ def _pairs(
     """
     found = {}
     for text in values:
-        name, _, value = text.rpartition("=") if "[" in text else text.partition("=")
+        name, _, value = text.partition("=")
+        if "[" in text:
+            name, _, value = text.rpartition("=")
         try:
             found[name.strip()] = read(value)
         except (ValueError, KeyError):
@@ -118,8 +120,10 @@ def _option(name: str, field: FieldInfo) -> Decorator:
         how |= {"type": click.Choice(_choices(field.annotation))}
     elif bool in kinds:
         how |= {"is_flag": True}
-    elif int in kinds or float in kinds:
-        how |= {"type": int if int in kinds else float}
+    elif int in kinds:
+        how |= {"type": int}
+    elif float in kinds:
+        how |= {"type": float}
     if default := default_in_words(field):
         how["help"] += f" [default: {default}]"
     metavar = rendering(field).get("metavar") or None

@@ -34,9 +34,10 @@ def models_command(program: str | None, include_paths: tuple[str, ...] | None) -
     """
     from pyflowers.programs import find_program, shipped_names
 
-    names = shipped_names() if program is None else [program]
-    folders = () if program is None else include_paths or ()
-    programs = [find_program(name, folders) for name in names]
+    if program is None:
+        programs = list(map(find_program, shipped_names()))
+    else:
+        programs = [find_program(program, include_paths or ())]
     say_json({"models": [_record(each) for each in programs]})
     for each in programs:
         _show(each, with_remedies=program is not None)
@@ -67,10 +68,11 @@ def _show(program: Program, with_remedies: bool) -> None:
         say(f"    --prior {name}={prior.value:g}  {prior.description}")
     if with_remedies:
         for capability in Capability:
-            has = program.can(capability)
-            mark = styled("yes", fg="green") if has else styled("no ", fg="yellow")
-            remedy = "" if has else f": {capability.remedy}"
-            say("  ", mark, f"  {capability:<14} {capability.purpose}{remedy}")
+            purpose = f"  {capability:<14} {capability.purpose}"
+            if program.can(capability):
+                say("  ", styled("yes", fg="green"), purpose)
+            else:
+                say("  ", styled("no ", fg="yellow"), f"{purpose}: {capability.remedy}")
     else:
         say(f"  can: {', '.join(sorted(program.capabilities))}")
     say(f"  {program.path}\n")
@@ -101,8 +103,9 @@ def new_command(
       pyflowers new mymodel --from multilevel_poisson
       pyflowers new rats "weight ~ age + (age | rat)" --data rats.csv
     """
-    notes = []
-    target = name if name.suffix == ".stan" else Path(f"{name}.stan")
+    notes, target = [], name
+    if name.suffix != ".stan":
+        target = Path(f"{name}.stan")
     asked = given(of_formula)
     if formula is None and asked:
         from pyflowers.fits.spec import option_of
@@ -194,8 +197,9 @@ def compile_command(
 
     source = read_source(program, include_paths or ())
     target = output
-    if output is not None:
-        target = output / source.safe_name if output.is_dir() else output
+    if target is not None:
+        if target.is_dir():
+            target /= source.safe_name
         if not target.parent.is_dir():
             raise ConfigError(
                 f"-o {output} cannot be written, because there is no folder "

@@ -19,8 +19,8 @@ from pyflowers.display import Line, Result
 if TYPE_CHECKING:
     from pyflowers.storage import FolderKind
 
-_BEFORE = {"comparison": "comparison", "prior": "prior_of", "sensitivity": "sensitivity_of"}
-"""The key that marks records of version 0.2.0, which did not state their kind."""
+_INNER = {"comparison": ("nuts", "independent")}
+"""The run folders in the folder of a result."""
 
 
 def out_option(kind: str) -> Decorator:
@@ -44,9 +44,9 @@ def folder_kind(name: str) -> FolderKind:
     from pyflowers.storage import FolderKind
 
     def is_own(record: Mapping[str, Any]) -> bool:
-        return record.get("kind") == name or ("kind" not in record and _BEFORE.get(name) in record)
+        return record.get("kind") == name
 
-    inner = dict.fromkeys(("nuts", "independent") if name == "comparison" else (), RUN_FOLDER)
+    inner = dict.fromkeys(_INNER.get(name, ()), RUN_FOLDER)
     return FolderKind("--out", f"{name}.json", name, is_own, inner=inner)
 
 
@@ -76,7 +76,10 @@ def finish(
         from pyflowers.storage import new_folder
 
         with new_folder(out, folder_kind(found.holds)) as new:
-            drawn = _figures_of(found) if figures is None else figures()
+            if figures is None:
+                drawn = _figures_of(found)
+            else:
+                drawn = figures()
             for name, made in {**found.files(), **drawn, **(more or {})}.items():
                 _write(new / name, made)
             text = json_of({"kind": found.holds, **found.to_dict()})

@@ -85,7 +85,9 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
 
     fit = _open(run, interval)
     found = check(fit, **options)
-    return finish(found, out, 0 if found.verdict.passed else EXIT_CHECKS_FAIL)
+    if found.verdict.passed:
+        return finish(found, out)
+    return finish(found, out, EXIT_CHECKS_FAIL)
 
 
 @click.command("predict")
@@ -128,7 +130,9 @@ def predict_command(
     found = predict(_open(run, interval), seed=seed, **_given(options))
     if draws and not isinstance(found, RowPredictions):
         raise click.UsageError("--draws applies only to rows of a table; add --new or --kind")
-    return finish(found, out, more={"predictions.nc": found} if draws else None)
+    if draws:
+        return finish(found, out, more={"predictions.nc": found})
+    return finish(found, out)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -290,7 +294,9 @@ def loo_command(
             "leave out --no-refit or --by-group"
         )
     fits = [Fit.load(folder) for folder in folders]
-    return finish(_by_group(fits, column) if by_group else loo(fits, refit=bool(refit)), out)
+    if by_group:
+        return finish(_by_group(fits, column), out)
+    return finish(loo(fits, refit=bool(refit)), out)
 
 
 def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
@@ -327,9 +333,12 @@ def replay_command(folders: tuple[Path, ...], engine: str | None, cmdstan: str |
     replays = []
     for folder in folders:
         result = replay(folder, engine=engine, cmdstan=cmdstan, show_progress=shows_progress())
-        name = f"{folder}: " if len(folders) > 1 else ""
-        colour = "red" if result.verdict == "different" else "green"
-        say(name, styled(str(result), fg=colour))
+        colour = {"different": "red"}.get(result.verdict, "green")
+        verdict = styled(str(result), fg=colour)
+        if len(folders) > 1:
+            say(f"{folder}: ", verdict)
+        else:
+            say(verdict)
         replays.append({"run": str(folder), **asdict(result)})
     say_json({"replays": replays})
     if any(r["verdict"] == "different" for r in replays):

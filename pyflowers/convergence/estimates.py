@@ -357,12 +357,13 @@ def statistics(
     >>> found["sd"].round(1)
     array([1., 1.])
     """
+    names = {0.5: "median"}
     return _evaluate(
         draws,
         {
             "mean": lambda block: block.pooled.mean(axis=-1),
             "sd": lambda block: block.sd,
-            **{"median" if p == 0.5 else percent(p): _quantile(p) for p in probs},
+            **{names.get(p) or percent(p): _quantile(p) for p in probs},
             "mcse_mean": Block.mcse_mean,
             "ess_bulk": Block.ess_bulk,
             "ess_tail": Block.ess_tail,

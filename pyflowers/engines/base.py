@@ -122,7 +122,9 @@ class SamplerOptions(Record):
         ConfigError
             If an option cannot be used; the message names it.
         """
-        return cls.parse({"seed": new_seed() if seed is None else seed, **options}, "")
+        if seed is None:
+            seed = new_seed()
+        return cls.parse({"seed": seed, **options}, "")
 
     def of_engine(self, used: Collection[str]) -> Self:
         """Return the options that an engine uses, each set explicitly, for a record."""
@@ -357,7 +359,9 @@ def variables_of(
     import stanio
 
     header = ",".join(columns)
+    if not header:
+        return {}
     return {
         name: np.ascontiguousarray(variable.extract_reshape(draws))
-        for name, variable in (stanio.parse_header(header) if header else {}).items()
+        for name, variable in stanio.parse_header(header).items()
     }

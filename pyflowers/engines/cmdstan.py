@@ -92,18 +92,10 @@ class CmdStanProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        # A program without parameters needs no adaptation.
-        fixed = not self.source.blocks.parameters
         arguments = {
             **options.model_dump(include={"chains", "seed"}),
-            "iter_warmup": 0 if fixed else options.warmup,
+            **_sampler(options, has_parameters=bool(self.source.blocks.parameters)),
             "iter_sampling": options.draws,
-            "fixed_param": fixed,
-            "max_treedepth": None if fixed else options.max_treedepth,
-            # The engine auto may turn to CmdStan, which has no pilot runs.
-            "metric": None if fixed else options.metric.replace("pilot", "diag_e"),
-            "adapt_engaged": not fixed and options.warmup > 0,
-            "adapt_delta": None if fixed or not options.warmup else options.adapt_delta,
             "parallel_chains": min(cores or usable_cores(), options.chains),
             "inits": read_inits(inits),
             "show_progress": show_progress,
@@ -112,6 +104,22 @@ class CmdStanProgram:
             started = time.perf_counter()
             mcmc = interruptible(lambda: model.sample(**given, **arguments))
             return _read(mcmc, folder, keep, options.thin, time.perf_counter() - started)
+
+
+def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]:
+    """Return CmdStanPy's options of NUTS; a program without parameters is not adapted."""
+    if not has_parameters:
+        return {"fixed_param": True, "iter_warmup": 0, "adapt_engaged": False}
+    found: dict[str, Any] = {
+        "iter_warmup": options.warmup,
+        "max_treedepth": options.max_treedepth,
+        # The engine auto may turn to CmdStan, which has no pilot runs.
+        "metric": options.metric.replace("pilot", "diag_e"),
+        "adapt_engaged": options.warmup > 0,
+    }
+    if options.warmup:
+        found["adapt_delta"] = options.adapt_delta
+    return found
 
 
 def import_cmdstanpy() -> Any:
@@ -151,16 +159,12 @@ def running(
         logging.getLogger("cmdstanpy").addFilter(_is_wanted)
         _calls.append(None)
         try:
-            file = str(folder / "data.json") if data else None
-            if file is not None:  # written once for all chains
+            options: dict[str, Any] = {"output_dir": str(folder), "sig_figs": SIGNIFICANT_FIGURES}
+            if data:  # written once for all chains
                 import stanio
 
-                stanio.write_stan_json(file, data)
-            options = {
-                "data": file,
-                "output_dir": str(folder),
-                "sig_figs": SIGNIFICANT_FIGURES,
-            }
+                options["data"] = str(folder / "data.json")
+                stanio.write_stan_json(options["data"], data)
             yield cmdstanpy.CmdStanModel(exe_file=program), options, folder
         except (RuntimeError, ValueError) as error:
             words = last_words(consoles(folder))
@@ -225,9 +229,12 @@ def count_messages(consoles: Iterable[str]) -> tuple[dict[str, int], dict[str, i
         before = ""
         for line in console.splitlines():
             if re.match("(Exception|Error): ", line) and before != _AT_INITIAL:
-                counts = rejections if _REJECTION.match(before) else failures
                 message = re.sub(r" \(in .*$", "", line.partition(": ")[2]).strip()
-                counts[VALUE.sub(" is …", message)] += 1
+                message = VALUE.sub(" is …", message)
+                if _REJECTION.match(before):
+                    rejections[message] += 1
+                else:
+                    failures[message] += 1
             before = line
     return dict(rejections), dict(failures)
 

@@ -13,8 +13,8 @@ group quantities are kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -127,7 +127,7 @@ class ExactProgram:
             if groups is not None:
                 wanted: Keep = dict.fromkeys(groups.names)
                 if options.keep:
-                    wanted = {} if keep is None else keep
+                    wanted = keep or {}
                 elif total * groups.num_groups * len(groups.names) > LARGEST:
                     wanted = {}
                 streamed, kept = summarised(groups, shape, wanted, interval, show_progress)
@@ -143,7 +143,7 @@ class ExactProgram:
 
     def _check_names(self, found: IndependentDraws) -> None:
         """Refuse a closed form that does not draw exactly the quantities that the program keeps."""
-        drawn = {*found.whole, *(found.groups.names if found.groups is not None else ())}
+        drawn = {*found.whole, *getattr(found.groups, "names", ())}
         for name in drawn ^ set(self.program.kept()):
             has, lacks = "the program", "its closed form"
             remedy = f"name it under omit in {self.program.declared_in}"
@@ -178,17 +178,21 @@ def summarised(
     """
     num = groups.num_groups
     probs = list(interval_quantiles(interval).values())
-    every = np.arange(num)
-    wanted = {
-        n: every if keep[n] is None else np.asarray(keep[n]) for n in groups.names if n in keep
-    }
+    every, wanted = np.arange(num), dict[str, NDArray[np.int64]]()
+    for name in groups.names:
+        if name in keep:
+            places = keep[name]
+            wanted[name] = every
+            if places is not None:
+                wanted[name] = np.asarray(places)
     kept = {name: np.empty((*shape, len(places))) for name, places in wanted.items()}
     streamed: dict[str, dict[str, FloatArray]] = {
         name: {} for name in groups.names if len(wanted.get(name, ())) < num
     }
-    # Progress is shown only on a terminal, and only if something is summarised.
-    shown = show_progress and streamed
-    with stage("Drawing", num) if shown else nullcontext(lambda _: None) as advance:
+    progress: AbstractContextManager[Callable[[int], object]] = nullcontext(lambda _: None)
+    if show_progress and streamed:  # on a terminal, if something is summarised
+        progress = stage("Drawing", num)
+    with progress as advance:
         for place, block in groups.blocks:
             for name, values in block.items():
                 draws = in_chains(values, shape)

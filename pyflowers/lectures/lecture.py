@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,14 +225,10 @@ def check_folder(folder: Path, name: str) -> None:
 def _kind(name: str) -> FolderKind:
     """Return the folder kind of an example for :mod:`pyflowers.storage`."""
 
-    def files_before_lists(folder: Path) -> list[str]:
-        text = (folder / "findings.md").read_text(encoding="utf-8", errors="replace")
-        return ["findings.md", *re.findall(r"^!\[.*\]\(([\w-]+\.png)\)$", text, re.MULTILINE)]
-
     def is_own(record: Mapping[str, Any]) -> bool:
         return bool(record.get("lecture") == name)
 
-    return FolderKind("--out", "results.json", name, is_own, files_before_lists)
+    return FolderKind("--out", "results.json", name, is_own)
 
 
 def _table(rows: Sequence[Row]) -> str:

@@ -39,7 +39,7 @@ from pyflowers.toolchain.compiler import (
     require_toolchain,
 )
 from pyflowers.toolchain.embedded import VERSION, stan_folder
-from pyflowers.toolchain.locate import CmdStan, find_cmdstan, whole
+from pyflowers.toolchain.locate import EXE, CmdStan, find_cmdstan, whole
 from pyflowers.toolchain.processes import ending_children, run
 
 _READ_BY_MAKE = {
@@ -130,7 +130,9 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     """
     found = whole(cmdstan or find_cmdstan(), Care.RUN)
     # An executable of several files that an earlier version built may not be of this text.
-    content = source.sha256 if len(source.files) == 1 else source.text
+    content = source.text
+    if len(source.files) == 1:
+        content = source.sha256
     key = digest(
         *(source.name, content, _make_options()),
         *(found.version, found.identity, compiler(), compiler_version()),
@@ -232,11 +234,10 @@ def _intact_record(path: Path) -> dict[str, Any]:
         return {}  # the caller builds it again
     try:
         values = json.loads(record.read_text(encoding="utf-8"))
-        agrees = isinstance(values, dict) and values.get("sha256") == sha256_file(path)
+        if isinstance(values, dict) and values.get("sha256") == sha256_file(path):
+            return values
     except (OSError, ValueError, RecursionError):
-        return {}
-    if agrees:
-        return values
+        pass
     return {}
 
 
@@ -270,7 +271,7 @@ def _make(program: Path, cmdstan: CmdStan) -> Path:
     CmdStanPy is not used to call make, because it selects CmdStan through this process's
     environment, which threads share, and leaves the compilers running when it is interrupted.
     """
-    executable = program.with_suffix(".exe" if os.name == "nt" else "")
+    executable = program.with_suffix(EXE)
     if any(character.isspace() for character in str(executable)):
         raise CompileError(
             f"{program.name} does not compile: make cannot handle the space in "

@@ -22,7 +22,7 @@ _PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "make": "make"}
 
 def compiler() -> str:
     """Return the C++ compiler's command: ``CXX``, or the platform's default."""
-    return os.environ.get("CXX") or ("clang++" if platform.system() == "Darwin" else "g++")
+    return os.environ.get("CXX") or {"Darwin": "clang++"}.get(platform.system(), "g++")
 
 
 def make() -> str:

@@ -90,7 +90,10 @@ def stan_folder(wheel: str | Path | None = None, care: Care = Care.RUN) -> Path:
 
     def make() -> None:
         with temporary_folder() as temporary:
-            file = Path(wheel) if wheel is not None else download(pinned, temporary)
+            if wheel is None:
+                file = download(pinned, temporary)
+            else:
+                file = Path(wheel)
             check_wheel(file, pinned)
             _unpack(file, folder)
 
@@ -280,11 +283,11 @@ def _make_home(home: Path, stan: Path, jobs: int) -> None:
 
 def _link(home: Path, stan: Path) -> None:
     """Link the parts of Stan that the makefile expects; a relative `stan` starts from `home`."""
-    above = Path() if stan.is_absolute() else Path("..")
     for link, target in (
         (home / "include", stan / "include"),
         (home / "lib", stan / "lib"),
-        (home / "bin" / "stanc", above / stan / "stanc"),
+        # An absolute path replaces the one before it.
+        (home / "bin" / "stanc", Path("..") / stan / "stanc"),
     ):
         link.unlink(missing_ok=True)
         link.symlink_to(target)

@@ -17,6 +17,10 @@ OLDEST = (2, 33)
 """The oldest supported version: Pathfinder and Laplace need CmdStan 2.33."""
 
 
+EXE = {"nt": ".exe"}.get(os.name, "")
+"""The suffix of executables."""
+
+
 @dataclass(frozen=True)
 class CmdStan:
     """A CmdStan on this machine.
@@ -38,7 +42,7 @@ class CmdStan:
     @property
     def stanc(self) -> Path:
         """The Stan compiler."""
-        return self.path / "bin" / ("stanc.exe" if os.name == "nt" else "stanc")
+        return self.path / "bin" / f"stanc{EXE}"
 
     @property
     def identity(self) -> str:
@@ -46,7 +50,9 @@ class CmdStan:
         if self.origin == "embedded":
             return self.path.name
         local = self.path / "make" / "local"
-        flags = sha256_file(local) if local.is_file() else ""
+        flags = ""
+        if local.is_file():
+            flags = sha256_file(local)
         return digest(str(self.path), sha256_file(self.path / "makefile"), flags)
 
 
@@ -70,8 +76,9 @@ def find_cmdstan(path: str | Path | None = None) -> CmdStan:
                 f"--cmdstan must be a folder or 'embedded', got {type(path).__name__}"
             )
         return _open(Path(path), "--cmdstan")
-    found = _installed() if path is None else None
-    return found or _open(install_embedded(), "embedded")
+    if path is None and (found := _installed()):
+        return found
+    return _open(install_embedded(), "embedded")
 
 
 def whole(cmdstan: CmdStan, care: Care) -> CmdStan:

@@ -153,15 +153,20 @@ def started(
     listening, held = os.pipe()
     lifeline = _Lifeline(held)
     script = _WATCHED.format(listen="exec 3<&0 </dev/null", command="", whom="0")
+    if _has_shell:
+        words = ["/bin/sh", "-c", script, "pyflowers", *words]
+    errors = subprocess.PIPE
+    if merged:
+        errors = subprocess.STDOUT
     try:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", script, "pyflowers", *words] if _has_shell else words,
+            words,
             cwd=cwd,
             text=True,
             errors="replace",
             stdin=listening,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            stderr=errors,
             start_new_session=True,
         )
     except BaseException:
@@ -179,7 +184,10 @@ def started(
             process.wait(SECONDS_TO_DIE)
         except subprocess.TimeoutExpired:  # the watch did not kill it
             with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL) if _has_shell else process.kill()
+                if _has_shell:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
             process.wait()
         for stream in filter(None, (process.stdout, process.stderr)):
             stream.close()

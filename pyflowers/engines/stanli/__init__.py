@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -74,10 +74,13 @@ def ask(
     is_main = threading.current_thread() is threading.main_thread()
     if worker is None and _here is not None and is_main:
         return _here(question)
-    with _bars(bars) as show, nullcontext(worker) if worker else borrowed(MODULE) as used:
-        used.send(question)
+    if worker is None:
+        with borrowed(MODULE) as one:
+            return ask(kind, source, worker=one, bars=bars, **values)
+    with _bars(bars) as show:
+        worker.send(question)
         try:
-            while isinstance(message := used.receive(), ChainProgress):
+            while isinstance(message := worker.receive(), ChainProgress):
                 show(message)
         except WorkerEndedError as ended:
             raise ProcessLostError(
@@ -111,7 +114,10 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
     def show(progress: ChainProgress) -> None:
         bar = bars[progress.chain - 1]
         bar.total = progress.total
-        bar.set_postfix_str("warm-up" if progress.is_warmup else "sampling", refresh=False)
+        phase = "sampling"
+        if progress.is_warmup:
+            phase = "warm-up"
+        bar.set_postfix_str(phase, refresh=False)
         bar.update(progress.iteration - bar.n)
 
     try:
@@ -213,13 +219,19 @@ class StanliProgram:
                 "warm-up, or use --metric diag_e"
             )
         started = time.perf_counter()
+        kept: tuple[str, ...] | None = None
+        if keep is not None:
+            kept = tuple(keep)
+        bars = refresh = 0
+        if show_progress:
+            bars, refresh = options.chains, max(1, (options.warmup + options.draws) // 20)
         values, error = ask(
             "sample",
             self.source,
-            bars=options.chains if show_progress else 0,
+            bars=bars,
             data=dict(data),
-            keep=None if keep is None else tuple(keep),
-            refresh=max(1, (options.warmup + options.draws) // 20) if show_progress else 0,
+            keep=kept,
+            refresh=refresh,
             parallel_chains=min(cores or usable_cores(), options.chains),
             parameters=tuple(self.source.blocks.parameters),
             seed=options.seed,
@@ -235,11 +247,10 @@ class StanliProgram:
             **_start(inits, options.chains, self.source),
         )
         if error:
-            words = error.strip().splitlines()[0] if error.strip() else "no message"
+            words = next(iter(error.strip().splitlines()), "no message")
             sentence = f"Stan stopped early: {words}"
             if "initialization failed" in words:
-                reason = words.partition("first error: ")[2]
-                sentence = no_start([reason] if reason else [])
+                sentence = no_start(filter(None, [words.partition("first error: ")[2]]))
             raise lack(self.source, error) or FitError(sentence)
         if values["num_lost"]:
             raise EngineLacksError(
@@ -256,7 +267,7 @@ class StanliProgram:
             stats,
             chain_times=tuple(values["times"]),
             wall_time=time.perf_counter() - started,
-            metric_held=values["metric_held"] if options.metric == "pilot" else None,
+            metric_held=values["metric_held"],
         )
 
 
@@ -277,7 +288,9 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
         if not (np.isfinite(float(found)) and float(found) >= 0):
             raise ConfigError(f"inits: a radius must be finite and at least 0, got {inits!r}")
         return {"inits": None, "init_radius": float(found)}
-    each = found if isinstance(found, list) else [found]
+    each = found
+    if not isinstance(found, list):
+        each = [found]
     if len(each) not in (1, chains):
         raise ConfigError(
             f"inits: the number of entries ({len(each)}) differs from the number of chains "

@@ -95,11 +95,12 @@ class Interpreter:
         if inits is not None:
             options["inits"] = np.stack([unconstrain(one) for one in inits])
         held: dict[str, Any] | None = None
-        stream = _Lines(self._report if refresh else None)
+        metric_held: bool | None = None
+        stream = _Lines(self._report)
         with contextlib.redirect_stdout(stream):
             if run["metric"] == "pilot":
                 held = held_metric(model, unconstrain, parameters, refresh=NEVER, **options)
-                run["metric"] = "diag_e"
+                run["metric"], metric_held = "diag_e", held is not None
                 if held is not None:
                     run["warmup"] = min(run["warmup"], TUNING)
             fit = model.sample(refresh=refresh or NEVER, **options | run | (held or {}))
@@ -107,7 +108,9 @@ class Interpreter:
         kept = [i for i, name in enumerate(names) if keep is None or variable_of(name) in keep]
         draws = fit.draws()[:, ::thin]
         # The first column is a parameter, which is NaN only if the whole row failed.
-        first = draws[:, :, :1] if model.n_unconstrained else np.empty(0)
+        num_lost = 0
+        if model.n_unconstrained:
+            num_lost = int(np.isnan(draws[:, :, 0]).sum())
         return {
             "names": [names[i] for i in kept],
             # take is about ten times as fast as indexing with a list.
@@ -115,8 +118,8 @@ class Interpreter:
             "stats": fit.sampler_stats,
             "stat_names": stanli.SAMPLER_COLUMNS,
             "times": stream.times(fit.n_chains),
-            "num_lost": int(np.isnan(first).sum()),
-            "metric_held": held is not None,
+            "num_lost": num_lost,
+            "metric_held": metric_held,
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
@@ -137,7 +140,7 @@ class Interpreter:
 class _Lines(io.TextIOBase):
     """A stream that turns the interpreter's progress lines into messages, and records the times."""
 
-    def __init__(self, report: Callable[[ChainProgress], None] | None) -> None:
+    def __init__(self, report: Callable[[ChainProgress], None]) -> None:
         self._report = report
         self._text: list[str] = []
 
@@ -158,12 +161,10 @@ class _Lines(io.TextIOBase):
         ]
 
     def write(self, text: str) -> int:
-        self._text.append(text if "seconds" in text else "")
-        if self._report is not None:
-            for chain, iteration, total, phase in _PROGRESS.findall(text):
-                self._report(
-                    ChainProgress(int(chain), int(iteration), int(total), phase == "Warmup")
-                )
+        if "seconds" in text:
+            self._text.append(text)
+        for chain, iteration, total, phase in _PROGRESS.findall(text):
+            self._report(ChainProgress(int(chain), int(iteration), int(total), phase == "Warmup"))
         return len(text)
 
 
@@ -175,10 +176,8 @@ def unconstrained(model: Any, values: Mapping[str, Any]) -> NDArray[np.float64]:
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return initial values in Stan's order, in which the first index changes fastest."""
-    return {
-        name: np.asarray(value).ravel(order="F") if np.ndim(value) > 1 else value
-        for name, value in values.items()
-    }
+    arrays = {name: value for name, value in values.items() if np.ndim(value) > 1}
+    return {**values, **{name: np.ravel(value, order="F") for name, value in arrays.items()}}
 
 
 if __name__ == "__main__":

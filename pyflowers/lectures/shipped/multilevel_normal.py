@@ -44,8 +44,11 @@ def _within(data: Data) -> float:
     """Return the sd of observations around the means of their plants, to one digit."""
     plant, sizes = shared.plant_codes(data), shared.plant_sizes(data)
     about = data.y - (np.bincount(plant, data.y) / np.maximum(sizes, 1))[plant]
-    sd = next((s for s in (about.std(), data.y.std()) if about.size and s > 0), 1.0)
-    sd = float(sd) if np.isfinite(sd) else 1.0
+    sd = 1.0
+    for each in (about.std(), data.y.std()):
+        if about.size and 0 < each < math.inf:
+            sd = float(each)
+            break
     return round(sd, -math.floor(math.log10(sd)))
 
 

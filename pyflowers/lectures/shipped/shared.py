@@ -59,17 +59,18 @@ def t_moments(parameter: str, dof: Any) -> list[MissingMoment]:
 def _missing(parameter: str, dof: Any, each: int) -> list[MissingMoment]:
     """Return the missing moments; the k-th exists if and only if `dof` exceeds k times `each`."""
     found = []
-    for lacks_mean, where, limit in (
-        (True, dof <= each, each),
-        (False, (dof > each) & (dof <= 2 * each), 2 * each),
+    for what, where, limit in (
+        ("mean does not exist", dof <= each, each),
+        ("variance is infinite", (dof > each) & (dof <= 2 * each), 2 * each),
     ):
         if not np.any(where):
             continue
-        what = "mean does not exist" if lacks_mean else "variance is infinite"
-        fewest, most = np.min(dof[where]), np.max(dof[where])
-        number = f"{fewest:g}" if fewest == most else f"{fewest:g} to {most:g}"
+        number = " to ".join(f"{num:g}" for num in np.unique([dof[where].min(), dof[where].max()]))
         reason = f"its posterior {what} ({number} ≤ {limit} degrees of freedom)"
-        found.append(MissingMoment(parameter, lacks_mean, reason, where if dof.ndim else None))
+        elements = None
+        if dof.ndim:
+            elements = where
+        found.append(MissingMoment(parameter, limit == each, reason, elements))
     return found
 
 
@@ -109,10 +110,12 @@ def population_alone(means: FloatArray, errors: FloatArray) -> dict[str, Likelih
     top = int(np.argmax(log_lik))
     sigma2 = float(np.exp(grid[top]))
     # A likelihood that falls little towards 0 does not bound sigma2 from below.
-    is_inside = 0 < top < len(grid) - 1 and log_lik[top] - log_lik[0] > 5
-    low, middle, high = log_lik[top - 1 : top + 2] if is_inside else (0.0, 0.0, 0.0)
-    curvature = (2 * middle - low - high) / (grid[1] - grid[0]) ** 2
-    error = 1 / curvature if curvature > 0 else np.inf
+    curvature, error = 0.0, np.inf
+    if 0 < top < len(grid) - 1 and log_lik[top] - log_lik[0] > 5:
+        low, middle, high = log_lik[top - 1 : top + 2]
+        curvature = (2 * middle - low - high) / (grid[1] - grid[0]) ** 2
+    if curvature > 0:
+        error = 1 / curvature
     return {
         "mu": LikelihoodAlone(np.array(centre[top]), np.array(1 / total[top]), dof=num - 1),
         "sigma2": LikelihoodAlone(np.array(sigma2), np.array(error), is_log=True),
