@@ -173,6 +173,13 @@ class Effects(Result):
         """The value that means no effect: 1 for ratios, 0 otherwise."""
         return 1.0 if "ratio" in self.scale else 0.0
 
+    @property
+    def is_of_data(self) -> NDArray[np.bool_]:
+        """Whether each effect is that for the groups of the rows, beside that in the population."""
+        if self.groups != BOTH:
+            return np.zeros(len(self.index), dtype=bool)
+        return np.asarray(self.index.get_level_values("groups") == "data")
+
     def draws(self) -> xr.DataArray:
         """Return the draws, shape (chain, draw, effect)."""
         return self.effects

@@ -326,21 +326,21 @@ def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str,
     >>> sorted(methods.comparison_figures(found))
     ['ascent_precision.png', 'ascent_variance.png', 'elbo.png', 'intervals.png', 'marginals.png']
     """
-    makers = figure_makers(comparison)
-    if comparison.vb_from_afar is not None:
-        makers["ascent_variance"] = partial(coordinate_ascent, comparison, precision=False)
-    return {f"{name}.{suffix}": draw() for name, draw in makers.items()}
+    return {f"{name}.{suffix}": draw() for name, draw in comparison_drawings(comparison).items()}
 
 
-def figure_makers(comparison: Comparison) -> dict[str, Callable[[], Figure]]:
-    """Return functions that draw the figures of a comparison for a report, by name."""
-    applies = {
-        "marginals": (method_marginals, True),
-        "intervals": (interval_forest, True),
-        "elbo": (elbo_trace, comparison.vb is not None),
-        "ascent_precision": (coordinate_ascent, comparison.vb_from_afar is not None),
+def comparison_drawings(comparison: Comparison) -> dict[str, Callable[[], Figure]]:
+    """Return functions that draw the figures of a comparison, by name."""
+    made: dict[str, Callable[[], Figure]] = {
+        "marginals": partial(method_marginals, comparison),
+        "intervals": partial(interval_forest, comparison),
     }
-    return {name: partial(draw, comparison) for name, (draw, does) in applies.items() if does}
+    if comparison.vb is not None:
+        made["elbo"] = partial(elbo_trace, comparison)
+    if comparison.vb_from_afar is not None:
+        made["ascent_precision"] = partial(coordinate_ascent, comparison)
+        made["ascent_variance"] = partial(coordinate_ascent, comparison, precision=False)
+    return made
 
 
 def shown_elements(comparison: Comparison) -> list[str]:

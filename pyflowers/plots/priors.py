@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,12 +144,16 @@ def prior_figures(prior: PriorPredictive, suffix: str = "png") -> dict[str, Figu
     >>> for name, figure in pyflowers.plots.prior_figures(found).items():
     ...     figure.savefig(name)
     """
+    return {f"{name}.{suffix}": draw() for name, draw in prior_drawings(prior).items()}
+
+
+def prior_drawings(prior: PriorPredictive) -> dict[str, Callable[[], Figure]]:
+    """Return functions that draw the figures of the prior, by name."""
+    made: dict[str, Callable[[], Figure]] = {}
     if prior.parameters:
-        made = {f"parameters.{suffix}": prior_parameters(prior)}
-    else:
-        made = {}
+        made["parameters"] = partial(prior_parameters, prior)
     if prior.statistics:
-        made[f"implied.{suffix}"] = prior_implied(prior)
+        made["implied"] = partial(prior_implied, prior)
     return made
 
 

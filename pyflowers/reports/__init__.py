@@ -6,5 +6,7 @@
 """
 
 from pyflowers.reports.page import check_report, render_report, report
+from pyflowers.reports.section import Section, section_of
+from pyflowers.reports.sections import SECTIONS
 
-__all__ = ["check_report", "render_report", "report"]
+__all__ = ["SECTIONS", "Section", "check_report", "render_report", "report", "section_of"]

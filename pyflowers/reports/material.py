@@ -1,19 +1,12 @@
-"""The material of a report: fits to one table, which are summarised, compared and judged once.
-
-Each number is in an HTML ``data`` element and is formatted as in the tables of the command line.
-The element's ``value`` is the unrounded number. For a number from a run folder, other attributes
-give the file, the row and the column. The tests read the page and compare its numbers with those in
-the files.
-"""
+"""The material of a report: fits to one table, which are summarised, compared and judged once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from markupsafe import Markup
 
 from pyflowers.analysis.average_effects import Effects, effects
 from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
@@ -21,10 +14,9 @@ from pyflowers.analysis.elpd import LooComparison, loo
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import predictor_of
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
-from pyflowers.display import format_cell, format_elpd, format_number
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.verdict import Check, Verdict
+from pyflowers.fits.verdict import Verdict
 from pyflowers.programs import Capability
 from pyflowers.programs.prediction import Groups
 
@@ -43,8 +35,6 @@ MOST_EFFECTS = 6
 
 Comparisons = Mapping[str, Comparison | str]
 
-T = TypeVar("T")
-
 
 class Material:
     """Fits to one table, and the results that are computed from all of them.
@@ -57,6 +47,8 @@ class Material:
         Models that could not be fitted, with the reason.
     calibrations : sequence of Calibration
         Calibrations of programs that were fitted.
+    out : Path
+        The name of the report's file.
 
     Raises
     ------
@@ -82,8 +74,10 @@ class Material:
         fits: Sequence[Fit],
         refused: Mapping[str, str],
         calibrations: Sequence[Calibration],
+        out: Path = Path("report.html"),
     ) -> None:
         _refuse(fits, refused, calibrations)
+        self.out, self.alone = out, len(fits) == 1
         self.fits, self.refused, self.calibrations = fits, refused, calibrations
         self.uncalibrated = [found for found in calibrations if found.failed]
         # The data of the fit that reads the most from the table: preferably also groups and times.
@@ -174,70 +168,3 @@ def _refuse(
             raise ConfigError(
                 f"{what}: {found.name} has changed since; run pyflowers sbc again in a new folder"
             )
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    """A table on the page.
-
-    Attributes
-    ----------
-    caption : str
-        What the table shows.
-    head : sequence of str
-        A heading for each column.
-    rows : sequence of sequence of str or Markup
-        Cells; the first cell names the row.
-    text_columns : sequence of int
-        The positions of columns that hold text instead of numbers.
-    """
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[Markup | str]]
-    text_columns: Sequence[int] = ()
-
-
-def side_by_side(columns: Sequence[Mapping[str, T]]) -> dict[str, list[T | None]]:
-    """Return a row for each name that any column has, with the value in each column."""
-    names = dict.fromkeys(name for column in columns for name in column)
-    return {name: [column.get(name) for column in columns] for name in names}
-
-
-code: Callable[[object], Markup] = Markup("<code>{}</code>").format
-"""Function that marks the name of a program, parameter or command as code."""
-
-isolated: Callable[[object], Markup] = Markup("<bdi>{}</bdi>").format
-"""Function that isolates a user's label, so that its direction does not affect other text."""
-
-
-def number(value: float, text: str | None = None, source: Sequence[str] = ()) -> Markup:
-    """Return the markup of a number, with the file, row and column that it comes from, if any."""
-    shown = format_number(value) if text is None else text
-    traced = Markup(' data-file="{}" data-row="{}" data-column="{}"').format(*source or [""] * 3)
-    data = Markup('<data value="{}"{}>{}</data>')
-    return data.format(repr(float(value)), traced if source else "", shown)
-
-
-def elpd(value: float) -> Markup:
-    """Return the markup of an elpd, or of a number that is compared with one."""
-    return number(value, format_elpd(value))
-
-
-def summary_number(fit: Fit, table: pd.DataFrame, row: str, column: str) -> Markup:
-    """Return the markup of a number in `table`, the contents of a fit's ``summary.csv``."""
-    value = float(table.loc[row, column])  # type: ignore[arg-type]
-    return number(value, format_cell(column, value), (f"{fit.name}/summary.csv", row, column))
-
-
-def check_number(fit: Fit, check: Check) -> Markup:
-    """Return the markup of the value of a check in a fit's ``diagnostics.json``."""
-    return number(check.value, check.number, (f"{fit.name}/diagnostics.json", check.name, "value"))
-
-
-def verdict_cell(shown: Markup, status: str) -> Markup:
-    """Return the markup of a number and of the word that states whether it passed."""
-    kind, word = {"passed": ("pass", status), "failed": ("fail", "FAILED")}.get(
-        status, ("warn", status)
-    )
-    return Markup('{} <span class="{}">{}</span>').format(shown, kind, word)

@@ -9,31 +9,38 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import cores
-from pyflowers.analysis import checks, elpd
-from pyflowers.display import interval_quantiles, percent, upper_first
+from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.plots import DARK, LIGHT, Theme, alt_text
-from pyflowers.plots.style import visible
+from pyflowers.plots.style import applied, visible
 from pyflowers.progress import stage
-from pyflowers.reports import material, provenance, sections
+from pyflowers.records import plain
+from pyflowers.reports import provenance
+from pyflowers.reports.banner import banner
+from pyflowers.reports.markup import join
 from pyflowers.reports.material import Comparisons, Material
+from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
+from pyflowers.reports.sections import SECTIONS
 from pyflowers.storage import FileKind, check_file, new_file
-from pyflowers.text import counted
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
+
+DIGITS = 10
+"""Significant digits of the numbers in the page's JSON record."""
 
 RASTER_DPI = 130
 """Resolution of the images within the SVG, which show clouds of points."""
@@ -50,6 +57,7 @@ def report(
     refused: Mapping[str, str] | None = None,
     comparisons: Comparisons | Callable[[], Comparisons] | None = None,
     calibrations: Sequence[Calibration] = (),
+    sections: Sequence[Section] = SECTIONS,
 ) -> Path:
     """Write a report on fits to the same data as a single HTML file.
 
@@ -67,6 +75,9 @@ def report(
         function that returns the mapping is called while other cores draw the figures of the fits.
     calibrations : sequence of Calibration
         Calibrations of the fitted programs, as :func:`pyflowers.sbc` returns them.
+    sections : sequence of Section
+        The sections of the page, in order. Those without content are left out.
+        :func:`pyflowers.reports.section_of` makes a section of a result.
 
     Returns
     -------
@@ -77,7 +88,8 @@ def report(
     ------
     ConfigError
         If there is no fit, if the fits use different data, if two fits are of the same model, if a
-        calibration does not belong to any fit, or if the file cannot be written.
+        calibration does not belong to any fit, if two sections have the same id, or if the file
+        cannot be written.
 
     See Also
     --------
@@ -96,7 +108,12 @@ def report(
     """
     path = check_report(path)
     html = render_report(
-        fits, refused=refused, comparisons=comparisons, calibrations=calibrations, out=path
+        fits,
+        refused=refused,
+        comparisons=comparisons,
+        calibrations=calibrations,
+        sections=sections,
+        out=path,
     )
     with new_file(path, KIND) as new:
         new.write_text(html, encoding="utf-8")
@@ -129,29 +146,39 @@ def render_report(
     refused: Mapping[str, str] | None = None,
     comparisons: Comparisons | Callable[[], Comparisons] | None = None,
     calibrations: Sequence[Calibration] = (),
+    sections: Sequence[Section] = SECTIONS,
     out: Path = Path("report.html"),
 ) -> str:
     """Return the report's HTML; the same fits give the same text.
 
     Parameters
     ----------
-    fits, refused, comparisons, calibrations
+    fits, refused, comparisons, calibrations, sections
         See :func:`report`.
     out : Path
         The name of the file in the command that the report shows.
+
+    Raises
+    ------
+    ConfigError
+        See :func:`report`.
     """
+    _refuse_twins(sections)
     fits = checked_fits(fits, "report")
     if callable(comparisons):
         compare = comparisons
     else:
         compare = partial(dict, comparisons or {})
     reasons = {k: provenance.without_folders(v, fits) for k, v in (refused or {}).items()}
-    made = Material(fits, reasons, tuple(calibrations))
+    made = Material(fits, reasons, tuple(calibrations), out)
     with stage("Drawing the report", 2) as advance:
-        figures = _drawn(sections.drawings(made), partial(made.examine, compare))
+        images = _drawn({s.id: s.figures(made) for s in sections}, partial(made.examine, compare))
         advance(1)
-        figures |= _drawn(sections.late_drawings(made), lambda: None)
+        images |= _drawn({s.id: s.late_figures(made) for s in sections}, lambda: None)
         advance(1)
+    chapters = [_chapter(section, made, images) for section in sections]
+    chapters = [chapter for chapter in chapters if chapter.blocks]
+    title, subtitle = _titles(made)
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -159,49 +186,104 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= FILTERS
+    environment.tests |= {
+        "table": lambda block: isinstance(block, Table),
+        "picture": lambda block: isinstance(block, Picture),
+    }
     html = environment.get_template("report.html.j2").render(
-        material=made,
-        out=out,
-        figures=figures,
-        sections=sections,
-        pieces=material,
-        provenance=provenance,
-        checks=checks,
-        elpd=elpd,
-        quantiles=interval_quantiles,
+        title=title,
+        subtitle=subtitle,
+        banner=banner(made, join(section.banner(made) for section in sections)),
+        chapters=chapters,
+        record=_record(chapters),
     )
     return visible(html, but="\t\n")
 
 
-def unbroken(text: str | Markup) -> Markup:
-    """Return text in which line breaks cannot divide options such as ``--warmup``."""
-    return Markup(re.sub(r"--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text))))
+def _refuse_twins(sections: Sequence[Section]) -> None:
+    ids = [section.id for section in sections]
+    for name in ids:
+        if ids.count(name) > 1:
+            raise ConfigError(f"report: two sections have the id {name!r}; give each its own")
 
 
-def lower_first(text: str) -> str:
-    """Return a description for use within a sentence; names in capitals are unchanged."""
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+Images = dict[tuple[str, str], Markup]
+"""The images of figures, by the id of the section and the name of the figure."""
 
 
-FILTERS: dict[str, Callable[..., str]] = {
-    "code": material.code,
-    "elpd": material.elpd,
-    "general": "{:g}".format,
-    "isolated": material.isolated,
-    "lower_first": lower_first,
-    "number": material.number,
-    "percent": percent,
-    "some": counted,
-    "unbroken": unbroken,
-    "upper_first": upper_first,
-}
+@dataclass(frozen=True)
+class Chapter:
+    """A section with all that the page shows of it."""
+
+    id: str
+    title: str
+    in_contents: str
+    blocks: Sequence[Block]
+    images: Mapping[str, Markup]
+    record: Mapping[str, Any]
 
 
-def _drawn(drawings: sections.Drawings, work: Callable[[], object]) -> dict[str, Markup]:
-    """Draw figures in other processes while this one does `work`."""
-    _, images = cores.alongside(work, [partial(embed, draw) for draw in drawings.values()])
-    return dict(zip(drawings, images, strict=True))
+def _chapter(section: Section, made: Material, images: Images) -> Chapter:
+    """Return what the page shows of a section; without its pictures that were not drawn."""
+    title = section.title(made)
+    own = {name: image for (of, name), image in images.items() if of == section.id}
+    return Chapter(
+        section.id,
+        title,
+        section.in_contents or title,
+        [
+            block
+            for block in section.content(made)
+            if not isinstance(block, Picture) or block.name in own
+        ],
+        own,
+        section.record(made),
+    )
+
+
+def _record(chapters: Sequence[Chapter]) -> Markup:
+    """Return the records of the sections as JSON, in which nothing ends the HTML element."""
+    records = {
+        chapter.id: _rounded(plain(chapter.record)) for chapter in chapters if chapter.record
+    }
+    text = json.dumps(records, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"))
+
+
+def _rounded(value: Any) -> Any:
+    """Return plain values with numbers that do not depend on the order of summation."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return value
+
+
+def _titles(made: Material) -> tuple[str, str]:
+    """Return the title and the subtitle of the page.
+
+    They are the title that the program declares, and the columns that the report is about or,
+    without a table, the name of the program.
+    """
+    data, about = made.data, made.fits[0].name
+    if data.has_table and data.observed:
+        about = data.value_name
+        columns = [data.name_of(column) for column in (data.group, data.time) if column]
+        if columns:
+            about = f"{about} by {' and '.join(columns)}"
+    own = made.fits[0].program.declaration.title
+    if made.alone and own:
+        return own, about
+    return about, ""
+
+
+def _drawn(drawings: Mapping[str, Drawings], work: Callable[[], object]) -> Images:
+    """Draw the figures of sections in other processes while this one does `work`."""
+    figures = {(of, name): draw for of, own in drawings.items() for name, draw in own.items()}
+    _, images = cores.alongside(work, [partial(embed, draw) for draw in figures.values()])
+    return dict(zip(figures, images, strict=True))
 
 
 def embed(draw: Callable[[], Figure]) -> Markup:
@@ -217,7 +299,8 @@ def to_svg(figure: Figure) -> str:
     """Return a figure in the light theme as SVG for both themes; equal figures give equal text."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
+    with applied(LIGHT):  # which also fixes the ids in the SVG of a figure without a theme
+        figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML declaration and the document type
     light, dark = _colours(LIGHT), _colours(DARK)

@@ -8,8 +8,9 @@ from pyflowers.reports import render_report
 
 SECTIONS = [
     *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
-    *("calibration", "provenance"),
+    "provenance",
 ]
+"""The sections of a report without calibrations."""
 REPORTED = [name for name in SECTIONS if name != "methods"]
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
 

@@ -159,7 +159,7 @@ def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
         assert page.evaluate("window.pwned") is None
         assert seen["console"] == []
         assert outside(seen["requests"], path) == []
-        assert page.locator("main > section").count() == 9
+        assert page.locator("main > section").count() == 8
         shown = " ".join(page.inner_text("body").split())
         wanted = {"plant": plants, "month": months, "column": columns}[place]
         assert [text for text in wanted if " ".join(text.split()) not in shown] == []

@@ -91,8 +91,8 @@ def test_the_command_names_a_chosen_parametrisation_and_initial_values(lecture_f
     def found(**changes):
         record = old.record.model_copy(update=changes)
         fit = Fit(old.program, old.data, old.draws, old.stats, record)
-        again = reproduction(Material([fit], {}, []), Path("r.html"))
-        return again["command"], again["lacks_inits"]
+        again = reproduction(Material([fit], {}, [], Path("r.html")))
+        return again.command, again.lacks_inits
 
     assert "--centered" not in found()[0]
     assert f"--centered {'no' if chosen else 'yes'}" in found(centered=not chosen)[0]

@@ -1,0 +1,114 @@
+"""The markup of numbers, names and sentences on the page.
+
+Each number is in an HTML ``data`` element and is formatted as in the tables of the command line.
+The element's ``value`` is the unrounded number. For a number from a run folder, other attributes
+give the file, the row and the column. The tests read the page and compare its numbers with those in
+the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import pandas as pd
+from markupsafe import Markup, escape
+
+from pyflowers.display import format_cell, format_elpd, format_number
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.verdict import Check
+
+NOTHING = Markup("–")
+
+code: Callable[[object], Markup] = Markup("<code>{}</code>").format
+"""Function that marks the name of a program, parameter or command as code."""
+
+isolated: Callable[[object], Markup] = Markup("<bdi>{}</bdi>").format
+"""Function that isolates a user's label, so that its direction does not affect other text."""
+
+Text = str | Markup
+"""Text of the page; a str is escaped when it is joined to markup."""
+
+
+def fill(text: str, *values: object) -> Markup:
+    """Return HTML with values in the places of ``{}``; values that are not markup are escaped."""
+    return Markup(text).format(*values)
+
+
+def join(parts: Iterable[Text], by: str = " ") -> Markup:
+    """Return the parts that are not empty as one text."""
+    return Markup(by).join(part for part in parts if part)
+
+
+def listed(items: Iterable[Text]) -> Markup:
+    """Return items as a list in words: ``a, b and c``."""
+    *first, last = items
+    if not first:
+        return escape(last)
+    return fill("{} and {}", Markup(", ").join(first), last)
+
+
+def names_of(names: Iterable[object]) -> Markup:
+    """Return names of programs, parameters or commands as a list in words."""
+    return listed(map(code, names))
+
+
+def paragraph(text: Text, kind: str = "") -> Markup:
+    """Return a paragraph; `kind` is its CSS class."""
+    if kind:
+        return fill('<p class="{}">{}</p>', kind, text)
+    return fill("<p>{}</p>", text)
+
+
+def bullets(items: Iterable[Text], kind: str = "") -> Markup:
+    """Return a list with bullets; nothing if there are no items."""
+    made = Markup("\n").join(fill("<li>{}</li>", item) for item in items)
+    if not made:
+        return made
+    if kind:
+        return fill('<ul class="{}">\n{}\n</ul>', kind, made)
+    return fill("<ul>\n{}\n</ul>", made)
+
+
+def command(text: Text) -> Markup:
+    """Return a command in a box of its own."""
+    box = '<pre class="command" tabindex="0" aria-label="Command">{}</pre>'
+    return fill(box, unbroken(text))
+
+
+def unbroken(text: Text) -> Markup:
+    """Return text in which line breaks cannot divide options such as ``--warmup``."""
+    return Markup(re.sub(r"--[a-z][\w-]*", r'<span class="option">\g<0></span>', str(escape(text))))
+
+
+def number(value: float, text: str | None = None, source: Sequence[str] = ()) -> Markup:
+    """Return the markup of a number, with the file, row and column that it comes from, if any."""
+    shown = format_number(value) if text is None else text
+    traced = Markup()
+    if source:
+        traced = fill(' data-file="{}" data-row="{}" data-column="{}"', *source)
+    return fill('<data value="{}"{}>{}</data>', repr(float(value)), traced, shown)
+
+
+def elpd(value: float) -> Markup:
+    """Return the markup of an elpd, or of a number that is compared with one."""
+    return number(value, format_elpd(value))
+
+
+def summary_number(fit: Fit, table: pd.DataFrame, row: str, column: str) -> Markup:
+    """Return the markup of a number in `table`, the contents of a fit's ``summary.csv``."""
+    value = float(table.loc[row, column])  # type: ignore[arg-type]
+    return number(value, format_cell(column, value), (f"{fit.name}/summary.csv", row, column))
+
+
+def check_number(fit: Fit, check: Check) -> Markup:
+    """Return the markup of the value of a check in a fit's ``diagnostics.json``."""
+    return number(check.value, check.number, (f"{fit.name}/diagnostics.json", check.name, "value"))
+
+
+def verdict_cell(shown: Markup, status: str) -> Markup:
+    """Return the markup of a number and of the word that states whether it passed."""
+    kind, word = {"passed": ("pass", status), "failed": ("fail", "FAILED")}.get(
+        status, ("warn", status)
+    )
+    return fill('{} <span class="{}">{}</span>', shown, kind, word)

@@ -1,0 +1,153 @@
+"""Predictive checks: whether the models would produce data like these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyflowers.analysis.checks import LIMIT, LOO_PIT, PIT_LIMIT, PredictiveChecks
+from pyflowers.analysis.patterns import LIMIT as PATTERN_LIMIT
+from pyflowers.display import records_of
+from pyflowers.plots.results import drawings_of
+from pyflowers.reports.banner import finding
+from pyflowers.reports.markup import (
+    NOTHING,
+    Text,
+    code,
+    fill,
+    isolated,
+    join,
+    listed,
+    number,
+    paragraph,
+    unbroken,
+    verdict_cell,
+)
+from pyflowers.reports.material import Material
+from pyflowers.reports.section import Block, Drawings, Picture, Section, Table, side_by_side
+
+FIGURE = "checks.png"
+"""The figure of a model's checks that the page shows, among those of the result."""
+
+
+def title(material: Material) -> str:
+    """Return the heading."""
+    if material.alone:
+        return "Would the model produce data like these?"
+    return "Would the models produce data like these?"
+
+
+def content(material: Material) -> Iterator[Block]:
+    """Yield what fails, how to read the table, the table and a figure."""
+    if material.checks:
+        yield paragraph(join([banner(material), *_findings(material)]))
+        yield paragraph(_explanation())
+    for name, found in material.checks.items():
+        for note in found.notes:
+            yield paragraph(fill("{}: {}.", code(name), unbroken(note)))
+    for name, reason in material.unchecked.items():
+        yield paragraph(fill("{} is not checked: {}.", code(name), unbroken(reason)))
+    shown = _drawn(material)
+    if shown is not None:
+        yield checks_table(material)
+        yield Picture(FIGURE, _caption(shown))
+
+
+def banner(material: Material) -> Text:
+    """Return how many predictive checks fail."""
+    total = sum(len(found.checks) for found in material.checks.values())
+    failed = sum(len(found.failed) for found in material.checks.values())
+    limited = sum(len(found.limited) for found in material.checks.values())
+    said = []
+    if failed:
+        fails = "fails" if failed == 1 else "fail"
+        said.append(f"{failed} of {total} predictive checks {fails}.")
+    if limited:
+        concerns = "concerns" if limited == 1 else "concern"
+        said.append(
+            f"{limited} of {total} predictive checks {concerns} only predictions of single values."
+        )
+    if total and not said and all(fit.diagnostics.passed for fit in material.fits):
+        said.append(f"All {total} predictive checks pass.")
+    return join(said)
+
+
+def _findings(material: Material) -> Iterator[Text]:
+    """Yield what each model does not reproduce."""
+    for name, found in material.checks.items():
+        if found.failed:
+            faults = listed(finding(found.fit, check) for check in found.failed)
+            yield fill("{} does not reproduce the data: {}.", code(name), faults)
+    for name, found in material.checks.items():
+        if found.limited:
+            faults = listed(finding(found.fit, check) for check in found.limited)
+            yield fill(
+                "{} reproduces the averages, but not every single value: {}.", code(name), faults
+            )
+
+
+def _explanation() -> Text:
+    return fill(
+        "Each p is the share of replicated data sets in which the statistic is larger than in the "
+        "observed data, with ties counted as one half. If p is below {} or above {}, the model "
+        "does not reproduce the statistic. For patterns of residuals, whose names have brackets, "
+        "p is the share of data sets in which any pattern is as strong, and the check fails below "
+        "{}. For {}, p is the probability that uniform values deviate at least as far, and the "
+        "check fails below {}.",
+        f"{LIMIT:g}",
+        f"{1 - LIMIT:g}",
+        f"{PATTERN_LIMIT:g}",
+        code(LOO_PIT),
+        f"{PIT_LIMIT:g}",
+    )
+
+
+def _caption(shown: PredictiveChecks) -> str:
+    caption = (
+        f"Predictive checks of {shown.fit.name}. Bars show replicated data sets, lines the "
+        "observed data"
+    )
+    if shown.pit is None:
+        return f"{caption}."
+    return (
+        f"{caption}; the last panel shows the distribution function of the PITs minus that of "
+        "uniform values, with the band that holds 99% of the curves of uniform values."
+    )
+
+
+def _drawn(material: Material) -> PredictiveChecks | None:
+    """Return the predictive checks to draw: the best model's or, if it has none, the first."""
+    first = next(iter(material.checks.values()), None)
+    return material.checks.get(material.best.name, first)
+
+
+def checks_table(material: Material) -> Table:
+    """Return the p-value of each predictive check for each model."""
+    columns = [{check.name: check for check in found.checks} for found in material.checks.values()]
+    rows = []
+    for name, found in side_by_side(columns).items():
+        cells = [NOTHING] * len(found)
+        for i, check in enumerate(found):
+            if check is not None:
+                shown = check.p_text.removeprefix("p ").removeprefix("= ")
+                cells[i] = verdict_cell(number(check.p_value, shown), check.judged.status)
+        meaning = next(check.meaning for check in found if check)
+        rows.append([code(name), *cells, isolated(meaning)])
+    head = ["Check", *material.checks, "Statistic"]
+    return Table("Predictive p-values", head, rows, text_columns=[len(head) - 1])
+
+
+def late_figures(material: Material) -> Drawings:
+    """Return the figure of the checks."""
+    shown = _drawn(material)
+    if shown is None:
+        return {}
+    return {FIGURE: drawings_of(shown)[FIGURE]}
+
+
+def record(material: Material) -> Mapping[str, Any]:
+    """Return the table of each model's checks."""
+    return {name: records_of(found.table()) for name, found in material.checks.items()}
+
+
+CHECKS = Section("checks", title, content, late_figures=late_figures, banner=banner, record=record)

@@ -1,0 +1,158 @@
+"""What depends on the prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from pyflowers import plots
+from pyflowers.analysis.prior_sensitivity import Sensitivity
+from pyflowers.display import records_of
+from pyflowers.reports.banner import Dependence, prior_dependence, short
+from pyflowers.reports.markup import Text, code, fill, join, names_of, number, paragraph, unbroken
+from pyflowers.reports.material import Material
+from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
+
+MOST_NAMED = 3
+"""The largest number of quantities that the banner names because they depend on their prior."""
+
+MOST_CONCLUSIONS = 24
+"""The largest number of conclusions that the page lists because they move with a prior."""
+
+
+def content(material: Material) -> Iterator[Block]:
+    """Yield what depends on the prior of each model, a figure, and the conclusions that move."""
+    for name, found in material.sensitivities.items():
+        if isinstance(found, str):
+            why = unbroken(found.rstrip("."))
+            said = fill("The sensitivity of {} to its prior is not shown: {}.", code(name), why)
+        else:
+            said = fill("{}", found.sentence)
+        yield paragraph(said)
+    yield Picture(
+        "sensitivity",
+        "Sensitivity to the prior (diamonds) and to the likelihood (dots): the distance between "
+        "the posterior and a posterior in which the prior, or the likelihood, counts twice. The "
+        "data say little about a quantity that is sensitive to the prior alone.",
+    )
+    moves = _moves(material)
+    if len(moves):
+        yield moves_table(moves)
+    for found in _known(material):
+        for note in found.notes:
+            yield paragraph(fill("{}: {}.", code(found.name), unbroken(note)), "note")
+    if len(moves) > MOST_CONCLUSIONS:
+        yield paragraph(
+            f"{MOST_CONCLUSIONS} of {len(moves)} conclusions that move are shown; pyflowers "
+            "sensitivity shows all.",
+            "note",
+        )
+
+
+def _known(material: Material) -> list[Sensitivity]:
+    """Return the sensitivities that could be asked for."""
+    return [found for found in material.sensitivities.values() if isinstance(found, Sensitivity)]
+
+
+def _drawn(material: Material) -> list[Sensitivity]:
+    """Return the sensitivities that could be computed."""
+    return [each for each in _known(material) if each.distances["prior"].notna().any()]
+
+
+def _moves(material: Material) -> pd.DataFrame:
+    """Return the conclusions that move with a prior."""
+    drawn = _drawn(material)
+    if not drawn:
+        return pd.DataFrame()
+    return pd.concat({each.name: each.moves() for each in drawn})
+
+
+def moves_table(moves: pd.DataFrame) -> Table:
+    """Return the first conclusions that move with a prior."""
+    rows: list[list[Text]] = [
+        [code(parameter), name, conclusion, *map(number, map(float, values)), ways]
+        for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()
+    ]
+    head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
+    caption = "Numbers that change if the prior is raised to the power 0.8 or 1.25"
+    return Table(caption, [*head, "Moves"], rows, [1, 2, len(head)])
+
+
+def banner(material: Material) -> Text:
+    """Return what depends on the prior of the model behind the answer."""
+    if not material.best.diagnostics.passed:
+        return ""
+    found = prior_dependence(material)
+    if found is None:
+        answer: Text = "the answer"
+        if not material.alone:
+            answer = fill("the answer from {}", code(material.best.name))
+        link = _link("was not examined")
+        return fill("Whether {} depends on the prior {}.", answer, link)
+    if found.names:
+        return join([_which_model(material), _quantities(found)])
+    if found.of_answer:
+        return fill(
+            "No single quantity depends on its prior, but the answer does ({} {}).",
+            _link("sensitivity"),
+            short(found.answer),
+        )
+    return fill("Nothing depends visibly on the {}.", _link("prior"))
+
+
+def _link(text: str) -> Markup:
+    return fill('<a href="#{}">{}</a>', SENSITIVITY.id, text)
+
+
+def _which_model(material: Material) -> Text:
+    if material.alone:
+        return ""
+    return fill("In {},", code(material.best.name))
+
+
+def _quantities(found: Dependence) -> Markup:
+    """Return the quantities that depend on their priors, and whether the answer does."""
+    names = names_of(found.names[:MOST_NAMED])
+    more = len(found.names) - MOST_NAMED
+    if more > 0:
+        first = Markup(", ").join(map(code, found.names[:MOST_NAMED]))
+        names = fill("{} and {} more quantities", first, more)
+    depend, up_to = "depend on their priors", "up to "
+    if len(found.names) == 1:
+        depend, up_to = "depends on its prior", ""
+    said = fill("{} {} ({} {}{})", names, depend, _link("sensitivity"), up_to, short(found.most))
+    if found.of_answer:
+        return fill("{}; so does the answer ({}).", said, short(found.answer))
+    if found.answer == found.answer:  # it is NaN if the answer is these quantities
+        return fill("{}; the answer does not ({}).", said, short(found.answer))
+    return said + "."
+
+
+def late_figures(material: Material) -> Drawings:
+    """Return the figure of the sensitivities."""
+    drawn = _drawn(material)
+    if not drawn:
+        return {}
+    return {"sensitivity": partial(plots.power_scaling, drawn)}
+
+
+def record(material: Material) -> Mapping[str, Any]:
+    """Return each model's sensitivities and its conclusion."""
+    return {
+        found.name: {"conclusion": found.sentence, "sensitivity": records_of(found.table())}
+        for found in _known(material)
+    }
+
+
+SENSITIVITY = Section(
+    "sensitivity",
+    lambda _: "What depends on the prior",
+    content,
+    late_figures=late_figures,
+    banner=banner,
+    record=record,
+)
