@@ -20,6 +20,7 @@ from pyflowers.programs import Capability
 from pyflowers.reports.markup import (
     Text,
     bullets,
+    capitalised,
     check_number,
     code,
     command,
@@ -55,11 +56,18 @@ def banner(material: Material, sentences: Markup) -> Markup:
     if kind != "pass":
         alert = Markup(' role="alert"')
     first = paragraph(fill("<strong>{}</strong> {}", _lead(material), sentences))
-    parts = [first, _examined(material)]
-    if kind != "pass":
-        parts.append(failures(material))
-    inside = join(parts, "\n")
+    inside = join([first, _examined(material), _details(material, kind)], "\n")
     return fill('<div class="banner {}" id="banner"{}>\n{}\n</div>', kind, alert, inside)
+
+
+def _details(material: Material, kind: str) -> Markup:
+    """Return what failed, which the reader of a warning may fold out."""
+    failed = failures(material)
+    if kind == "pass" or not failed:
+        return Markup()
+    if kind == "fail":
+        return failed
+    return fill("<details>\n<summary>What failed and what to do</summary>\n{}\n</details>", failed)
 
 
 def kind_of(material: Material) -> str:
@@ -146,9 +154,9 @@ def _lead(material: Material) -> Text:
 
 def _examined(material: Material) -> Markup:
     """Return the status of each part of the verdict on the model behind the answer."""
-    said = []
+    said: list[Markup] = []
     for part in material.verdicts[material.best.name].parts:
-        name = part.name
+        name: str = part.name
         if material.alone and not said:
             name = upper_first(name)
         kind = part.status.replace(" ", "-")
@@ -223,8 +231,11 @@ def failures(material: Material, *, with_commands: bool = False) -> Markup:
     given = set[str]()
     items = []
     for found in _failures(material):
-        what = Markup("; ").join(finding(found.fit, check) for check in found.checks)
-        item = fill("{}: {}.", code(found.fit.name), what)
+        item = Markup("; ").join(finding(found.fit, check) for check in found.checks) + "."
+        if not material.alone:
+            item = fill("{}: {}", code(found.fit.name), item)
+        if material.alone:
+            item = capitalised(item)
         if found.advice:
             item += fill(" {}", unbroken(f"{upper_first(found.advice)}."))
         if with_commands and isinstance(found.advice, Advice):

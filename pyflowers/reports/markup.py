@@ -70,6 +70,13 @@ def bullets(items: Iterable[Text], kind: str = "") -> Markup:
     return fill("<ul>\n{}\n</ul>", made)
 
 
+def capitalised(text: Markup) -> Markup:
+    """Return text with an initial capital, also if it is isolated from what follows."""
+    return Markup(
+        re.sub(r"^(?:<bdi>)?[a-z]", lambda start: start[0][:-1] + start[0][-1].upper(), str(text))
+    )
+
+
 def command(text: Text) -> Markup:
     """Return a command in a box of its own."""
     box = '<pre class="command" tabindex="0" aria-label="Command">{}</pre>'

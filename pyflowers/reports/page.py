@@ -179,6 +179,8 @@ def render_report(
     chapters = [_chapter(section, made, images) for section in sections]
     chapters = [chapter for chapter in chapters if chapter.blocks]
     title, subtitle = _titles(made)
+    # A formula is not broken within brackets.
+    heading = re.sub(r"\([^()]*\)", lambda bracket: bracket[0].replace(" ", "\xa0"), title)
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -192,6 +194,7 @@ def render_report(
     }
     html = environment.get_template("report.html.j2").render(
         title=title,
+        heading=heading,
         subtitle=subtitle,
         banner=banner(made, join(section.banner(made) for section in sections)),
         chapters=chapters,
