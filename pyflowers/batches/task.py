@@ -1,8 +1,7 @@
 """A task: one fit of a batch, the tables to keep from it, and its preparation for a worker.
 
-    key  = digest(format, versions of pyflowers and NumPy, program, declaration, engine's key,
-                  data block with priors, options, inits, keep, repeat,
-                  batch's seed or the task's own)
+    key  = digest(format, versions of pyflowers and NumPy, key of the fit without its seed,
+                  program's Python code, keep, repeat, batch's seed or the task's own)
     seed = the task's own, or the first 32 bits of SHA-256(batch's seed, key)
 
 Neither depends on the order of the tasks or the number of workers.
@@ -21,18 +20,17 @@ from typing import Any, cast
 
 from pyflowers.batches.keep import Keep, keeps
 from pyflowers.digests import digest_of
-from pyflowers.engines import Engine, ProcessLostError
+from pyflowers.engines import Engine, LoadedProgram, ProcessLostError
 from pyflowers.engines.base import read_inits
 from pyflowers.errors import ConfigError, PyflowersError, ToolchainError
-from pyflowers.fits.folder import package_versions
+from pyflowers.fits.sampling import prepare
 from pyflowers.fits.spec import Spec
 from pyflowers.programs import Data, Program, find_program, shipped_names
-from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.program import is_formula
 from pyflowers.programs.source import Source
 from pyflowers.resources import working_folder
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key: increase it when a change in pyflowers changes results."""
 
 
@@ -211,9 +209,8 @@ class Planner:
     ) -> None:
         self._seed, self._engine = seed, engine
         self._time_limit, self._retries = time_limit, retries
-        self._programs: dict[Any, tuple[Program, str, str, bytes]] = {}
+        self._programs: dict[Any, tuple[Program, LoadedProgram, str, bytes]] = {}
         self._last_read: tuple[Program, Any, Data] | None = None
-        self._last_declared: tuple[Declaration, str] | None = None
 
     def plan(self, task: Task, position: int) -> Job:
         """Prepare one task; an error in the task is recorded in its job.
@@ -246,39 +243,31 @@ class Planner:
     def _planned(self, task: Task, name: str, position: int) -> Job:
         check_limit(task.time_limit)
         spec = task.spec
-        program, engine_key, code, shipment = self._opened(spec)
-        data = self._read(spec, program)
-        options = spec.options()
-        priors = program.resolve_priors(spec.priors, data)
-        whole, _ = program.fill(data, priors, centered=spec.centered)
+        program, loaded, code, shipment = self._opened(spec)
+        fit = prepare(spec, program, self._read(spec, program), self._engine)
         kept = keeps(task.keep)
-        inits = read_inits(spec.inits)
-        packages = package_versions()
-        if self._last_declared is None or self._last_declared[0] is not data.declaration:
-            declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
-            self._last_declared = data.declaration, digest_of(declared)
-        key = digest_of(
-            {
-                "format": [FORMAT, packages["pyflowers"], packages["numpy"]],
-                "program": [program.source.sha256, code],
-                "declaration": self._last_declared[1],
-                "engine": engine_key,
-                "data": [data.sha256, data.columns, data.reading],
-                "values": program.stan_values(whole),
-                "options": options.model_dump(exclude={"seed"}),
-                "inits": inits,
-                "keep": [each.digest for each in kept],
-                "repeat": task.repeat,
-                "seed": ["batch", self._seed] if spec.seed is None else ["own", spec.seed],
-            }
-        )
-        seed = seed_of(self._seed, key) if spec.seed is None else spec.seed
-        arguments = {
-            "data": data,
-            "options": options.model_copy(update={"seed": seed}),
-            "priors": dict(spec.priors),
-            "centered": spec.centered,
-            "inits": inits,
+        record = fit.record_with(loaded)
+        versions = [record.packages[name] for name in ("pyflowers", "numpy")]
+        parts = {
+            "format": [FORMAT, *versions],
+            "fit": record.key.digest(seeded=False),
+            "code": code,
+            "keep": [each.digest for each in kept],
+            "repeat": task.repeat,
+        }
+        if spec.seed is None:
+            key = digest_of({**parts, "seed": ["batch", self._seed]})
+            seed = seed_of(self._seed, key)
+        else:
+            key = digest_of({**parts, "seed": ["own", spec.seed]})
+            seed = spec.seed
+        # The worker has the program and the engine.
+        inputs = {
+            "data": fit.data,
+            "notes": fit.notes,
+            "priors": fit.priors,
+            "options": fit.options.model_copy(update={"seed": seed}),
+            "inits": read_inits(fit.inits),
         }
         return Job(
             key,
@@ -286,17 +275,17 @@ class Planner:
             program.name,
             position,
             seed,
-            pickle.dumps((shipment, engine_key, arguments, kept), protocol=5),
+            pickle.dumps((shipment, loaded.key, inputs, kept), protocol=5),
             time_limit=self._time_limit if task.time_limit is None else task.time_limit,
             retries=self._retries,
             folder=working_folder(),
         )
 
-    def _opened(self, spec: Spec) -> tuple[Program, str, str, bytes]:
+    def _opened(self, spec: Spec) -> tuple[Program, LoadedProgram, str, bytes]:
         """Open a program once per batch, no matter how many tasks name it.
 
-        The program of a formula is written for each task. The result is the program, the engine's
-        key for it, a digest of its Python code, and the pickled input for workers.
+        The program of a formula is written for each task. The result is the program, the program
+        as the engine loads it, a digest of its Python code, and the pickled input for workers.
         """
         reference = spec.program
         if is_formula(reference):
@@ -308,9 +297,9 @@ class Planner:
             self._programs[known_by] = self._sent(spec.open())
         return self._programs[known_by]
 
-    def _sent(self, program: Program) -> tuple[Program, str, str, bytes]:
+    def _sent(self, program: Program) -> tuple[Program, LoadedProgram, str, bytes]:
         """Pack a program for workers; a shipped program is sent by name."""
-        engine_key = self._engine.load(program).key
+        loaded = self._engine.load(program)
         code, sent = "", cast(Any, program.name)
         named = program.reference
         if named not in shipped_names() or find_program(named) is not program:
@@ -324,7 +313,7 @@ class Planner:
             # Values derived from the source are not sent; workers compute them again.
             source = Source(program.source.path, dict(program.source.files))
             sent = replace(program, source=source)
-        return program, engine_key, code, pickle.dumps((sent, self._engine), protocol=5)
+        return program, loaded, code, pickle.dumps((sent, self._engine), protocol=5)
 
     def _read(self, spec: Spec, program: Program) -> Data:
         """Read data; keep the last file in memory, because tasks often share it."""

@@ -17,7 +17,7 @@ from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.engines.stanli import interpret_here
 from pyflowers.engines.workers import serve
 from pyflowers.errors import FitError, PyflowersError, ToolchainError
-from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.sampling import Prepared
 from pyflowers.programs import Program, find_program
 from pyflowers.resources import named_in
 
@@ -33,7 +33,7 @@ def perform(job: Job) -> Outcome:
     started = time.perf_counter()
     lost = False
     try:
-        shipment, engine_key, arguments, kept = pickle.loads(job.work)
+        shipment, engine_key, inputs, kept = pickle.loads(job.work)
         ready = _ready(shipment)
         if isinstance(ready, PyflowersError):
             raise ready
@@ -46,7 +46,7 @@ def perform(job: Job) -> Outcome:
         started = time.perf_counter()
         # The system ends this process when the time is up, even in the middle of Stan's code.
         signal.setitimer(signal.ITIMER_REAL, min(float(job.time_limit or 0), LONGEST_ALARM))
-        fit = fit_data(program, engine=engine, cores=1, **arguments)
+        fit = Prepared(program, engine=engine, **inputs).sample(cores=1)
         with named_in(job.folder):
             tables = {each.name: table for each in kept if (table := each.table_of(fit))}
         for name, table in tables.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,12 @@ from pyflowers.cli.options import (
 )
 from pyflowers.cli.results import told
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits.spec import INPUTS
+from pyflowers.fits.spec import INPUTS, Spec
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
+    from pyflowers.fits.sampling import Prepared
     from pyflowers.workflow.experiment import ModelOutcome
 
 EXIT_DIAGNOSTICS_FAIL = 3
@@ -42,6 +43,9 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     is_flag=True,
     help="Exit with status 3 if a diagnostic fails or a prior contradicts the data. Draws that are "
     "valid but imprecise do not fail.",
+)
+@click.option(
+    "--refit", is_flag=True, help="Fit again even if the run folder holds the fit of these inputs."
 )
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."
@@ -60,6 +64,7 @@ def fit_command(
     check: bool,
     plots: str,
     overwrite: bool,
+    refit: bool,
     **options: Any,
 ) -> int:
     """Fit a model, summarise the posterior and check convergence.
@@ -67,7 +72,10 @@ def fit_command(
     NAME is a shipped model (see pyflowers models). PROGRAM.stan is your own Stan program, with its
     declaration in PROGRAM.toml in the same folder. FORMULA, such as "reaction ~ days + (days |
     subject)", is turned into a Stan program for the table. With --config, each model in the file
-    gets a run folder, and only models whose inputs have changed are refitted.
+    gets a run folder.
+
+    If the run folder holds the fit of the same inputs, the fit is not repeated, but read and shown.
+    A seed that is not given is that of the run in the folder.
 
     If the diagnostics do not pass and sampling took at most 10 seconds, their remedies are tried,
     in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
@@ -83,13 +91,27 @@ def fit_command(
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
     assert out is not None
     from pyflowers.fits.folder import check_run_folder
-    from pyflowers.fits.remedies import with_trials
+    from pyflowers.fits.sampling import prepare_spec, with_seed_of
 
     check_run_folder(out)
-    replacing = [out]
-    if overwrite:
-        replacing = []
-    fit = replace(run_fit(**options, replacing=replacing), folder=out)
+    spec = Spec(**given(options))
+    prepared = prepare_spec(with_seed_of(spec, out))
+    fit = prepared.reused(out, refit=refit, overwrite=overwrite, announce=say)
+    if fit is None:
+        fit = _sampled(prepared, out, plots, overwrite)
+    else:
+        from pyflowers.workflow.experiment import up_to_date
+
+        fit = up_to_date(fit, out, spec.interval, plots)
+    status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
+    return told(fit, out, status)
+
+
+def _sampled(prepared: Prepared, out: Path, plots: str, overwrite: bool) -> Fit:
+    """Sample, try remedies if the diagnostics do not pass, and write the run folder."""
+    from pyflowers.fits.remedies import with_trials
+
+    fit = replace(prepared.sample(show_progress=shows_progress()), folder=out)
     if not is_quiet():  # what nobody reads need not be tried
         fit = with_trials(fit, announce=say)
     if plots == "none":  # only figures need the experiment module
@@ -98,25 +120,7 @@ def fit_command(
         from pyflowers.workflow.experiment import save
 
         save(fit, out, plots, overwrite=overwrite)
-    if check and not fit.verdict.passed:
-        return told(fit, out, EXIT_DIAGNOSTICS_FAIL)
-    return told(fit, out)
-
-
-def run_fit(*, replacing: Iterable[Path] = (), **options: Any) -> Fit:
-    """Fit a program to data with options of the command line.
-
-    A folder in `replacing` that holds a run with other inputs is refused before sampling.
-    """
-    import pyflowers
-    from pyflowers.fits.folder import RunRecord, refuse_other_run
-
-    def refuse(now: RunRecord) -> None:
-        for folder in replacing:
-            refuse_other_run(folder, now)
-
-    progress = shows_progress()
-    return pyflowers.fit(**given(options), show_progress=progress, before_sampling=refuse)
+    return fit
 
 
 def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
@@ -125,7 +129,7 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     from pyflowers.workflow.config import read_config
     from pyflowers.workflow.experiment import run_experiment
 
-    run = {name: given.pop(name) for name in ("cmdstan", "overwrite") if name in given}
+    run = {name: given.pop(name) for name in ("cmdstan", "overwrite", "refit") if name in given}
     del given["config"]
     experiment = read_config(path).with_options(**given)
     report = experiment.output.report

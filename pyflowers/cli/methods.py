@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pyflowers.cli.fit import run_fit
+from pyflowers.cli.console import shows_progress
 from pyflowers.cli.options import (
     PATH,
     given,
@@ -22,7 +22,7 @@ from pyflowers.cli.options import (
 )
 from pyflowers.cli.results import Plain, finish, folder_kind, out_option, told
 from pyflowers.display import INTERVAL, Line, heading
-from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, READING
+from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, READING, Spec
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
@@ -83,13 +83,15 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
       pyflowers compare multilevel_normal --seed 1 --out comparison
     """
     from pyflowers.analysis.methods import compare
+    from pyflowers.fits.folder import refuse_other_run
+    from pyflowers.fits.sampling import prepare_spec
     from pyflowers.programs import COMPARED
 
-    if overwrite or out is None:
-        earlier = []
-    else:
-        earlier = [out / n for n in folder_kind("comparison").inner]
-    nuts = run_fit(program=program or COMPARED, replacing=earlier, **options)
+    prepared = prepare_spec(Spec(program or COMPARED, **given(options)))
+    if out is not None and not overwrite:
+        for name in folder_kind("comparison").inner:
+            refuse_other_run(out / name, prepared.record)
+    nuts = prepared.sample(show_progress=shows_progress())
     found = compare(nuts=nuts, cmdstan=options["cmdstan"])
     return finish(found, out)
 

@@ -19,6 +19,7 @@ from pyflowers.engines.base import (
     NUTS_USES,
     Engine,
     EngineLacksError,
+    Identity,
     LoadedProgram,
     ProcessLostError,
     Sample,
@@ -34,6 +35,7 @@ __all__ = [
     "LARGEST_SEED",
     "Engine",
     "EngineLacksError",
+    "Identity",
     "LoadedProgram",
     "ProcessLostError",
     "Sample",
@@ -97,6 +99,10 @@ class AutoEngine:
 
     name = "stanli"
     uses = NUTS_USES
+
+    def identify(self, program: Program) -> Identity:
+        """Identify the draws of the interpreter, which is tried first."""
+        return StanliEngine().identify(program)
 
     def load(self, program: Program) -> LoadedProgram:
         """Load a program with the interpreter, or compile it if the interpreter cannot run it."""

@@ -241,8 +241,8 @@ class Sample:
     metric_held: bool | None = None
 
 
-class LoadedProgram(Protocol):
-    """A program that an engine has loaded."""
+class Identity(Protocol):
+    """What identifies the draws of a program and an engine, apart from data and options."""
 
     @property
     def engine(self) -> str:
@@ -255,6 +255,10 @@ class LoadedProgram(Protocol):
     @property
     def versions(self) -> Mapping[str, str]:
         """Versions of Stan, the engine and the tools that built it."""
+
+
+class LoadedProgram(Identity, Protocol):
+    """A program that an engine has loaded."""
 
     @property
     def source(self) -> Source:
@@ -316,6 +320,17 @@ class Engine(Protocol):
         """The options that this engine uses.
 
         Each is an option of :class:`SamplerOptions`, or ``centered``, ``inits`` or ``cores``.
+        """
+
+    def identify(self, program: Program) -> Identity:
+        """Return what identifies the draws, without compiling, interpreting or checking a program.
+
+        Raises
+        ------
+        ToolchainError
+            If the engine itself is not available.
+        ConfigError
+            If the program lacks the capability that this engine needs.
         """
 
     def load(self, program: Program) -> LoadedProgram:

@@ -32,7 +32,7 @@ from pyflowers.errors import FitError
 from pyflowers.programs import Program
 from pyflowers.programs.source import Source
 from pyflowers.storage import temporary_folder
-from pyflowers.toolchain import CmdStan, Executable, compile_source
+from pyflowers.toolchain import CmdStan, Executable, compile_source, executable_of
 from pyflowers.toolchain.compiler import compiler_version
 from pyflowers.toolchain.processes import interruptible, mortal
 
@@ -47,6 +47,10 @@ class CmdStanEngine:
     cmdstan: CmdStan
     name: str = "cmdstan"
     uses: frozenset[str] = NUTS_USES
+
+    def identify(self, program: Program) -> CmdStanProgram:
+        """Return the program with its executable, which may not have been built yet."""
+        return CmdStanProgram(executable_of(program.source, self.cmdstan))
 
     def load(self, program: Program) -> CmdStanProgram:
         """Return the compiled program, compiling it first if necessary."""

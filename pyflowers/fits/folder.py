@@ -24,9 +24,11 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict, Field, field_serializer
 
+from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import CompileError, ConfigError, DataError, PyflowersError
+from pyflowers.fits.key import EngineRecord, Key, value_changes
 from pyflowers.fits.posterior import summary_columns
 from pyflowers.fits.verdict import Status
 from pyflowers.programs import Program
@@ -110,6 +112,10 @@ class DataRecord(Record):
         Number of rows of the table.
     columns : mapping of str to str
         The table's name for each of the declaration's columns.
+    cells : mapping of str to str
+        Digest of each column of the table that was read.
+    variables : mapping of str to str
+        Digest of each variable of the data block, without priors and parametrisation.
     reading : mapping of str to str
         The reading options that differ from the default, such as ``sep``.
     """
@@ -118,25 +124,9 @@ class DataRecord(Record):
     sha256: str
     rows: int | None = None
     columns: dict[str, str] = Field(default_factory=dict)
+    cells: dict[str, str] = Field(default_factory=dict)
+    variables: dict[str, str] = Field(default_factory=dict)
     reading: dict[str, str] = Field(default_factory=dict)
-
-
-class EngineRecord(Record):
-    """The engine that sampled.
-
-    Attributes
-    ----------
-    name : str
-        ``cmdstan``, ``stanli`` or ``exact``.
-    key : str
-        Digest of everything that determines the draws, except data and options.
-    versions : mapping of str to str
-        Versions of the engine's components.
-    """
-
-    name: str
-    key: str
-    versions: dict[str, str]
 
 
 class TimesRecord(Record):
@@ -191,6 +181,8 @@ class RunRecord(Record):
         program offers none or the engine does not use it.
     inits : value
         Initial values as they were given.
+    inits_sha256 : str
+        Digest of the initial values, read from a file if they were given as one.
     notes : tuple of str
         Caveats that apply to the fit.
     messages : mapping of str to int, or None
@@ -226,6 +218,7 @@ class RunRecord(Record):
     priors: dict[str, Annotated[float, Field(strict=True)]] = Field(default_factory=dict)
     centered: bool | dict[str, bool] | None = None
     inits: Any = None
+    inits_sha256: str = ""
     notes: tuple[str, ...] = ()
     messages: dict[str, int] | None = None
     times: TimesRecord
@@ -242,6 +235,23 @@ class RunRecord(Record):
     def _used(self, options: SamplerOptions) -> dict[str, Any]:
         """Write only the options that the engine uses."""
         return options.model_dump(mode="json", exclude_unset=True)
+
+    @property
+    def key(self) -> Key:
+        """Everything that determines the draws."""
+        return Key(
+            program=self.program.name,
+            path=self.program.path,
+            text=self.program.sha256,
+            declaration=digest_of(self.program.declaration),
+            columns=self.data.cells,
+            variables=self.data.variables,
+            priors=self.priors,
+            centered=self.centered,
+            engine=self.engine,
+            options=self.options.model_dump(mode="json", exclude_unset=True),
+            inits=self.inits_sha256,
+        )
 
     def to_json(self) -> str:
         """Return the record as the text of ``run.json``."""
@@ -373,49 +383,15 @@ def _record_bytes(path: Path) -> bytes:
     return read_bytes(path, LARGEST_RECORD)
 
 
-def value_changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe the values that have changed; `kind` is the word before each name."""
-    return [
-        f"{kind} {name} was {before.get(name)} and is {value}".strip()
-        for name, value in now.items()
-        if before.get(name) != value
-    ]
-
-
-def engine_changes(before: EngineRecord, now: EngineRecord) -> list[str]:
-    """Describe how an engine has changed."""
-    if before == now:
-        return []
-    if before.name != now.name:
-        return [f"the engine was {before.name} and is {now.name}"]
-    changes = value_changes("version of", before.versions, now.versions)
-    return changes or ["the compiler's options changed"]
-
-
 def run_changes(before: RunRecord, now: RunRecord) -> list[str]:
     """Describe how the inputs of two runs differ; return an empty list if they do not."""
-    program, was = now.program, before.program
-    if was.name != program.name:
-        return [f"the program was {was.name} and is {program.name}"]
-    changed = {
-        "the data changed": before.data.sha256 != now.data.sha256,
-        "the declaration changed": was.declaration != program.declaration,
-        f"program {program.path} changed": was.sha256 != program.sha256,
-        "the initial values changed": before.inits != now.inits,
-    }
-    found = [sentence for sentence, is_true in changed.items() if is_true]
-    if was.sha256 == program.sha256:
-        found += engine_changes(before.engine, now.engine)
+    if now.data.variables and not before.data.variables:
+        version = before.packages.get("pyflowers", "an earlier version")
+        return [f"it was written by pyflowers {version}, which recorded no digests of the inputs"]
+    found = now.key.changes_since(before.key)
     if before.streamed:  # quantities summarised during sampling keep their interval
         found += value_changes("", {"interval": before.interval}, {"interval": now.interval})
-    # If the engine has changed, only the options that are set now are compared.
-    options = now.options.model_dump(exclude_unset=before.engine.name != now.engine.name)
-    return [
-        *found,
-        *value_changes("prior", before.priors, now.priors),
-        *value_changes("", before.options.model_dump(), options),
-        *value_changes("", {"centered": before.centered}, {"centered": now.centered}),
-    ]
+    return found
 
 
 def package_versions() -> dict[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +13,33 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.checked import whole_number
-from pyflowers.display import INTERVAL, interval_quantiles
-from pyflowers.engines import (
-    Engine,
-    LoadedProgram,
-    Sample,
-    SamplerOptions,
-    refuse_unused,
-)
-from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit
+from pyflowers.digests import digest_of
+from pyflowers.display import INTERVAL
+from pyflowers.engines import Engine, Identity, Sample, SamplerOptions, refuse_unused
+from pyflowers.engines.base import read_inits
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.fit import Fit, fit_of
 from pyflowers.fits.folder import (
+    FILE,
     DataRecord,
-    EngineRecord,
     ProgramRecord,
     RunRecord,
     TimesRecord,
+    check_run_folder,
     package_versions,
     plain_inits,
+    read_record,
+    reading_run,
+    refuse_other_run,
+    run_changes,
 )
+from pyflowers.fits.key import EngineRecord, column_digests, variable_digests
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
-from pyflowers.fits.spec import INPUTS, Spec, takes_inputs
+from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
 from pyflowers.programs import Data, Program
-from pyflowers.progress import heartbeat
+from pyflowers.progress import heartbeat, logger
+from pyflowers.records import as_path
+from pyflowers.text import counted
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
@@ -44,9 +50,11 @@ def fit(
     program: str | Path | Program | Spec,
     data: Any = None,
     *,
+    out: str | Path | None = None,
+    refit: bool = False,
+    overwrite: bool = False,
     cores: int | None = None,
     show_progress: bool = False,
-    before_sampling: Callable[[RunRecord], object] = lambda _: None,
     **inputs: Any,
 ) -> Fit:
     """Sample the posterior of a program.
@@ -64,14 +72,18 @@ def fit(
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
         table.
+    out : path, optional
+        Run folder to write. If it holds the fit of the same inputs, that fit is read instead. A
+        seed that is not given is that of the run in the folder.
+    refit : bool
+        Whether to fit again even if `out` holds the fit of the same inputs.
+    overwrite : bool
+        Whether to replace a run in `out` that had other inputs, and to log what changed.
     cores : int, optional
         Number of cores, for chains that run at the same time or for independent draws. Default:
         all usable cores.
     show_progress : bool
         Whether to show progress bars on the terminal, one for each chain if there are chains.
-    before_sampling : callable, optional
-        Function that is called with the record of the inputs before sampling starts. An exception
-        that it raises prevents the sampling.
     **inputs
 
     Returns
@@ -108,25 +120,26 @@ def fit(
     ... )
     >>> print(fit.summary().loc["b[age]", "mean"].round(1))
     6.2
+
+    Called again with the same inputs, it reads the run:
+
+    >>> for _ in range(2):
+    ...     fit = pyflowers.fit("iid_normal", engine="exact", out="runs/iid")
+    >>> fit.folder
+    PosixPath('runs/iid')
     """
-    spec = Spec.of_call(program, data, **inputs).with_table()
-    opened = spec.open()
-    read = spec.read(opened)
-    # Errors in the data or the priors are reported before CmdStan is searched for or built.
-    opened.fill(read, opened.resolve_priors(spec.priors, read), centered=spec.centered)
-    return fit_data(
-        opened,
-        read,
-        spec.options(),
-        priors=spec.priors,
-        centered=spec.centered,
-        engine=spec.find_engine(),
-        inits=spec.inits,
-        cores=cores,
-        interval=spec.interval,
-        show_progress=show_progress,
-        before_sampling=before_sampling,
-    )
+    spec = Spec.of_call(program, data, **inputs)
+    if out is None:
+        return prepare_spec(spec).sample(cores=cores, show_progress=show_progress)
+    folder = as_path(out, "out")
+    check_run_folder(folder)
+    prepared = prepare_spec(with_seed_of(spec, folder))
+    found = prepared.reused(folder, refit=refit, overwrite=overwrite)
+    if found is not None:
+        return found.with_interval(spec.interval)
+    made = prepared.sample(cores=cores, show_progress=show_progress)
+    made.save(folder, overwrite=overwrite)
+    return replace(made, folder=folder)
 
 
 def fit_data(
@@ -141,11 +154,8 @@ def fit_data(
     cores: int | None = None,
     interval: float = INTERVAL,
     show_progress: bool = False,
-    before_sampling: Callable[[RunRecord], object] = lambda _: None,
 ) -> Fit:
     """Sample the posterior of an open program with data that have been read.
-
-    Every other function that fits calls this one.
 
     Parameters
     ----------
@@ -155,7 +165,7 @@ def fit_data(
         Its data, as :meth:`pyflowers.Program.read` returns them.
     options : SamplerOptions
         The sampler's options.
-    priors, centered, inits, cores, interval, show_progress, before_sampling
+    priors, centered, inits, cores, interval, show_progress
         See :func:`fit`.
     engine : Engine
         The engine, as returned by :func:`pyflowers.engines.find_engine`.
@@ -170,92 +180,269 @@ def fit_data(
     PyflowersError
         See :func:`fit`.
     """
-    about = {"centered": centered, "inits": inits, "cores": cores}
-    interval_quantiles(interval)  # refuses an invalid probability before anything is drawn
-    given = [*options.model_fields_set, *(k for k, v in about.items() if v is not None)]
-    refuse_unused(engine.name, engine.uses, given)
-    if options.metric == "pilot" and engine.name == "cmdstan":
+    about = {"priors": priors, "centered": centered, "inits": inits, "interval": interval}
+    given = options.model_dump(exclude_unset=True)
+    spec = Spec(program, data, engine=engine, **about, **given)
+    return prepare(spec, program, data).sample(cores=cores, show_progress=show_progress)
+
+
+def with_seed_of(spec: Spec, folder: Path) -> Spec:
+    """Return a question that has no seed with the seed of the run in a folder, if there is one."""
+    if spec.seed is not None or not (folder / FILE).is_file():
+        return spec
+    try:
+        record = read_record(folder)
+    except DataError:
+        return spec
+    return Spec.of_call(spec, seed=record.options.seed)
+
+
+def prepare_spec(spec: Spec) -> Prepared:
+    """Open the program, read the data and check both; see :func:`prepare`."""
+    spec = spec.with_table()
+    program = spec.open()
+    return prepare(spec, program, spec.read(program))
+
+
+def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = None) -> Prepared:
+    """Complete the data block and check everything that can be checked before sampling.
+
+    Parameters
+    ----------
+    spec : Spec
+        The question.
+    program : Program
+        Its program, as :meth:`pyflowers.Spec.open` returns it.
+    data : Data
+        Its data, as :meth:`pyflowers.Spec.read` returns them.
+    engine : Engine, optional
+        The engine. Default: that of the question.
+
+    Raises
+    ------
+    PyflowersError
+        See :func:`fit`.
+    """
+    priors = program.resolve_priors(spec.priors, data)
+    whole, notes = program.fill(data, priors, centered=spec.centered)
+    # The engine comes last: errors in the data or the priors are reported before CmdStan is built.
+    used = engine or spec.find_engine()
+    run_by = (*SAMPLER, "centered", "inits")
+    refuse_unused(used.name, used.uses, [n for n in run_by if n in spec.model_fields_set])
+    options = spec.options()
+    if options.metric == "pilot" and used.name == "cmdstan":
         raise ConfigError(
             "metric: CmdStan has no pilot runs; use --engine stanli, or leave out --metric"
         )
-    values = program.resolve_priors(priors, data)
-    whole, notes = program.fill(data, values, centered=centered)
-    if cores is not None:
-        whole_number("cores", cores)
-    keep = kept_elements(options.keep, program, whole)
-    chosen = program.parametrisations if "centered" in engine.uses else {}
-    choices = {g: bool(whole[name]) for g, name in chosen.items() if name in whole.values}
-    loaded = engine.load(program)
-    inputs = RunRecord(
-        program=ProgramRecord(
-            name=program.name,
-            reference=program.reference,
-            path=str(program.path),
-            sha256=program.source.sha256,
-            declaration=data.declaration.model_dump(mode="json", exclude_defaults=True),
-            include_paths=tuple(map(str, program.include_paths)),
-            files={n: t.decode("utf-8", "replace") for n, t in program.source.files.items()},
-        ),
-        data=DataRecord(
-            source=data.source,
-            sha256=data.sha256,
-            rows=len(data.table) if data.table is not None else None,
-            columns=dict(data.columns),
-            reading=dict(data.reading),
-        ),
-        engine=engine_record(loaded),
-        options=options.of_engine(engine.uses),
-        priors=values,
-        centered=choices.get("centered", choices or None),
-        inits=plain_inits(inits),
-        times=TimesRecord(wall_seconds=0.0),
-        interval=interval,
-        packages=package_versions(),
-    )
-    before_sampling(inputs)
-    with heartbeat(f"Sampling {program.name}"):
-        sample = loaded.sample(
-            program.stan_values(whole),
-            options,
-            cores=cores,
-            inits=inits,
-            keep=keep,
-            interval=interval,
-            show_progress=show_progress,
-        )
-    if sample.failures:
-        most = max(sample.failures, key=sample.failures.__getitem__)
-        num = sum(sample.failures.values())
-        where = "1 draw" if num == 1 else f"{num} draws"
-        notes = [
-            *notes,
-            f"the generated quantities failed in {where}, most often with the message {most!r}; "
-            "they are missing there, but the parameters are kept",
-        ]
-    outcome = {
-        "engine": engine_record(loaded),
-        "notes": tuple(notes),
-        "messages": None if sample.messages is None else dict(sample.messages),
-        "times": TimesRecord(
-            wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
-        ),
-        "independent": None if sample.independent is None else dict(sample.independent),
-        "metric_held": sample.metric_held,
-        "streamed": bool(sample.streamed),
-    }
-    return Fit(
-        without_draws(program) if sample.streamed else program,
+    return Prepared(
+        program,
         whole,
-        _typed(sample.draws, program),
-        dict(sample.stats),
-        inputs.model_copy(update=outcome),
-        _streamed(sample, whole) if sample.streamed else None,
+        tuple(notes),
+        priors,
+        options,
+        used,
+        inits=spec.inits,
+        interval=spec.interval,
     )
 
 
-def engine_record(loaded: LoadedProgram) -> EngineRecord:
-    """Return the part of a record that describes the engine of a loaded program."""
-    return EngineRecord(name=loaded.engine, key=loaded.key, versions=dict(loaded.versions))
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A fit that is ready to be sampled, so that everything that determines its draws is known.
+
+    Attributes
+    ----------
+    program : Program
+        The program.
+    data : Data
+        The whole data block.
+    notes : tuple of str
+        Notes on the data.
+    priors : mapping of str to float
+        All hyperparameters.
+    options : SamplerOptions
+        The options of the sampler.
+    engine : Engine
+        The engine.
+    inits
+        Initial values, as they were given.
+    interval : float
+        Probability of the intervals in tables and figures.
+    """
+
+    program: Program
+    data: Data
+    notes: tuple[str, ...]
+    priors: dict[str, float]
+    options: SamplerOptions
+    engine: Engine
+    inits: Any = None
+    interval: float = INTERVAL
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """The record of the inputs, made without compiling or sampling."""
+        return self.record_with(self.engine.identify(self.program))
+
+    def record_with(self, identity: Identity) -> RunRecord:
+        """Return the record of the inputs for a program that is loaded, or only identified."""
+        program, whole, engine = self.program, self.data, self.engine
+        block = program.stan_values(whole)
+        others = {*program.declaration.prior_elements, *program.parametrisations.values()}
+        return RunRecord(
+            program=ProgramRecord(
+                name=program.name,
+                reference=program.reference,
+                path=str(program.path),
+                sha256=program.source.sha256,
+                declaration=whole.declaration.model_dump(mode="json", exclude_defaults=True),
+                include_paths=tuple(map(str, program.include_paths)),
+                files={n: t.decode("utf-8", "replace") for n, t in program.source.files.items()},
+            ),
+            data=DataRecord(
+                source=whole.source,
+                sha256=whole.sha256,
+                rows=None if whole.table is None else len(whole.table),
+                columns=dict(whole.columns),
+                cells=column_digests(whole),
+                variables=variable_digests(block, others),
+                reading=dict(whole.reading),
+            ),
+            engine=_engine_record(identity),
+            options=self.options.of_engine(engine.uses),
+            priors=self.priors,
+            centered=self._parametrisation(),
+            inits=plain_inits(self.inits),
+            inits_sha256=digest_of(plain_inits(read_inits(self.inits))),
+            times=TimesRecord(wall_seconds=0.0),
+            interval=self.interval,
+            packages=package_versions(),
+        )
+
+    def _parametrisation(self) -> bool | dict[str, bool] | None:
+        """Return whether the effects are centred, by group if each group has its own choice."""
+        if "centered" not in self.engine.uses:
+            return None
+        choices = self.program.parametrisations.items()
+        chosen = {g: bool(self.data[name]) for g, name in choices if name in self.data.values}
+        return chosen.get("centered", chosen or None)
+
+    def reused(
+        self,
+        folder: Path,
+        *,
+        refit: bool,
+        overwrite: bool,
+        announce: Callable[[str], object] = logger.info,
+    ) -> Fit | None:
+        """Return the fit in a run folder if its draws would be the same; None to sample.
+
+        Parameters
+        ----------
+        folder : Path
+            The run folder.
+        refit : bool
+            Whether to sample even if the draws would be the same.
+        overwrite : bool
+            Whether a run with other inputs may be replaced.
+        announce : callable
+            Function that is called with a line: that the fit is reused, or what has changed.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds a run that must not be replaced; the message tells what changed.
+        """
+        if not (folder / FILE).is_file():
+            return None
+        found, reasons = self.stored(folder)
+        if found is not None and not refit:
+            announce(
+                f"{self.program.name}: not fitted again, because nothing changed; read from "
+                f"{folder} (--refit fits it again; in Python, refit=True)"
+            )
+            return found
+        if not overwrite:
+            refuse_other_run(folder, self.record)
+        if reasons:
+            announce(f"{self.program.name}: fitted again, because {'; '.join(reasons)}")
+        return None
+
+    def stored(self, folder: Path) -> tuple[Fit | None, tuple[str, ...]]:
+        """Return the fit in a run folder if its draws would be the same, or the reasons why not."""
+        if not (folder / FILE).is_file():
+            return None, ("there is no run yet",)
+        now = self.record  # an engine that cannot run the program is an error, not a reason
+        try:
+            with reading_run(folder) as run:
+                changes = run_changes(run.record, now)
+                if changes:
+                    return None, tuple(changes)
+                return fit_of(run), ()
+        except (DataError, ConfigError):
+            return None, ("the earlier run cannot be read",)
+
+    def sample(self, *, cores: int | None = None, show_progress: bool = False) -> Fit:
+        """Sample the posterior; see :func:`fit`."""
+        program, options = self.program, self.options
+        if cores is not None:
+            refuse_unused(self.engine.name, self.engine.uses, ["cores"])
+            whole_number("cores", cores)
+        keep = kept_elements(options.keep, program, self.data)
+        loaded = self.engine.load(program)
+        inputs = self.record_with(loaded)
+        with heartbeat(f"Sampling {program.name}"):
+            sample = loaded.sample(
+                program.stan_values(self.data),
+                options,
+                cores=cores,
+                inits=self.inits,
+                keep=keep,
+                interval=self.interval,
+                show_progress=show_progress,
+            )
+        outcome = {
+            # The engine auto may have turned to CmdStan.
+            "engine": _engine_record(loaded),
+            "notes": (*self.notes, *_notes_on(sample)),
+            "messages": _as_dict(sample.messages),
+            "times": TimesRecord(
+                wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
+            ),
+            "independent": _as_dict(sample.independent),
+            "metric_held": sample.metric_held,
+            "streamed": bool(sample.streamed),
+        }
+        record = inputs.model_copy(update=outcome)
+        draws, stats = _typed(sample.draws, program), dict(sample.stats)
+        if not sample.streamed:
+            return Fit(program, self.data, draws, stats, record)
+        summaries = _streamed(sample, self.data)
+        return Fit(without_draws(program), self.data, draws, stats, record, summaries)
+
+
+def _engine_record(identity: Identity) -> EngineRecord:
+    """Return the part of a record that describes the engine of a program."""
+    return EngineRecord(name=identity.engine, key=identity.key, versions=dict(identity.versions))
+
+
+def _notes_on(sample: Sample) -> list[str]:
+    """Return a note on the draws whose generated quantities failed, if there are any."""
+    if not sample.failures:
+        return []
+    most = max(sample.failures, key=sample.failures.__getitem__)
+    where = counted(sum(sample.failures.values()), "draw")
+    return [
+        f"the generated quantities failed in {where}, most often with the message {most!r}; they "
+        "are missing there, but the parameters are kept"
+    ]
+
+
+def _as_dict(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what an engine reported as a dict; None if it does not report it."""
+    if values is None:
+        return None
+    return dict(values)
 
 
 def _streamed(sample: Sample, data: Data) -> pd.DataFrame:

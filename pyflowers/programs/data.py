@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -527,8 +527,6 @@ def _from_table(
     # True and False that are read as numbers are 1 and 0; labels stay as they are written.
     of_labels = {found.column: found for found in labels.values()}
     table = table.with_cells({n: its for n, its in rows.parsed.items() if n not in of_labels})
-    # Labels such as 01, whose text their value does not determine, count as text.
-    spelled = [n for n, its in of_labels.items() if tuple(map(plain_text, its.names)) != its.names]
     return Data.of_table(
         declared,
         values,
@@ -537,9 +535,17 @@ def _from_table(
         coords=rows.coords,
         table=table,
         source=table.source,
-        sha256=table.sha256(tuple(table.columns), spelled),
+        sha256=table.sha256(tuple(table.columns), spelled(of_labels.values())),
         notes=tuple(table.notes),
     )
+
+
+def spelled(labels: Iterable[Labels]) -> list[str]:
+    """Return the columns with labels such as 01, which count as text in digests.
+
+    Their text is not determined by their value as a number.
+    """
+    return [its.column for its in labels if tuple(map(plain_text, its.names)) != its.names]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,12 @@
 This package does not sample: CmdStanPy runs the CmdStan that is found here.
 """
 
-from pyflowers.toolchain.build import Executable, compile_program, compile_source
+from pyflowers.toolchain.build import (
+    Executable,
+    compile_program,
+    compile_source,
+    executable_of,
+)
 from pyflowers.toolchain.embedded import install_embedded
 from pyflowers.toolchain.locate import CmdStan, available_cmdstan, find_cmdstan
 
@@ -13,6 +18,7 @@ __all__ = [
     "available_cmdstan",
     "compile_program",
     "compile_source",
+    "executable_of",
     "find_cmdstan",
     "install_embedded",
 ]

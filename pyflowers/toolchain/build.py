@@ -111,6 +111,24 @@ def compile_program(
     return compile_source(read_source(program, include_paths), cmdstan=cmdstan)
 
 
+def executable_of(source: Source, cmdstan: CmdStan) -> Executable:
+    """Return the executable of a Stan program, which may not have been built yet.
+
+    Raises
+    ------
+    ToolchainError
+        If there is no compiler.
+    """
+    # An executable of several files that an earlier version built may not be of this text.
+    content = source.sha256 if len(source.files) == 1 else source.text
+    key = digest(
+        *(source.name, content, _make_options()),
+        *(cmdstan.version, cmdstan.identity, compiler(), compiler_version()),
+    )
+    path = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}" / source.safe_name
+    return Executable(path, key, source, cmdstan)
+
+
 def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executable:
     """Return the executable of a Stan program, compiling it if the cache has none.
 
@@ -128,16 +146,8 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     CompileError
         If the program does not compile; the error contains the compiler's message.
     """
-    found = whole(cmdstan or find_cmdstan(), Care.RUN)
-    # An executable of several files that an earlier version built may not be of this text.
-    content = source.text
-    if len(source.files) == 1:
-        content = source.sha256
-    key = digest(
-        *(source.name, content, _make_options()),
-        *(found.version, found.identity, compiler(), compiler_version()),
-    )
-    path = cache_dir() / "executables" / f"{source.safe_name}-{key[:24]}" / source.safe_name
+    made = executable_of(source, whole(cmdstan or find_cmdstan(), Care.RUN))
+    path, found = made.path, made.cmdstan
 
     def is_sound() -> bool:
         # An executable that is linked to libraries in another folder is built again, so that a
@@ -158,7 +168,7 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
 
     about = {"cmdstan": found.version, "folder": str(found.path)}
     _once(path, is_sound, build, f"Compiling {source.safe_name}", about)
-    return Executable(path, key, source, found)
+    return made
 
 
 def compile_library(source: Source) -> Path:

@@ -6,25 +6,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyflowers.engines import Engine, LoadedProgram, find_engine, refuse_unused
-from pyflowers.errors import ConfigError, DataError, FitError, PyflowersError
-from pyflowers.fits.fit import Fit, fit_of
-from pyflowers.fits.folder import (
-    FILE,
-    PLOTS,
-    RunRecord,
-    check_run_folder,
-    plain_inits,
-    read_record,
-    reading_run,
-    refuse_to_replace,
-    run_changes,
-)
+from pyflowers.engines import Engine, find_engine
+from pyflowers.errors import DataError, FitError, PyflowersError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import FILE, PLOTS, check_run_folder, read_record, refuse_to_replace
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.sampling import engine_record, fit_data
-from pyflowers.fits.spec import SAMPLER, Sampling, Spec
+from pyflowers.fits.sampling import Prepared, prepare, with_seed_of
+from pyflowers.fits.spec import Spec
 from pyflowers.programs import Capability, Data, Program, find_program
 from pyflowers.workflow.config import Experiment
 
@@ -62,7 +52,7 @@ class ModelOutcome:
 
 @dataclass(frozen=True)
 class _Task:
-    """One program of an experiment with its data and priors.
+    """One program of an experiment with its data.
 
     A task is `refused` (for a reason), must be fitted (for `reasons`), or has an `earlier` fit that
     is still valid.
@@ -71,9 +61,9 @@ class _Task:
     spec: Spec
     program: Program
     data: Data
-    priors: dict[str, float]
     folder: Path
     refused: str = ""
+    prepared: Prepared | None = None
     reasons: tuple[str, ...] = ()
     earlier: Fit | None = None
 
@@ -83,6 +73,7 @@ def run_experiment(
     *,
     cmdstan: str | Path | None = None,
     refit_changed: bool = True,
+    refit: bool = False,
     overwrite: bool = False,
     show_progress: bool = False,
     announce: Callable[[str], object] = lambda _: None,
@@ -100,6 +91,8 @@ def run_experiment(
         See :func:`pyflowers.toolchain.find_cmdstan`.
     refit_changed : bool
         Whether to replace a run of the same program if its other inputs have changed.
+    refit : bool
+        Whether to fit models again whose inputs have not changed.
     overwrite : bool
         Whether to replace any earlier run.
     show_progress : bool
@@ -118,18 +111,14 @@ def run_experiment(
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
-    given = [name for name in Sampling.model_fields if name in tasks[0].spec.model_fields_set]
-    refuse_unused(engine.name, {*engine.uses, "engine"}, given)
-    tasks = [_with_reasons(task, engine) for task in tasks]
+    tasks = [_with_reasons(task, engine, refit) for task in tasks]
     for task in () if overwrite else tasks:
         _refuse_to_lose(task, refit_changed)
     outcomes = []
     for task in tasks:
-        outcome = _run(task, experiment, engine, show_progress, announce)
-        plots = experiment.output.plots
-        has_figures = plots == "none" or any((task.folder / PLOTS).glob(f"*.{plots}"))
-        if outcome.fit is not None and (outcome.refitted or not has_figures):
-            save(outcome.fit, task.folder, plots, overwrite=True)
+        outcome = _run(task, experiment, show_progress, announce)
+        if outcome.fit is not None and outcome.refitted:
+            save(outcome.fit, task.folder, experiment.output.plots, overwrite=True)
         finished(outcome)
         outcomes.append(outcome)
     return outcomes
@@ -173,6 +162,27 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
     fit.save(folder, images, overwrite=overwrite)
 
 
+def up_to_date(fit: Fit, folder: Path, interval: float, plots: str) -> Fit:
+    """Return the fit of a run folder with an interval; write its tables and figures if they differ.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit, as it was loaded.
+    folder : Path
+        Its run folder.
+    interval : float
+        Probability of the interval.
+    plots : str
+        Format of the figures, as for :func:`save`.
+    """
+    shown = fit.with_interval(interval)
+    has_figures = plots == "none" or any((folder / PLOTS).glob(f"*.{plots}"))
+    if shown is not fit or not has_figures:
+        save(shown, folder, plots, overwrite=True)
+    return shown
+
+
 def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
     """Compare fits with closed-form VB, for a report; skip programs that do not offer it.
 
@@ -207,72 +217,25 @@ def _tasks(experiment: Experiment) -> list[_Task]:
     for spec, program in opened:
         folder = experiment.output.folder / program.name
         check_run_folder(folder)
+        spec = with_seed_of(spec, folder)
         data = spec.read(program)
-        tasks.append(_Task(spec, program, data, program.resolve_priors(spec.priors, data), folder))
+        program.resolve_priors(spec.priors, data)  # reports errors before CmdStan is built
+        tasks.append(_Task(spec, program, data, folder))
     return tasks
 
 
-def _with_reasons(task: _Task, engine: Engine) -> _Task:
+def _with_reasons(task: _Task, engine: Engine, refit: bool) -> _Task:
     """Determine whether a task can be fitted, whether it must be fitted, and why."""
     try:
-        task.program.fill(task.data, task.priors, centered=task.spec.centered)
+        prepared = prepare(task.spec, task.program, task.data, engine)
     except DataError as error:
         return replace(task, refused=str(error))
-    loaded = engine.load(task.program)
-    if not (task.folder / FILE).is_file():
-        return replace(task, reasons=("there is no run yet",))
-    try:
-        with reading_run(task.folder) as run:
-            now = (task.spec, task.program, task.data, task.priors, loaded)
-            reasons = why_refit(run.record, *now)
-            return replace(task, reasons=reasons, earlier=None if reasons else fit_of(run))
-    except (DataError, ConfigError):
-        return replace(task, reasons=("the earlier run cannot be read",))
-
-
-def why_refit(
-    record: RunRecord,
-    spec: Spec,
-    program: Program,
-    data: Data,
-    priors: dict[str, float],
-    loaded: LoadedProgram,
-) -> tuple[str, ...]:
-    """Describe what has changed since a run; return nothing if the run is still valid.
-
-    Parameters
-    ----------
-    record : RunRecord
-        The run's ``run.json``.
-    spec, program, data, priors
-        The current inputs.
-    loaded : LoadedProgram
-        The program as loaded by the engine.
-    """
-    if record.program.reference != program.reference:
-        return (f"the folder holds a run of {record.program.name}",)
-    options = spec.model_dump(include=set(SAMPLER), exclude_unset=True)
-    declared = data.declaration.model_dump(mode="json", exclude_defaults=True)
-    source = {"sha256": loaded.source.sha256, "declaration": declared}
-    now: dict[str, Any] = {
-        "program": record.program.model_copy(update=source),
-        "data": record.data.model_copy(update={"sha256": data.sha256}),
-        "engine": engine_record(loaded),
-        "priors": priors,
-        "options": record.options.model_copy(update=options),
-        "centered": record.centered if _is_as_asked(record, program, spec) else spec.centered,
-        "interval": spec.interval,
-        "inits": plain_inits(spec.inits),
-    }
-    return tuple(run_changes(record, record.model_copy(update=now)))
-
-
-def _is_as_asked(record: RunRecord, program: Program, spec: Spec) -> bool:
-    """Whether a run has the requested parametrisation, or none is requested."""
-    if spec.centered is None:
-        return True
-    asked = program.parametrisation(spec.centered).items()
-    return asked <= program.parametrisation(record.centered).items()
+    earlier, reasons = prepared.stored(task.folder)
+    if earlier is not None and refit:
+        earlier, reasons = None, ("a refit was requested",)
+    if reasons:  # all programs are compiled before the first chain runs
+        engine.load(task.program)
+    return replace(task, prepared=prepared, earlier=earlier, reasons=reasons)
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
@@ -280,7 +243,9 @@ def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
     if not task.reasons or not (task.folder / FILE).is_file():
         return
     with suppress(DataError):  # a run that cannot be read may belong to the experiment
-        refit_changed &= read_record(task.folder).program.reference == task.program.reference
+        before = read_record(task.folder).program
+        if before.reference != task.program.reference:
+            refuse_to_replace(task.folder, [f"the folder holds a run of {before.name}"])
     if not refit_changed:
         refuse_to_replace(task.folder, task.reasons)
 
@@ -288,7 +253,6 @@ def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
 def _run(
     task: _Task,
     experiment: Experiment,
-    engine: Engine,
     show_progress: bool,
     announce: Callable[[str], object],
 ) -> ModelOutcome:
@@ -297,21 +261,9 @@ def _run(
         return ModelOutcome(name, task.folder, None, refused=task.refused)
     if task.earlier is not None:
         announce(f"{name}: not refitted, because nothing changed; read from {task.folder}")
-        found = task.earlier.with_interval(experiment.interval)
-        if found is not task.earlier:  # the draws are the same, but the summary and figures differ
-            save(found, task.folder, experiment.output.plots)
+        found = up_to_date(task.earlier, task.folder, experiment.interval, experiment.output.plots)
         return ModelOutcome(name, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
-    done = fit_data(
-        task.program,
-        task.data,
-        task.spec.options(),
-        priors=task.priors,
-        centered=task.spec.centered,
-        engine=engine,
-        inits=task.spec.inits,
-        interval=task.spec.interval,
-        show_progress=show_progress,
-    )
-    done = replace(done, folder=task.folder)
+    assert task.prepared is not None  # because it is not refused
+    done = replace(task.prepared.sample(show_progress=show_progress), folder=task.folder)
     return ModelOutcome(name, task.folder, done, refitted=task.reasons)

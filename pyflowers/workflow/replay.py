@@ -15,7 +15,7 @@ from pyflowers.display import format_number
 from pyflowers.engines import find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import engine_changes, value_changes
+from pyflowers.fits.key import value_changes
 from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
@@ -134,7 +134,7 @@ def replay(
     again = second.record
     notes += more
     if not notes:
-        notes += engine_changes(record.engine, again.engine)
+        notes += again.engine.changes_since(record.engine)
     notes += value_changes("version of", record.packages, again.packages)
     if again.engine.name == record.engine.name:
         as_before = ", as recorded"

@@ -1,4 +1,4 @@
-"""Without --overwrite, a run is replaced only if the inputs are the same."""
+"""A fit of the same inputs is not repeated, and only --overwrite replaces a run of others."""
 
 import hashlib
 import json
@@ -101,7 +101,8 @@ def test_nothing_but_the_same_inputs_replaces_a_run(project, sampled, earlier):
     run = project / earlier
     before = digest(run)
     for name in VARIANTS:
-        if name == earlier != "unseeded":
+        # A seed that is not given is that of the run.
+        if name == earlier or (name == "unseeded" and earlier in ("first", "seed")):
             continue
         with pytest.raises(ConfigError, match=r"holds another run .*--overwrite") as caught:
             fit(project, name, run)
@@ -110,13 +111,23 @@ def test_nothing_but_the_same_inputs_replaces_a_run(project, sampled, earlier):
         assert digest(run) == before
 
 
-@pytest.mark.parametrize("name", ["first", "engine"])
-def test_the_same_inputs_are_welcome_and_make_the_same_draws(project, sampled, name):
-    before = Fit.load(project / name)
-    assert fit(project, name, project / name).exit_code == 0
+@pytest.mark.parametrize("name", ["first", "engine", "unseeded"])
+def test_the_same_inputs_are_not_fitted_again(project, sampled, name):
+    """The folder is left as it is, unless --refit is given, which makes the same draws."""
+    before, files = Fit.load(project / name), digest(project / name)
+    for more in ((), ("--overwrite",)):
+        assert fit(project, name, project / name, *more).exit_code == 0
+        assert not sampled
+        assert digest(project / name) == files
+    assert fit(project, name, project / name, "--refit").exit_code == 0
     assert len(sampled) == 1
     again = Fit.load(project / name)
     assert all((before.draws[each] == again.draws[each]).all() for each in before.draws)
+
+
+def test_a_run_without_a_seed_takes_that_of_the_folder(project, sampled):
+    assert fit(project, "unseeded", project / "seed").exit_code == 0
+    assert not sampled
 
 
 def test_overwrite_replaces_another_run(project, tmp_path):
@@ -124,6 +135,21 @@ def test_overwrite_replaces_another_run(project, tmp_path):
     shutil.copytree(project / "first", run)
     fit(project, "seed", run, "--overwrite")
     assert Fit.load(run).options.seed == 2
+
+
+def test_a_fit_that_is_not_repeated_gets_the_figures_and_the_interval_that_are_asked(
+    project, sampled, tmp_path
+):
+    run = tmp_path / "run"
+    shutil.copytree(project / "first", run)
+    draws = Fit.load(run).draws["m"]
+    assert fit(project, "first", run, "--plots", "svg", "--interval", "0.5").exit_code == 0
+    assert not sampled
+    again = Fit.load(run)
+    assert (again.draws["m"] == draws).all()
+    assert again.interval == 0.5
+    assert "25%" in (run / "summary.csv").read_text().splitlines()[0]
+    assert {path.suffix for path in (run / "plots").iterdir()} == {".svg"}
 
 
 def of_another_version(run):

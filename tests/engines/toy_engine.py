@@ -59,5 +59,7 @@ class Toy:
     def load(self, program):
         return Loaded(program.source)
 
+    identify = load
+
 
 ENGINE = Toy()

@@ -12,8 +12,10 @@ from pyflowers.cli.main import cli
 from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import EngineRecord
+from pyflowers.fits.folder import run_changes
+from pyflowers.fits.key import EngineRecord
 from pyflowers.fits.posterior import element_names
+from pyflowers.fits.sampling import prepare
 from pyflowers.programs import find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.workflow.config import (
@@ -24,7 +26,7 @@ from pyflowers.workflow.config import (
     from_record,
     read_config,
 )
-from pyflowers.workflow.experiment import run_experiment, why_refit
+from pyflowers.workflow.experiment import run_experiment
 
 MODEL = "iid_normal"
 
@@ -41,20 +43,18 @@ def earlier(lecture_fits, cmdstan):
     experiment = Experiment().with_values(models=[MODEL], sampler={"seed": 1})
 
     def why(record=fit.record, experiment=experiment, data=fit.data):
-        priors = model.resolve_priors(experiment.priors.get(MODEL), data)
-        return why_refit(record, experiment.specs()[0], model, data, priors, loaded)
+        prepared = prepare(experiment.specs()[0], model, data, CmdStanEngine(cmdstan))
+        return run_changes(record, prepared.record)
 
     return fit, experiment, loaded, why
 
 
 def test_nothing_changed_is_no_reason(earlier):
-    fit, experiment, _, why = earlier
-    assert why() == ()
-    # A file without a seed uses the seed that was drawn earlier.
-    assert why(experiment=experiment.with_values(sampler={"seed": None})) == ()
-    assert why(experiment=from_record(fit.record)) == ()
-    near = fit.record.model_copy(update={"inits": 0.1})
-    assert why(record=near) == ("the initial values changed",)
+    fit, _, _, why = earlier
+    assert why() == []
+    assert why(experiment=from_record(fit.record)) == []
+    near = fit.record.model_copy(update={"inits_sha256": "another"})
+    assert why(record=near) == ["the initial values changed"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_nothing_changed_is_no_reason(earlier):
 )
 def test_a_changed_option_is_the_reason(earlier, changes, reason):
     _, experiment, _, why = earlier
-    assert why(experiment=experiment.with_values(**changes)) == (reason,)
+    assert why(experiment=experiment.with_values(**changes)) == [reason]
 
 
 def test_changed_data_and_programs_are_reasons(earlier):
@@ -77,24 +77,24 @@ def test_changed_data_and_programs_are_reasons(earlier):
     model = find_program(MODEL)
     frame = to_frame(fit.data)
     frame.loc[3, "flowers"] += 1
-    assert why(data=model.read(frame)) == ("the data changed",)
+    assert why(data=model.read(frame)) == ["the data changed: column flowers"]
     versions = {**loaded.versions, "compiler": "g++ 3"}
     engine = EngineRecord(name="cmdstan", key="another", versions=versions)
     (reason,) = why(fit.record.model_copy(update={"engine": engine}))
     assert reason.startswith("version of compiler was g++ 3 and is ")
     engine = EngineRecord(name="stanli", key="another", versions={})
     record = fit.record.model_copy(update={"engine": engine})
-    assert why(record) == ("the engine was stanli and is cmdstan",)
+    assert why(record) == ["the engine was stanli and is cmdstan"]
     engine = EngineRecord(name="cmdstan", key="another", versions=dict(loaded.versions))
     for change, reason in (
         ({"sha256": "another"}, f"program {model.path} changed"),
         ({"declaration": {"title": "other"}}, "the declaration changed"),
-        ({"reference": "/their/iid_normal.stan"}, "the folder holds a run of iid_normal"),
+        ({"name": "theirs"}, "the program was theirs and is iid_normal"),
     ):
         changes = {"program": fit.record.program.model_copy(update=change)}
         if "sha256" in change:
             changes["engine"] = engine
-        assert why(fit.record.model_copy(update=changes)) == (reason,)
+        assert why(fit.record.model_copy(update=changes)) == [reason]
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
     assert f"{MODEL}: fitted, because seed was 3 and is 4" in third.output
 
     fourth = run("fit", "--config", write(rows="a,1,4\na,2,6\na,3,5\nb,1,1\nb,2,0\nb,3,9\n"))
-    assert "fitted, because the data changed; seed was 4 and is 3" in fourth.output
+    assert "fitted, because the data changed: column flowers; seed was 4 and is 3" in fourth.output
 
 
 def test_the_command_line_overrides_the_file(write, tmp_path, executables):
@@ -185,7 +185,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each option overrides a key, or is handled separately."""
     sections = (Experiment, DataConfig, SamplerConfig, OutputConfig)
     keys = {name for section in sections for name in section.model_fields} | {"data", "out"}
-    handled = {"program", "config", "cmdstan", "overwrite"}
+    handled = {"program", "config", "cmdstan", "overwrite", "refit"}
     assert {parameter.name for parameter in fit_command.params} - keys == handled
     file = read_config(write())
     assert file.with_options(thin=3).sampler.thin == 3
@@ -275,7 +275,7 @@ def test_an_experiment_does_not_replace_the_run_of_another_program(write, own_pr
     assert len(Fit.load(folder).data.y) == 6
     words = ("report", "--engine", "stanli", "--model", MODEL, "--runs", str(tmp_path / "out"))
     words += ("--seed", "9", "--out", str(tmp_path / "r.html"))
-    with pytest.raises(ConfigError, match=r"the data changed; .*seed was 3 and is 9.*--overwrite"):
+    with pytest.raises(ConfigError, match=r"the data changed: .*seed was 3 and is 9.*--overwrite"):
         CliRunner().invoke(cli, words, catch_exceptions=False)
     assert len(Fit.load(folder).data.y) == 6
 

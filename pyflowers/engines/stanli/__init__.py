@@ -140,6 +140,13 @@ class StanliEngine:
     name: str = "stanli"
     uses: frozenset[str] = NUTS_USES
 
+    def identify(self, program: Program) -> StanliProgram:
+        """Return the program without checking it, with the interpreter's version and build."""
+        _require()
+        import stanli
+
+        return StanliProgram(program.source, stanli.build_id())
+
     def load(self, program: Program) -> StanliProgram:
         """Check and load a program; see :func:`interpreted`."""
         return interpreted(program.source)
@@ -160,10 +167,7 @@ def interpreted(source: Source) -> StanliProgram:
     ToolchainError
         If the interpreter is not installed.
     """
-    if not stanli_is_installed():
-        raise ToolchainError(
-            "the engine stanli is not installed; run pip install stanli, or use --engine cmdstan"
-        )
+    _require()
     values, error = ask("load", source)
     if error:
         message = error.replace("'string'", source.path.name).strip()
@@ -181,6 +185,14 @@ def interpreted(source: Source) -> StanliProgram:
             "program; CmdStan can"
         )
     return StanliProgram(source, values["build"])
+
+
+def _require() -> None:
+    """Raise an error if the interpreter is not installed."""
+    if not stanli_is_installed():
+        raise ToolchainError(
+            "the engine stanli is not installed; run pip install stanli, or use --engine cmdstan"
+        )
 
 
 @dataclass(frozen=True)
