@@ -14,6 +14,7 @@ from test_bad_inputs import complaint, end_of, written
 from pyflowers import storage
 from pyflowers.errors import CompileError, ConfigError, FitError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.sampling import Prepared
 from pyflowers.storage import DiskError, naming, temporary_folder
 
 STANLI = ("--engine", "stanli", "--seed", "1", "--chains", "1", "--warmup", "50", "--draws", "50")
@@ -192,31 +193,28 @@ def test_a_read_only_disk_for_the_cache(disk, cmdstan, tmp_path, monkeypatch, va
 
 
 def test_a_place_for_runs_that_vanishes_is_made_again(tmp_path, monkeypatch):
-    from pyflowers.cli import fit as command
+    def and_vanish(prepared, **options):
+        shutil.rmtree(tmp_path / "results", ignore_errors=True)  # remedies are also sampled
+        return sample(prepared, **options)
 
-    def and_vanish(**options):
-        shutil.rmtree(tmp_path / "results")
-        return fitted(**options)
-
-    fitted = command.run_fit
+    sample = Prepared.sample
     (tmp_path / "results").mkdir()
-    monkeypatch.setattr(command, "run_fit", and_vanish)
+    monkeypatch.setattr(Prepared, "sample", and_vanish)
     words = ("fit", "iid_normal", *STANLI, "--out", tmp_path / "results" / "run")
     assert end_of([str(word) for word in words])[0] == 0
     Fit.load(tmp_path / "results" / "run")
 
 
 def test_a_place_for_runs_that_becomes_a_file_is_said(tmp_path, monkeypatch):
-    from pyflowers.cli import fit as command
+    def and_change(prepared, **options):
+        if (tmp_path / "results").is_dir():  # remedies are also sampled
+            (tmp_path / "results").rmdir()
+            (tmp_path / "results").write_text("mine")
+        return sample(prepared, **options)
 
-    def and_change(**options):
-        (tmp_path / "results").rmdir()
-        (tmp_path / "results").write_text("mine")
-        return fitted(**options)
-
-    fitted = command.run_fit
+    sample = Prepared.sample
     (tmp_path / "results").mkdir()
-    monkeypatch.setattr(command, "run_fit", and_change)
+    monkeypatch.setattr(Prepared, "sample", and_change)
     words = ("fit", "iid_normal", *STANLI, "--out", tmp_path / "results" / "run")
     said_of(words, tmp_path / "results", "cannot be written")
     assert (tmp_path / "results").read_text() == "mine"
