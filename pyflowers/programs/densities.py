@@ -151,6 +151,28 @@ def _normal(mean: float, sd: float) -> PriorDensity:
     )
 
 
+def _student_t(nu: float, mean: float, scale: float) -> PriorDensity:
+    """Return Student's t; the default priors use it, and scipy.stats is slow to import."""
+    log_constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - math.log(scale)
+    log_constant -= 0.5 * math.log(nu * math.pi)
+
+    def quantile(prob: float) -> float:
+        from scipy.special import stdtrit
+
+        return mean + scale * float(stdtrit(nu, prob))
+
+    sd = float("nan")
+    if nu > 2:
+        sd = scale * math.sqrt(nu / (nu - 2))
+    return PriorDensity(
+        f"t({nu:g}, {mean:g}, {scale:g})",
+        lambda x: log_constant - (nu + 1) / 2 * np.log1p(((x - mean) / scale) ** 2 / nu),
+        sd,
+        quantile,
+        lambda rng, shape: mean + scale * rng.standard_t(nu, shape),
+    )
+
+
 def _scaled_inv_chi_square(nu: float, scale: float) -> PriorDensity:
     """Return the distribution of nu scale² / v, where v ~ χ²(nu) (BDA3, table A.1)."""
     half, log_square = nu / 2, 2 * math.log(scale)
@@ -221,7 +243,7 @@ _FAMILIES: dict[str, _Family] = {
     "normal": (_normal, 2, (1,)),
     "scaled_inv_chi_square": (_scaled_inv_chi_square, 2, (0, 1)),
     "std_normal": (lambda: _normal(0.0, 1.0), 0, ()),
-    "student_t": _family("t", "t", 3, (0, 2), lambda nu, m, s: ((nu,), {"loc": m, "scale": s})),
+    "student_t": (_student_t, 3, (0, 2)),
     "cauchy": _family("Cauchy", "cauchy", 2, (1,), lambda m, s: ((), {"loc": m, "scale": s})),
     "lognormal": _family("logN", "lognorm", 2, (1,), lambda m, s: ((s,), {"scale": np.exp(m)})),
     "exponential": _family("Exponential", "expon", 1, (0,), lambda rate: ((), {"scale": 1 / rate})),
