@@ -26,7 +26,7 @@ KIND = 0x70796662
 """The application_id that marks our ledgers among SQLite files: "pyfb"."""
 FORMAT = 3
 
-_READ_BY = {1: "0.2", 2: "0.3"}
+_READ_BY = {2: "0.3"}
 """The version of pyflowers that reads each earlier format."""
 
 SECONDS_TO_WAIT = 60.0

@@ -39,8 +39,9 @@ class Pool:
     """
 
     def __init__(self, num_workers: int | None = None) -> None:
-        number = usable_cores() if num_workers is None else num_workers
-        self._num_workers = whole_number("workers", number)
+        if num_workers is None:
+            num_workers = usable_cores()
+        self._num_workers = whole_number("workers", num_workers)
         self._idle: list[Worker] = []
         self._busy: dict[Worker, tuple[Job, int]] = {}
         self._waiting: deque[tuple[Job, int]] = deque()
@@ -51,11 +52,6 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def pids(self) -> list[int]:
-        """The process IDs of the workers."""
-        return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def room(self) -> int:
         """Return how many jobs the pool can take now; further jobs would only wait."""

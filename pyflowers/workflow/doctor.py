@@ -95,8 +95,10 @@ def _cache() -> Iterator[Finding]:
     yield Finding("cache", f"{folder}, {_megabytes(size)} with {len(executables)} executables")
     for made in sorted([*folder.glob("stan-*"), *folder.glob("cmdstan-*")]):
         damage = find_damage(made, Care.DIGESTS)
-        remedy = f"{damage}; pyflowers setup rebuilds it"
-        yield Finding(made.name.rpartition("-")[0], remedy if damage else "intact", damage is None)
+        state = "intact"
+        if damage:
+            state = f"{damage}; pyflowers setup rebuilds it"
+        yield Finding(made.name.rpartition("-")[0], state, damage is None)
     libraries = sorted((folder / "libraries").glob("[!.]*"))
     built = [path / _program_of(path) for path in executables]
     built += [path / f"{_program_of(path)}.so" for path in libraries]
@@ -108,7 +110,8 @@ def _cache() -> Iterator[Finding]:
     yield Finding("executables", state, not broken)
     yield Finding("free space", _megabytes(free), free >= LITTLE_SPACE)
     writable = os.access(folder, os.W_OK)
-    yield Finding("cache writable", "yes" if writable else "no; make it writable", writable)
+    state = {True: "yes", False: "no; make it writable"}[writable]
+    yield Finding("cache writable", state, writable)
 
 
 class Leftover(NamedTuple):
@@ -116,7 +119,6 @@ class Leftover(NamedTuple):
 
     path: Path
     state: str
-    is_gone: bool
 
 
 def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
@@ -135,8 +137,7 @@ def repair(folders: Sequence[Path]) -> Iterator[Leftover]:
     places += [place for folder in folders for place in (folder, folder.parent)]
     for place in dict.fromkeys(place.resolve() for place in (*places, temporary)):
         for left in leftovers(place):
-            kept = clear_leftover(left)
-            yield Leftover(left, kept or "cleared", not kept)
+            yield Leftover(left, clear_leftover(left) or "cleared")
 
 
 def _program_of(folder: Path) -> str:

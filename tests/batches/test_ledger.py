@@ -158,7 +158,7 @@ def test_a_write_that_fails_may_be_tried_again(tmp_path):
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (1, "read it with pyflowers 0.2, or run"),
+        (1, "run"),
         (2, "read it with pyflowers 0.3, or run"),
         (99, "run"),
     ],

@@ -110,8 +110,9 @@ def check_memory(normal, out, number, after, growth):
             for i in range(number):
                 if i > after and i % 100 == 0:
                     sizes["client"].append(own(os.getpid()))
-                    sizes["workers"].append(sum(resident(pid) for pid in pool.pids))
-                    handles.append(num_open([os.getpid(), *pool.pids]))
+                    pids = [worker.pid for worker in (*pool._idle, *pool._busy)]
+                    sizes["workers"].append(sum(map(resident, pids)))
+                    handles.append(num_open([os.getpid(), *pids]))
                 yield Task(normal, {"m": 0.0}, repeat=i, **QUICK)
 
         batch = pyflowers.batch(tasks(), out=out, executor=pool, seed=1, engine="stanli")
