@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from pyflowers.convergence import ess_mean
 from pyflowers.cores import in_order
-from pyflowers.engines import Engine, find_engine
+from pyflowers.engines import Engine
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit_data
@@ -220,9 +220,7 @@ def predict_held_out(
         If a refit does not finish.
     """
     if engine is None:
-        made = fit.record.engine
-        is_embedded = made.versions.get("cmdstan", "").startswith("embedded")
-        engine = find_engine(made.name, "embedded" if is_embedded else None)
+        engine = fit.record.engine.find()
 
     def predict(part: HeldOut) -> HeldOutDensity:
         # Each refit has its own seed, which does not depend on the other refits.

@@ -52,7 +52,7 @@ class Cluster:
     def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:
         self._client = client
         self._address = client.scheduler.address
-        self._resources = dict(resources) if resources else None
+        self._resources = dict(resources or {}) or None
         self._under_way: dict[str, tuple[Job, Future]] = {}
         self._ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
         self._again: deque[Job] = deque()
@@ -147,7 +147,9 @@ class Cluster:
             return []
         job, _ = self._under_way[key]
         try:
-            outcomes = [] if future.cancelled() else [self._result(job, future)]
+            outcomes = []
+            if not future.cancelled():
+                outcomes.append(self._result(job, future))
         except TimeoutError:
             self._ended.put(future)
             return []

@@ -213,8 +213,10 @@ def function_of(reference: str) -> Callable[..., Any]:
         If there is no such function.
     """
     module, colon, name = reference.partition(":")
+    found = None
     try:
-        found = getattr(imported(module), name) if colon else None
+        if colon:
+            found = getattr(imported(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"keep {reference} cannot be imported ({error}); put the function into a module that "

@@ -153,7 +153,9 @@ class Ledger:
         the task is not in the ledger.
         """
         row = self._row(key)
-        return ("new", 0) if row is None else (row.verdict, row.run)
+        if row is None:
+            return "new", 0
+        return row.verdict, row.run
 
     def expect(self, job: Job, *, again: bool) -> None:
         """Record that a task belongs to this run; discard its outcome if it is to run `again`."""
@@ -214,7 +216,7 @@ class Ledger:
         """Return the row of a task, if there is one."""
         with guarded(self.folder, TO_WRITE):
             found = self._database.execute(f"{SELECT_ROWS} WHERE key = ?", (key,)).fetchone()
-            return None if found is None else checked(found, key)
+            return found and checked(found, key)
 
     def _put(self, row: Row) -> None:
         """Insert or replace the row of a task."""
@@ -359,19 +361,17 @@ class Batch:
         earlier, verdicts, checks = 0, Counter[str](), Counter[str]()
         for (verdict, failing, is_earlier), number in sorted(groups.items()):
             verdicts[verdict] += number
-            earlier += number if is_earlier and verdict != "waiting" else 0
-            checks.update(dict.fromkeys(failing.split(", ") if failing else (), number))
-        if last:
-            since = (time.time() if running else last[0]) - last[-1]
-        else:
-            since = 0
+            if is_earlier and verdict != "waiting":
+                earlier += number
+            if failing:
+                checks.update(dict.fromkeys(failing.split(", "), number))
         return Progress(
             verdicts["passed"],
             verdicts["doubtful"],
             verdicts["failed"],
             dict(checks.most_common()),
             known.total,
-            (len(last) - 1) / since if len(last) > 1 and since > 0 else None,
+            _rate(last, running),
             running,
             earlier,
         )
@@ -399,8 +399,10 @@ class Batch:
         table = []
         with reading(self.folder) as database:
             for row in self._in_order(database):
-                outcome = "done" if row.verdict in DONE else row.verdict
-                versions = json.loads(row.versions) if row.versions else {}
+                outcome = row.verdict
+                if outcome in DONE:
+                    outcome = "done"
+                versions = json.loads(row.versions or "{}")
                 task = row.name, row.program, outcome, row.verdict, row.failed_checks
                 fit = row.seed, row.seconds, row.attempts, row.error, versions, row.key
                 table.append((*task, *fit))
@@ -443,7 +445,7 @@ class Batch:
         with reading(self.folder) as database:
             found = []
             for row in self._in_order(database):
-                digests = json.loads(row.tables) if row.tables else {}
+                digests = json.loads(row.tables or "{}")
                 if row.verdict in DONE and name in digests:
                     rows = kept_rows(database, row, name, digests[name])
                     found.append((row.name, row.verdict, rows))
@@ -459,6 +461,18 @@ class Batch:
             )
         with guarded(self.folder, TO_READ):
             return _joined([(task, verdict, unpacked(rows)) for task, verdict, rows in found])
+
+
+def _rate(last: list[float], running: bool) -> float | None:
+    """Return how many fits end in a second, from the times of the last ones, newest first."""
+    if len(last) < 2:
+        return None
+    now = last[0]
+    if running:
+        now = time.time()
+    if now <= last[-1]:
+        return None
+    return (len(last) - 1) / (now - last[-1])
 
 
 def _joined(parts: list[tuple[str, str, NDArray[Any]]]) -> pd.DataFrame:

@@ -116,11 +116,11 @@ def batch(
     total = len(tasks) if isinstance(tasks, Sized) else None
     with _running(executor, workers) as runner, closing(Ledger(folder)) as ledger:
         try:
-            known = ledger.seed
+            batch_seed = ledger.seed
             if seed is not None:
                 batch_seed = seed
-            else:
-                batch_seed = new_seed() if known is None else known
+            elif batch_seed is None:
+                batch_seed = new_seed()
             ledger.remember({"seed": batch_seed, "total": total, "started": time.time()})
             planner = Planner(batch_seed, chosen, time_limit, retries)
             with _shown(total) as count:

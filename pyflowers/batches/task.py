@@ -269,6 +269,9 @@ class Planner:
             "options": fit.options.model_copy(update={"seed": seed}),
             "inits": read_inits(fit.inits),
         }
+        time_limit = task.time_limit
+        if time_limit is None:
+            time_limit = self._time_limit
         return Job(
             key,
             name,
@@ -276,7 +279,7 @@ class Planner:
             position,
             seed,
             pickle.dumps((shipment, loaded.key, inputs, kept), protocol=5),
-            time_limit=self._time_limit if task.time_limit is None else task.time_limit,
+            time_limit=time_limit,
             retries=self._retries,
             folder=working_folder(),
         )
@@ -290,7 +293,9 @@ class Planner:
         reference = spec.program
         if is_formula(reference):
             return self._sent(spec.open())
-        called = reference if isinstance(reference, Program) else str(reference)
+        called = reference
+        if not isinstance(reference, Program):
+            called = str(reference)
         how = map(str, (*spec.include_paths, spec.family, spec.default_priors))
         known_by = called, isinstance(reference, Path), *how
         if known_by not in self._programs:
@@ -317,7 +322,9 @@ class Planner:
 
     def _read(self, spec: Spec, program: Program) -> Data:
         """Read data; keep the last file in memory, because tasks often share it."""
-        path = program.example if spec.data is None else spec.data
+        path = spec.data
+        if path is None:
+            path = program.example
         if not isinstance(path, str | Path):
             return spec.read(program)
         try:

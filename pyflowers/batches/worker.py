@@ -82,8 +82,10 @@ def _ready(shipment: bytes) -> tuple[Program, Engine, str] | PyflowersError:
     try:
         # CmdStan may be in a different place on this machine.
         if isinstance(engine, CmdStanEngine) and not engine.cmdstan.path.is_dir():
-            embedded = engine.cmdstan.origin == "embedded"
-            engine = find_engine("cmdstan", "embedded" if embedded else None)
+            if engine.cmdstan.origin == "embedded":
+                engine = find_engine("cmdstan", "embedded")
+            else:
+                engine = find_engine("cmdstan")
         program = find_program(named)
         return program, engine, engine.load(program).key
     except PyflowersError as error:

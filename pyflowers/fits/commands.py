@@ -50,6 +50,9 @@ class Fitted(Protocol):
         """The run folder, if there is one."""
 
 
+_YES_OR_NO = {True: "yes", False: "no"}
+"""A parametrisation as a command takes it; see :func:`as_bool`."""
+
 ShowPath = Callable[[str | Path], str]
 
 
@@ -59,10 +62,12 @@ def shown_path(path: str | Path) -> str:
     A path in the current folder is made relative to it. Other absolute paths are reduced to the
     name, because their folders may be in a user's home.
     """
-    if not Path(path).is_absolute():
+    whole = Path(path)
+    if not whole.is_absolute():
         return str(path)
-    inside = Path(path).is_relative_to(Path.cwd())
-    return str(Path(path).relative_to(Path.cwd())) if inside else Path(path).name
+    if whole.is_relative_to(Path.cwd()):
+        return str(whole.relative_to(Path.cwd()))
+    return whole.name
 
 
 def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
@@ -104,8 +109,8 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "program": path(record.program.reference),
         "include_paths": tuple(map(path, record.program.include_paths)),
-        "inits": path(inits) if isinstance(inits, str) else inits,
-        "data": None if source in (None, str(fit.program.example)) else path(str(source)),
+        "inits": None,
+        "data": None,
         **roles,
         "columns": others,
         **reading,
@@ -113,14 +118,19 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
         **{key: value for key, value in options if key == "seed" or value != usual[key]},
         "drop_missing": is_dropped,
         "engine": record.engine.name,
-        "interval": fit.record.interval if fit.record.interval != INTERVAL else None,
+        "interval": None,
         "priors": priors,
     }
-    if not isinstance(inits, int | float | str):
-        found["inits"] = None
-    # A source without a suffix is not a file.
-    if found["data"] is not None and not Path(str(source)).suffix:
-        found["data"] = FRAME
+    if isinstance(inits, str):
+        found["inits"] = path(inits)
+    elif isinstance(inits, int | float):
+        found["inits"] = inits
+    if source is not None and source != str(fit.program.example):
+        found["data"] = path(source)
+        if not Path(source).suffix:  # then it is not a file
+            found["data"] = FRAME
+    if record.interval != INTERVAL:
+        found["interval"] = record.interval
     return _given(found)
 
 
@@ -134,20 +144,22 @@ def _of_formula(fit: Fitted) -> dict[str, Any]:
     record, formula = fit.record, fit.program.declaration.formula
     about: dict[str, Any] = {}
     if formula and is_formula(record.program.reference):
-        family = formula.family if formula.family != "gaussian" else None
-        about = {"family": family, "default_priors": formula.priors or None}
+        about = {"family": formula.family, "default_priors": formula.priors or None}
+        if formula.family == "gaussian":
+            del about["family"]
     if isinstance(record.centered, bool):
         usual, _ = fit.program.fill(fit.data, record.priors)
-        same = usual.values["centered"] == record.centered
-        return about if same else {**about, "centered": "yes" if record.centered else "no"}
-    if not record.centered:
-        return about
-    own = fit.program.declaration.data
-    changed = {
-        fit.data.name_of(str(own[key].index_of)) if key in own else key: "yes" if its else "no"
-        for key, its in record.centered.items()
-    }
-    return {**about, "centered": changed}
+        if usual.values["centered"] != record.centered:
+            about["centered"] = _YES_OR_NO[record.centered]
+    elif record.centered:
+        own = fit.program.declaration.data
+        about["centered"] = changed = {}
+        for key, its in record.centered.items():
+            name = key
+            if key in own:
+                name = fit.data.name_of(str(own[key].index_of))
+            changed[name] = _YES_OR_NO[its]
+    return about
 
 
 def shell_words(inputs: Mapping[str, Any]) -> list[str]:
@@ -156,15 +168,19 @@ def shell_words(inputs: Mapping[str, Any]) -> list[str]:
     for name, value in inputs.items():
         if name == "program":
             continue
-        option = option_of(name) if name in INPUTS else f"--{name}"
+        option = f"--{name}"
+        if name in INPUTS:
+            option = option_of(name)
         if value is True:
             words.append(option)
         elif isinstance(value, Mapping):
             words += _each(option, (f"{key}={_text(its)}" for key, its in value.items()))
         elif isinstance(value, list | tuple):
             words += _each(option, map(str, value))
+        elif name == "interval":
+            words += [option, f"{value:g}"]
         else:
-            words += [option, f"{value:g}" if name == "interval" else str(value)]
+            words += [option, str(value)]
     return words
 
 
@@ -173,16 +189,20 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
+    if isinstance(value, str):
+        return value
+    return repr(value)
 
 
 def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> str:
     """Return inputs as a call in Python, in which ``data`` stands for data without a file."""
     values = dict(inputs)
     first = [_literal(values.pop("program"))]
-    if "data" in values:
-        file = values.pop("data")
-        first.append("data" if file == FRAME else _literal(file))
+    file = values.pop("data", None)
+    if file == FRAME:
+        first.append("data")
+    elif file is not None:
+        first.append(_literal(file))
     if "centered" in values:
         values["centered"] = as_bool(values["centered"])
     return f"{function}({', '.join([*first, *(f'{k}={_literal(v)}' for k, v in values.items())])})"
@@ -223,8 +243,9 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
     priors = {**inputs.get("priors", {}), **change.get("priors", {})}
     is_new = "program" in change or "family" in change
     if is_new and not is_formula(inputs["program"]):
-        example = fit.program.example
-        file = inputs.get("data", path(str(example)) if example else FRAME)
+        file = inputs.get("data", FRAME)
+        if "data" not in inputs and fit.program.example:
+            file = path(str(fit.program.example))
         inputs = {name: its for name, its in inputs.items() if name not in _OF_PROGRAM}
         inputs, priors = {"program": inputs["program"], "data": file, **inputs}, {}
     inputs = {k: v for k, v in inputs.items() if not (is_new and k == "centered")}
@@ -287,8 +308,9 @@ def _new_program(fit: Fitted, is_shell: bool, path: ShowPath) -> str:
     """Return the command that writes the program of a fit for the user to edit."""
     inputs = inputs_of(fit, path)
     if not is_formula(inputs["program"]):
-        is_own = inputs["program"].endswith(".stan")
-        return "" if is_own else f"pyflowers new my_{fit.program.name} --from {inputs['program']}"
+        if inputs["program"].endswith(".stan"):
+            return ""
+        return f"pyflowers new my_{fit.program.name} --from {inputs['program']}"
     names = ("program", "data", "family", "default_priors", "drop_missing")
     made: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}
     if not is_shell:

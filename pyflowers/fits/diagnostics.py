@@ -120,6 +120,9 @@ _ON_SLOW_CHAINS = (
     "change the parametrisation (--centered), rescale covariates, or run longer than was tried"
 )
 
+_AT_MOST: Literal["≤", "≥"] = "≤"
+_AT_LEAST: Literal["≤", "≥"] = "≥"
+
 _SLOW = 20
 """Ratio of required to actual ESS above which a longer run is not a practical remedy."""
 
@@ -217,16 +220,19 @@ def _error_of_worst(
 
 def with_remedy(part: Part, remedy: Advice) -> Part:
     """Return a part whose failed checks all advise one remedy, unless it is empty."""
-    checks = (
-        replace(each, advice=remedy) if each.failed and remedy else each for each in part.checks
-    )
+    checks = list(part.checks)
+    for i, check in enumerate(checks):
+        if check.failed and remedy:
+            checks[i] = replace(check, advice=remedy)
     return replace(part, checks=tuple(checks))
 
 
 def named(change: Mapping[str, Any]) -> str:
     """Return the inputs that a refit changes, as advice names them."""
-    words = [f'the formula "{change["program"]}"'] if "program" in change else []
-    return " ".join([*words, *shell_words(change)])
+    words = shell_words(change)
+    if "program" in change:
+        words = [f'the formula "{change["program"]}"', *words]
+    return " ".join(words)
 
 
 _GRADES = ("passed", "imprecise", "failed")
@@ -244,15 +250,21 @@ def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
     """
     best = min(trials, key=lambda trial: _GRADES.index(trial.status))
     if _GRADES.index(best.status) < _GRADES.index(part.status):
-        then = best.result if best.status == "passed" else f"only {best.result} remains imprecise"
+        then = best.result
+        if best.status != "passed":
+            then = f"only {best.result} remains imprecise"
         text = f"refit with {named(best.change)}: this was tried, and {then}"
         advice = Advice(text, **best.change)
     else:
         words = [f"with {named(trial.change)}: {trial.result}" for trial in trials]
-        is_divergent = any(check.name == "divergences" for check in part.failed)
-        rest = ON_DIVERGENCES if is_divergent else _ON_SLOW_CHAINS
+        rest = _ON_SLOW_CHAINS
+        if any(check.name == "divergences" for check in part.failed):
+            rest = ON_DIVERGENCES
         advice = Advice(f"tried in vain ({'; '.join(words)}); {rest}")
-    checks = (each if each.passed else replace(each, advice=advice) for each in part.checks)
+    checks = list(part.checks)
+    for i, check in enumerate(checks):
+        if not check.passed:
+            checks[i] = replace(check, advice=advice)
     return replace(part, checks=tuple(checks))
 
 
@@ -298,7 +310,9 @@ def _convergence(
     # In this form, the condition also holds for an element with a NaN, which is therefore judged.
     varies = ~(draws.max((0, 1)) == draws.min((0, 1)))
     # If nothing varies, the sampler is stuck, and every element is judged.
-    judged = summary[varies] if varies.any() else summary
+    judged = summary
+    if varies.any():
+        judged = summary[varies]
     enough, source = ESS_PER_CHAIN_AT_LEAST * num_chains, "Vehtari et al. (2021)"
     r_hat = _judge_r_hat(judged, draws.shape, of_groups, source)
     found = {"R-hat": replace(r_hat, advice=_on_r_hat(r_hat.value, num_chains, options))}
@@ -394,7 +408,9 @@ def _on_size(check: Check, num_draws: int) -> Advice:
     """Return the advice on an ESS: how much longer to run, if that would help."""
     if math.isnan(check.value):
         return Advice("its draws are constant or not finite: look at the traceplot")
-    factor = check.threshold / check.value if check.value > 0 else math.inf
+    factor = math.inf
+    if check.value > 0:
+        factor = check.threshold / check.value
     if not factor <= _SLOW:
         return Advice(
             "the chains move too slowly for a longer run to help: change the parametrisation"
@@ -412,7 +428,7 @@ def _independent(
     num = int(np.prod(next(iter(posterior.values())).values.shape[:2]))
     # The first columns are the median and the ends of the interval.
     odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)
-    where = str(summary.index[int(np.argmax(odd))]) if odd.any() else ""
+    where = str(next(iter(summary.index[odd]), ""))
     advice = "raise --draws: quantiles in the tails need more draws"
     rescale = "rescale the data, or use priors that are closer to the data"
     checks = [
@@ -435,14 +451,19 @@ def _judge(
     advice: str = "",
     where: str = "",
 ) -> Check:
-    passed = value <= threshold if relation == "≤" else value >= threshold
+    if relation == "≤":
+        passed = value <= threshold
+    else:
+        passed = value >= threshold
     return Check(name, value, threshold, relation, passed, where, source, advice)
 
 
 def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *limit: Any) -> Check:
     """Judge the worst of several values; NaN counts as the worst."""
     values = of.to_numpy(dtype=float)
-    badness = values if relation == "≤" else -values
+    badness = values
+    if relation == "≥":
+        badness = -values
     position = int(np.argmax(np.where(np.isnan(badness), np.inf, badness)))
     found = _judge(name, float(values[position]), relation, *limit)
     return replace(found, where=str(of.index[position]))
@@ -515,9 +536,10 @@ def examine_prior(model: Model, summary: pd.DataFrame, draws: Draws | None = Non
     if model.flat_coefficients:
         advice = "the coefficients have flat priors, with which nothing can be compared"
         claim += " (the coefficients, whose priors are flat, were not examined)"
-    note = "" if checks else advice
     denial = "a prior contradicts the data"
-    return Part("prior", checks, note, claim, denial)
+    if not checks:
+        return Part("prior", checks, advice, claim, denial)
+    return Part("prior", checks, "", claim, denial)
 
 
 def _omitted(model: Model, draws: Draws) -> dict[str, pd.Series[float]]:
@@ -544,15 +566,20 @@ def _judged_priors(
     """Yield the prior of a quantity, or of each element that has a separate prior."""
     program, data = model.program, model.data
     whole = program.prior_of(name, data.values)
-    if whole is None and not program.declaration.prior_elements:
+    if whole is not None:
+        parts = [_Judged(name, whole, medians, alone)]
+    elif not program.declaration.prior_elements:
         return  # no element has a separate prior, and a loop over many elements would be slow
-    for i in range(1 if whole else len(medians)):
-        part = name if whole else str(medians.index[i])
-        prior = whole or program.prior_of(part, data.values)
-        some = medians if whole else medians.iloc[i : i + 1]
-        own = alone if whole or alone is None else alone.at(i)
-        if prior is not None and prior.quantile is not None and np.isfinite(some).all():
-            yield _Judged(part, prior, some, own)
+    else:
+        parts = []
+        for i, element in enumerate(map(str, medians.index)):
+            prior = program.prior_of(element, data.values)
+            if prior is not None:
+                own = alone and alone.at(i)
+                parts.append(_Judged(element, prior, medians.iloc[i : i + 1], own))
+    for its in parts:
+        if its.prior.quantile is not None and np.isfinite(its.medians).all():
+            yield its
 
 
 def _is_highest_at_bound(prior: PriorDensity) -> bool:
@@ -576,26 +603,29 @@ def _against_prior(model: Model, its: _Judged, num_priors: int) -> Check:
     far = edges.distance(medians, 0.0)
     worst = int(np.argmax(far))
     name, text = str(its.medians.index[worst]), its.prior.text
-    is_above = bool(medians[worst] >= edges.middle) or edges.low == -math.inf
-    limit, prob = (edges.high, 1 - tail) if is_above else (edges.low, tail)
+    if medians[worst] >= edges.middle or edges.low == -math.inf:
+        limit, prob, relation, side = edges.high, 1 - tail, _AT_MOST, "above"
+    else:
+        limit, prob, relation, side = edges.low, tail, _AT_LEAST, "below"
     check = Check(
         f"median of {name}",
         float(medians[worst]),
         limit,
-        "≤" if is_above else "≥",
+        relation,
         bool(far[worst] <= 1),
         f"prior {text}",
         "Evans and Moshonov (2006)",
         model.program.prior_on_scale(its.name, model.data),
         f"{name}: its posterior median, {format_number(float(medians[worst]))}, lies "
-        f"{'above' if is_above else 'below'} {format_number(limit)}, the {100 * prob:.3g}% "
-        f"quantile of its prior {text}",
+        f"{side} {format_number(limit)}, the {100 * prob:.3g}% quantile of its prior {text}",
     )
     if its.alone is None or not check.passed:
         return check
     estimates = np.ravel(np.asarray(its.alone.estimate, dtype=np.float64))
     errors = np.sqrt(np.ravel(np.asarray(its.alone.variance, dtype=np.float64)))
-    scale, values = (edges.in_logs, np.log(estimates)) if its.alone.is_log else (edges, estimates)
+    scale, values = edges, estimates
+    if its.alone.is_log:
+        scale, values = edges.in_logs, np.log(estimates)
     if scale.distance(values, errors).max() <= 1:  # with t quantiles, it is nearer still
         return check
     far = scale.distance(values, errors, its.alone.dof)
@@ -603,13 +633,17 @@ def _against_prior(model: Model, its: _Judged, num_priors: int) -> Check:
     if far[worst] <= 1:
         return check
     name, estimate = str(its.medians.index[worst]), float(estimates[worst])
-    is_above, error = estimate >= edges.middle, float(errors[worst])
-    error = estimate * error if its.alone.is_log else error
+    error = float(errors[worst])
+    if its.alone.is_log:
+        error *= estimate
+    limit, relation = edges.low, _AT_LEAST
+    if estimate >= edges.middle:
+        limit, relation = edges.high, _AT_MOST
     return Check(
         f"likelihood of {name}",
         estimate,
-        edges.high if is_above else edges.low,
-        "≤" if is_above else "≥",
+        limit,
+        relation,
         False,
         f"prior {text}",
         "Evans and Moshonov (2006)",
@@ -632,7 +666,9 @@ class _Edges:
     @property
     def in_logs(self) -> _Edges:
         """The logs of the quantiles, of a parameter above 0."""
-        low = math.log(self.low) if self.low > 0 else -math.inf
+        low = -math.inf
+        if self.low > 0:
+            low = math.log(self.low)
         return _Edges(low, math.log(self.middle), math.log(self.high), self.tail)
 
     def distance(

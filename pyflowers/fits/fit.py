@@ -58,8 +58,10 @@ class _Draws(dict[str, NDArray[np.float64]]):
     def __missing__(self, name: object) -> NDArray[np.float64]:
         whole = str(name).partition("[")[0]
         of_whole = f"draws[{whole!r}][..., i] holds element i of posterior[{whole!r}]"
-        hint = f"; {of_whole}" if whole in self else ""
-        raise KeyError(f"{name} is not a quantity; there are draws of {', '.join(self)}{hint}")
+        message = f"{name} is not a quantity; there are draws of {', '.join(self)}"
+        if whole in self:
+            message += f"; {of_whole}"
+        raise KeyError(message)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,7 +220,9 @@ class Fit(Result):
 
     def _step_of(self, values: NDArray[np.float64]) -> int:
         """Return the thinning between the draws and the values; 1 if they are as many."""
-        return self.options.thin if values.shape[1] > self.num_draws else 1
+        if values.shape[1] > self.num_draws:
+            return self.options.thin
+        return 1
 
     @property
     def num_predictions(self) -> int:
@@ -369,10 +373,10 @@ class Fit(Result):
 
     def _advised(self, part: Part) -> Part:
         """Return a part in which the advice has its complete commands."""
-        checks = (
-            each if each.passed else replace(each, advice=self.advised(each.advice))
-            for each in part.checks
-        )
+        checks = list(part.checks)
+        for i, check in enumerate(checks):
+            if not check.passed:
+                checks[i] = replace(check, advice=self.advised(check.advice))
         return replace(part, checks=tuple(checks))
 
     def advised(self, advice: str) -> str:
@@ -407,7 +411,9 @@ class Fit(Result):
             note = "pyflowers check compares the data with what the model predicts"
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
-        draws = None if self.is_partial else self.draws
+        draws: Mapping[str, NDArray[np.float64]] | None = None
+        if not self.is_partial:
+            draws = self.draws
         prior = self._advised(examine_prior(self.model, self._summary, draws))
         verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
         return verdict.also(prior)
@@ -489,8 +495,9 @@ class Fit(Result):
         names = ", ".join(name for name in self.draws if name not in self.program.internal)
         # With 100,000 groups the diagnostics take a minute, so they must not be computed when a
         # debugger shows the fit.
-        known = "diagnostics" in self.__dict__
-        judged = f"; diagnostics {self.diagnostics.status}" if known else ""
+        judged = ""
+        if "diagnostics" in self.__dict__:
+            judged = f"; diagnostics {self.diagnostics.status}"
         return (
             f"<pyflowers.Fit of {self.name}: {self.num_chains} chains × {self.num_draws} draws of "
             f"{names}{judged}; seed {self.options.seed}>"
@@ -526,7 +533,7 @@ class Fit(Result):
         summary = self.summary()
         return {
             "program": self.name,
-            "run": None if self.folder is None else str(self.folder),
+            "run": self.folder and str(self.folder),
             "seed": self.options.seed,
             "engine": self.record.engine.name,
             "summary": records_of(summary),
@@ -551,7 +558,7 @@ class Fit(Result):
         """
         return {
             "program": self.name,
-            "run": None if self.folder is None else str(self.folder),
+            "run": self.folder and str(self.folder),
             "run_seed": self.options.seed,
             "verdict": self.verdict.to_dict(),
         }

@@ -100,7 +100,7 @@ def to_groups(
         for stan_name, its in stats.items():
             name = STAT_NAMES.get(stan_name, stan_name.rstrip("_"))
             of_all = its.astype(_STAT_TYPES.get(name, np.float64), copy=False)
-            of_draws = its if kept_stats is None else kept_stats[stan_name]
+            of_draws = (kept_stats or stats)[stan_name]
             arrays[name] = (OF_DRAWS, of_draws.astype(of_all.dtype, copy=False))
             if of_draws.shape != its.shape:
                 arrays[f"{name}{_ALL}"] = (("chain", "iteration"), of_all)
@@ -116,8 +116,9 @@ def to_groups(
 def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
     """Return values for each observation, shape (chain, draw, N), as a group."""
     name, dims = data.observed or "y", data.dims.get(data.observed, ())
-    along = dims if len(dims) == 1 else (f"{data.observed}_dim_0",)
-    return dataset({name: values}, replace(data, dims={name: along}))
+    if len(dims) != 1:
+        dims = (f"{data.observed}_dim_0",)
+    return dataset({name: values}, replace(data, dims={name: dims}))
 
 
 def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, tuple[str, str]]:
@@ -127,17 +128,13 @@ def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, 
     """
     roles, known = program.declaration.roles, program.source.blocks.draws
     of_observed = {
-        roles.log_lik: "log_likelihood",
-        roles.y_rep: "posterior_predictive",
-        roles.y_new: "predictions",
+        roles.log_lik: ("log_likelihood", observed),
+        roles.y_rep: ("posterior_predictive", observed),
+        roles.y_new: ("predictions", observed),
     }
     group_of = {roles.y_new_group: "predictions", roles.lprior: "log_prior"}
-    return {
-        name: (of_observed[name], observed)
-        if name in of_observed
-        else (group_of.get(name, "posterior"), variable_name(name, known))
-        for name in names
-    }
+    others = {n: (group_of.get(n, "posterior"), variable_name(n, known)) for n in names}
+    return {name: of_observed.get(name, place) for name, place in others.items()}
 
 
 def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
@@ -149,7 +146,10 @@ def _constants(data: Data, names: Iterable[str]) -> tuple[Arrays, Arrays]:
             continue  # a tuple in Stan is not an array, so it is not kept
         array = np.asarray(data[name])
         dims, labels = axes(name, array.shape, data)
-        arrays[_beside_labels(name, data.values) if name in all_dims else name] = (dims, array)
+        called = name
+        if name in all_dims:
+            called = _beside_labels(name, data.values)
+        arrays[called] = (dims, array)
         coords |= {dim: ((dim,), its) for dim, its in zip(dims, labels, strict=True)}
     return arrays, coords | labels_of_rows(coords, data)
 
@@ -170,7 +170,9 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
         for column in program.declaration.transformed:
             cells = data.table.column(data.name_of(column))
             is_text = cells.dtype.kind == "O"
-            arrays[_cells_named(column, program)] = ((OBS,), text(cells) if is_text else cells)
+            if is_text:
+                cells = text(cells)
+            arrays[_cells_named(column, program)] = ((OBS,), cells)
             if is_text and column not in program.declaration.levels:
                 factor = data.table.numbers_or_factor(data.name_of(column), is_mixed=True)
                 if isinstance(factor, pd.Categorical):
@@ -229,7 +231,8 @@ def _write(node: Any, group: xr.Dataset) -> None:
         elif values.dtype.kind in "UO":
             values = values.astype(object)
         if name not in group.coords:
-            fill = np.nan if values.dtype.kind == "f" else None
+            if values.dtype.kind == "f":
+                fill = np.nan
             others = group[name].coords.keys() - set(variable.dims)
             if others:
                 attributes["coordinates"] = " ".join(sorted(map(str, others)))
@@ -403,8 +406,10 @@ def draws_of(
         if variable in groups.get(group, {}) and name not in in_python
     }
     sizes = groups.get("constant_data", {})
-    named = {name.partition("[")[0] for name in record.options.keep}
-    for name in named if record.streamed else program.kept():
+    wanted: Iterable[str] = program.kept()
+    if record.streamed:
+        wanted = {name.partition("[")[0] for name in record.options.keep}
+    for name in wanted:
         if name not in draws and not _may_be_absent(program, name, sizes):
             raise DataError(f"{path}: the draws of {name} are missing; refit the model")
     options = record.options
@@ -416,7 +421,9 @@ def draws_of(
             own = _sizes_of(variable, sizes)
         if own is None:
             own = (None,) * (values.ndim - 2)
-        kinds = "if" if variable.is_int else "f"
+        kinds = "f"
+        if variable.is_int:
+            kinds = "if"
         _check_array(values, kinds, (*shape, *own), f"{path}: the draws of {name}")
     saved = groups.get("sample_stats", {})
     stats: dict[str, NDArray[np.float64]] = {}
@@ -424,8 +431,9 @@ def draws_of(
         if name in (*OF_DRAWS, "iteration") or name.endswith(_ALL):
             continue
         stan_name, of_all = _STAN_NAMES.get(name, f"{name}__"), f"{name}{_ALL}"
-        values = saved[of_all if of_all in saved else name]
-        of_stats = (options.chains, options.draws) if of_all in saved else shape
+        values, of_stats = saved[name], shape
+        if of_all in saved:
+            values, of_stats = saved[of_all], (options.chains, options.draws)
         _check_array(values, "bif", of_stats, f"{path}: the values of {stan_name}")
         stats[stan_name] = np.asarray(values, dtype=np.float64)
     return draws, stats
@@ -519,7 +527,9 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
                 sizes = (None,) * array.ndim
             subject = f"{path}: the data cannot be read, because the values of {name}"
             _check_array(array, "bif", sizes, subject)
-            values[name] = array.item() if array.ndim == 0 else array
+            values[name] = array
+            if array.ndim == 0:
+                values[name] = array.item()
         row = _of_rows_named(_ROW, program, declared.label_columns)
         if not columns and row not in constant:  # the data were not a table
             dims = dims_of(declared, program.source.blocks)
@@ -590,6 +600,7 @@ def _cells(
         if source.numbers:
             per = source.labels.get("per")
             read = np.asarray(values[name]).reshape(-1, len(source.numbers))
-            of_rows = read if per is None else read[labels[per].codes]
-            cells |= dict(zip(source.numbers, of_rows.T, strict=True)) | cells
+            if per is not None:
+                read = read[labels[per].codes]
+            cells |= dict(zip(source.numbers, read.T, strict=True)) | cells
     return {column: found.of_rows for column, found in labels.items()} | cells

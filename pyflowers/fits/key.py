@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyflowers.digests import digest, digest_of
-from pyflowers.engines import SamplerOptions
+from pyflowers.engines import Engine, SamplerOptions, find_engine
 from pyflowers.programs import Data
 from pyflowers.programs.data import spelled
 from pyflowers.records import Record
@@ -36,6 +36,12 @@ class EngineRecord(Record):
     name: str
     key: str
     versions: dict[str, str]
+
+    def find(self) -> Engine:
+        """Return the engine that sampled, to sample with it again."""
+        if self.versions.get("cmdstan", "").startswith("embedded"):
+            return find_engine(self.name, "embedded")
+        return find_engine(self.name)
 
     def changes_since(self, before: EngineRecord) -> list[str]:
         """Describe how an engine has changed."""

@@ -80,7 +80,9 @@ def as_dataset(arrays: Arrays, coords: Arrays) -> xr.Dataset:
 
 def variable_name(name: str, known: Container[str]) -> str:
     """Return the name of a quantity in a dataset with the dimensions chain and draw."""
-    return free_name(f"{name}_", known) if name in OF_DRAWS else name
+    if name in OF_DRAWS:
+        return free_name(f"{name}_", known)
+    return name
 
 
 def name_in(posterior: xr.Dataset, name: str) -> str:
@@ -106,7 +108,7 @@ def axes(
     """Return the dimensions of a variable, and the labels along each."""
     dims = data.dims.get(name, ())
     if positions is not None:
-        dim = dims[0] if dims else f"{name}_dim_0"
+        dim = next(iter(dims), f"{name}_dim_0")
         least = int(positions.max(initial=0)) + 1
         return (dim,), [labels_along(dim, _size_of(dim, data) or least, data)[positions]]
     sizes = (_size_of(dim, data) for dim in dims)
@@ -119,8 +121,11 @@ def axes(
 
 def labels_along(dim: str, size: int, data: Data) -> NDArray[Any]:
     """Return the labels along a dimension as text, or numbers if it has none."""
-    names = data.labels[dim].names if dim in data.labels else data.coords.get(dim)
-    return np.arange(size) + (dim != OBS) if names is None else text(names)
+    if dim in data.labels:
+        return text(data.labels[dim].names)
+    if dim in data.coords:
+        return text(data.coords[dim])
+    return np.arange(size) + (dim != OBS)
 
 
 def text(labels: Any) -> NDArray[Any]:
@@ -133,7 +138,9 @@ def _size_of(dim: str, data: Data) -> int | None:
     if dim == OBS and data.table is not None:
         return len(data.table)
     names = data.labels.get(dim, data.coords.get(dim))
-    return None if names is None else len(names)
+    if names is None:
+        return None
+    return len(names)
 
 
 def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:
@@ -143,10 +150,13 @@ def own_dims(quantity: xr.DataArray) -> tuple[str, ...]:
 
 def labels_of(quantity: xr.DataArray) -> tuple[tuple[str, ...], ...]:
     """Return the labels along each dimension except chain and draw; numbers start at 1."""
-    return tuple(
-        tuple(map(str, (quantity[dim].values + 1 if dim == OBS else quantity[dim].values).tolist()))
-        for dim in own_dims(quantity)
-    )
+    found = []
+    for dim in own_dims(quantity):
+        labels = quantity[dim].values
+        if dim == OBS:  # rows are numbered from 0 in the dataset
+            labels = labels + 1
+        found.append(tuple(map(str, labels.tolist())))
+    return tuple(found)
 
 
 def element_names(of: xr.DataArray | xr.Dataset) -> list[str]:
@@ -243,12 +253,16 @@ def summarize(
     notes = []
     for moment in reported:
         rows = rows_of[moment.parameter]
-        some = moment.elements is not None and not moment.elements.all()
+        subject = moment.parameter
         if moment.elements is not None:
             rows = list(itertools.compress(rows, np.ravel(moment.elements)))
-        for column in ("mean", "sd", "mcse_mean") if moment.lacks_mean else ("sd", "mcse_mean"):
+            if not moment.elements.all():
+                subject = and_more(rows)
+        lacking = ["sd", "mcse_mean"]
+        if moment.lacks_mean:
+            lacking.append("mean")
+        for column in lacking:
             columns[column][[place[row] for row in rows]] = np.nan
-        subject = and_more(rows) if some else moment.parameter
         notes.append(f"{subject}: {moment.reason}; use its median")
     fixed = list[str]()
     for quantity in posterior.values():
@@ -314,11 +328,12 @@ def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
             places.setdefault(sizes, set()).add(position)
         else:
             whole.add(sizes)
-    alike = {name: tuple(declared[name].sizes) for name in wanted}
-    return {
-        name: None if sizes in whole else np.array(sorted(places[sizes]), np.int64)
-        for name, sizes in alike.items()
-    }
+    kept: dict[str, NDArray[np.int64] | None] = dict.fromkeys(wanted)
+    for name in wanted:
+        sizes = tuple(declared[name].sizes)
+        if sizes not in whole:
+            kept[name] = np.array(sorted(places[sizes]), np.int64)
+    return kept
 
 
 def _position(name: str, variable: str, label: str, program: Program, data: Data) -> int:
@@ -332,8 +347,10 @@ def _position(name: str, variable: str, label: str, program: Program, data: Data
     else:
         size = int(sizes[0])
     dims = data.dims.get(variable, ())
-    along = labels_along(dims[0] if dims else "", size, data)
-    labels = (along + 1 if dims[:1] == (OBS,) else along).astype(str).tolist()
+    along = labels_along(next(iter(dims), ""), size, data)
+    if dims[:1] == (OBS,):  # rows are numbered from 0 in the dataset
+        along = along + 1
+    labels = along.astype(str).tolist()
     if label not in labels:
         raise ConfigError(
             f"keep {name}: {variable} has no element {label!r}; it has {labels[0]} to {labels[-1]}"

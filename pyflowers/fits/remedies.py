@@ -8,12 +8,11 @@ what the advised command does, its result is certain and not only likely.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from pyflowers.advice import Advice
-from pyflowers.engines import find_engine
 from pyflowers.errors import PyflowersError
 from pyflowers.fits.commands import as_bool, changed_inputs
 from pyflowers.fits.diagnostics import named
@@ -84,7 +83,7 @@ def _advised(part: Part) -> dict[str, Any]:
 def _result(part: Part) -> str:
     """Return the diagnostics that do not pass, or that all pass, in words."""
     left = [f"{check.name} {check.number}" for check in (*part.failed, *part.imprecise)]
-    return ", ".join(left) if left else part.tally
+    return ", ".join(left) or part.tally
 
 
 def refit(fit: Fit, change: dict[str, Any]) -> Fit:
@@ -103,22 +102,27 @@ def refit(fit: Fit, change: dict[str, Any]) -> Fit:
         If the fit cannot be repeated.
     """
     record, options, program, data = fit.record, dict(change), fit.program, fit.data
-    priors = record.priors if data.has_table else None
+    priors: Mapping[str, float] | None = None
+    if data.has_table:
+        priors = record.priors
     centered = record.centered
     if "program" in change:
         inputs = changed_inputs(fit, change)
         about = {name: inputs[name] for name in ("family", "default_priors") if name in inputs}
         program = Program.from_formula(options.pop("program"), data.table, **about)
         data, priors = program.read(data.table), inputs.get("priors")
-        centered = as_bool(inputs["centered"]) if "centered" in inputs else None
-    is_embedded = record.engine.versions.get("cmdstan", "").startswith("embedded")
-    engine = find_engine(record.engine.name, "embedded" if is_embedded else None)
+        centered = None
+        if "centered" in inputs:
+            centered = as_bool(inputs["centered"])
+    engine = record.engine.find()
+    if "centered" not in engine.uses:
+        centered = None
     return fit_data(
         program,
         data,
         engine=engine,
         priors=priors,
-        centered=centered if "centered" in engine.uses else None,
+        centered=centered,
         inits=options.pop("inits", record.inits),
         interval=record.interval,
         options=record.options.model_copy(update=options),

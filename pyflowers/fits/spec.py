@@ -69,7 +69,9 @@ def _help_of(names: Iterable[str]) -> str:
 def _documented(name: str, field: FieldInfo) -> str:
     """Return the entry of an input in the section *Parameters* of a docstring."""
     default = default_in_words(field)
-    text = f"{field.description} Default: {default}." if default else str(field.description)
+    text = str(field.description)
+    if default:
+        text += f" Default: {default}."
     lines = textwrap.fill(text, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
     return f"    {name} : {_in_words(field.annotation)}\n{lines}\n"
 
@@ -296,8 +298,9 @@ class Spec(Reading, Sampling):
         if not isinstance(program, Spec):
             return cls(program, data, **inputs)
         asked_before = {name: getattr(program, name) for name in program.model_fields_set}
-        changes = {**inputs, **({} if data is None else {"data": data})}
-        return cls(**{**asked_before, **changes})
+        if data is not None:
+            inputs["data"] = data
+        return cls(**{**asked_before, **inputs})
 
     __eq__ = object.__eq__  # the data may be a table, and tables have no single answer
     __hash__ = object.__hash__

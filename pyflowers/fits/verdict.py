@@ -74,7 +74,9 @@ class Check:
     @property
     def command(self) -> str:
         """The complete command that follows the advice; empty if there is none."""
-        return self.advice.command if isinstance(self.advice, Advice) else ""
+        if isinstance(self.advice, Advice):
+            return self.advice.command
+        return ""
 
     @property
     def failed(self) -> bool:
@@ -88,7 +90,9 @@ class Check:
             return "failed"
         if self.imprecise:
             return "imprecise"
-        return "limited" if self.limited else "passed"
+        if self.limited:
+            return "limited"
+        return "passed"
 
     @property
     def number(self) -> str:
@@ -103,21 +107,47 @@ class Check:
         return text
 
     def _holds(self, value: float) -> bool:
-        return value <= self.threshold if self.relation == "≤" else value >= self.threshold
+        if self.relation == "≤":
+            return value <= self.threshold
+        return value >= self.threshold
 
     @property
     def result(self) -> str:
         """The result: the numbers, or the meaning of a failure."""
         if self.finding and not self.passed:
             return self.finding
-        at = f" ({self.where})" if self.where else ""
-        limit = "0" if self.threshold == 0 else f"{self.relation} {self.threshold:.4g}"
-        return f"{self.name} {self.number}{at}, must be {limit}"
+        found = with_note(f"{self.name} {self.number}", self.where)
+        if self.threshold == 0:
+            return f"{found}, must be 0"
+        return f"{found}, must be {self.relation} {self.threshold:.4g}"
 
     def __str__(self) -> str:
         if self.passed:
             return f"passed  {self.result}"
-        return f"{'FAILED' if self.failed else self.status}  {self.result}: {self.advice}"
+        return f"{loud(self)}  {self.result}: {self.advice}"
+
+
+def with_note(text: str, note: str) -> str:
+    """Return a text with a note in brackets, if there is one."""
+    if note:
+        return f"{text} ({note})"
+    return text
+
+
+def _verb(plural: str, num: int) -> str:
+    """Return a verb in the present tense, for one thing or several."""
+    if num != 1:
+        return plural
+    if plural.endswith("s"):
+        return f"{plural}es"
+    return f"{plural}s"
+
+
+def loud(judged: Check | Part) -> str:
+    """Return the status of a check or a part, with a failure in capitals."""
+    if judged.failed:
+        return "FAILED"
+    return judged.status
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,33 +207,32 @@ class Part:
         """``passed``, ``imprecise``, ``limited``, ``failed`` or ``not examined``."""
         if not self.checks:
             return "not examined"
-        return self.shown[0].status if self.shown else "passed"
+        if self.shown:
+            return self.shown[0].status
+        return "passed"
 
     @property
     def tally(self) -> str:
         """The number of checks that passed or failed, in words."""
         total, num = len(self.checks), len(self.failed)
         if num:
-            verb = "fails" if num == 1 else "fail"
-            return f"{num} of {total} {self._noun(total)} {verb}"
+            return f"{num} of {total} {self._noun(total)} {_verb('fail', num)}"
         if num := len(self.imprecise):
-            verb = "shows" if num == 1 else "show"
-            return f"{num} of {total} {self._noun(total)} {verb} imprecision"
+            return f"{num} of {total} {self._noun(total)} {_verb('show', num)} imprecision"
         if num := len(self.limited):
-            verb = "concerns" if num == 1 else "concern"
+            verb = _verb("concern", num)
             return f"{num} of {total} {self._noun(total)} {verb} only predictions of single values"
-        every, verb = ("", "passes") if total == 1 else ("both ", "pass")
-        every = f"all {total} " if total > 2 else every or "1 "
-        return f"{every}{self._noun(total)} {verb}"
+        every = {1: "1", 2: "both"}.get(total, f"all {total}")
+        return f"{every} {self._noun(total)} {_verb('pass', total)}"
 
     @property
     def brief(self) -> str:
         """The result in one line."""
         if not self.checks:
             return self.note
-        is_counted = self.failed or self.limited or self.name == "computation"
-        result = self.tally if is_counted else self.claim
-        return f"{result} ({self.note})" if self.note else result
+        if self.failed or self.limited or self.name == "computation":
+            return with_note(self.tally, self.note)
+        return with_note(self.claim, self.note)
 
     @property
     def by_advice(self) -> list[tuple[list[str], str, str]]:
@@ -215,13 +244,14 @@ class Part:
         return found
 
     def _noun(self, num: int) -> str:
-        return _NOUNS[self.name] + ("s" if num != 1 else "")
+        if num == 1:
+            return _NOUNS[self.name]
+        return f"{_NOUNS[self.name]}s"
 
     def __str__(self) -> str:
         if not self.checks:
-            return f"not examined ({self.note})" if self.note else "not examined"
-        note = f" ({self.note})" if self.note else ""
-        return "\n".join([f"{self.tally}{note}", *map(str, self.shown)])
+            return with_note("not examined", self.note)
+        return "\n".join([with_note(self.tally, self.note), *map(str, self.shown)])
 
     __repr__ = __str__
 
@@ -320,17 +350,24 @@ class Verdict:
             A new verdict; this one does not change.
         """
         known: Part = getattr(self, part.name)
-        unsound = self.computation.failed if part.passed else self._has_no_ess
-        if part.checks and unsound:
+        if part.checks and self._is_unsound_for(part):
             part = Part(part.name, note="the draws do not yet represent the posterior")
-        if not known.checks or not part.checks:
-            grown = part if not known.checks and (part.checks or part.note) else known
+        if not known.checks and (part.checks or part.note):
+            grown = part
+        elif not known.checks or not part.checks:
+            grown = known
         else:
             claim = f"{known.claim}, and {part.claim}"
             denial = in_words([each.denial for each in (known, part) if each.failed])
             checks = (*known.checks, *part.checks)
             grown = replace(known, checks=checks, claim=claim, denial=denial)
-        return Verdict(*(grown if each is known else each for each in self.parts))
+        return replace(self, **{part.name: grown})
+
+    def _is_unsound_for(self, part: Part) -> bool:
+        """Whether the draws cannot show what a part's checks found."""
+        if part.passed:
+            return bool(self.computation.failed)
+        return self._has_no_ess
 
     @property
     def _has_no_ess(self) -> bool:
@@ -352,19 +389,20 @@ class Verdict:
             return f"do not trust this fit: {self.computation.tally}"
         if not self.computation.checks:
             return in_words(wrong) or "the sampling was not examined"
-        return self.computation.claim + (f", but {in_words(wrong)}" if wrong else "")
+        return ", but ".join(filter(None, (self.computation.claim, in_words(wrong))))
 
     def __str__(self) -> str:
         lines = [self.sentence]
         given = set[str]()
         for part in self.parts:
-            status = "FAILED" if part.failed else part.status
-            lines.append(f"  {part.name:<11}  {status:<12}  {part.brief}".rstrip())
+            lines.append(f"  {part.name:<11}  {loud(part):<12}  {part.brief}".rstrip())
             for results, advice, command in part.by_advice:
                 lines += [f"    {result}" for result in results]
-                lines += [f"      → {advice}"] if advice else []
+                if advice:
+                    lines.append(f"      → {advice}")
                 # Other findings may have the same remedy; each command is printed once.
-                lines += [f"        {command}"] if command and command not in given else []
+                if command and command not in given:
+                    lines.append(f"        {command}")
                 given.add(command)
         return "\n".join(lines)
 
@@ -373,14 +411,20 @@ class Verdict:
     @property
     def line(self) -> Styled:
         """The verdict as commands print it, in green only if the fit can be trusted."""
-        colour = None if self.passed else "red"
-        if self.trusted:
-            colour = "yellow" if self.computation.imprecise else "green"
-        if self.limited:
-            colour = "yellow"
-        made = styled(f"verdict: {self}", fg=colour)
+        made = styled(f"verdict: {self}", fg=self._colour)
         made.html = self._repr_html_()
         return made
+
+    @property
+    def _colour(self) -> str | None:
+        """The colour of the verdict on a terminal; None if it is not clear enough for one."""
+        if self.limited or (self.trusted and self.computation.imprecise):
+            return "yellow"
+        if self.trusted:
+            return "green"
+        if not self.passed:
+            return "red"
+        return None
 
     def _repr_html_(self) -> str:
         style, rows, given = "text-align: left; vertical-align: top", list[str](), set[str]()
@@ -389,9 +433,10 @@ class Verdict:
             texts = [as_html(part.brief)]
             for results, advice, command in part.by_advice:
                 texts += map(as_html, results)
-                texts += [f"→ {as_html(advice)}"] if advice else []
-                is_new = command and command not in given
-                texts += [f"<code>{as_html(command)}</code>"] if is_new else []
+                if advice:
+                    texts.append(f"→ {as_html(advice)}")
+                if command and command not in given:
+                    texts.append(f"<code>{as_html(command)}</code>")
                 given.add(command)
             rows.append(
                 f'<tr><th style="{style}">{part.name}</th>'

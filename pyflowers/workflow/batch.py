@@ -191,12 +191,11 @@ class Tasks:
     def _task(self, model: str, table: tuple[str, Any], variant: Variant, repeat: int) -> Task:
         config, (label, data) = self.config, table
         program = config.names()[model]
-        parts = [
-            *([program] if len(config.models) > 1 else []),
-            *([label] if label else []),
-            *([variant.name] if variant.name else []),
-            *([str(repeat)] if config.repeats > 1 else []),
-        ]
+        parts = [label, variant.name]
+        if len(config.models) > 1:
+            parts.insert(0, program)
+        if config.repeats > 1:
+            parts.append(str(repeat))
         of_batch = {"seed": None, "engine": None}
         priors = {**config.priors.get(program, {}), **variant.priors}
         more = {**variant.sampler, "priors": priors, **of_batch}
@@ -204,7 +203,7 @@ class Tasks:
             more |= dict.fromkeys(OF_A_FILE)
         return Task(
             config.spec_of(model, config.data, data, **more),
-            name="/".join(parts) or program,
+            name="/".join(filter(None, parts)) or program,
             repeat=repeat,
             keep=config.keep,
         )
@@ -252,9 +251,10 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
     if not data.files:
         return [("", data.file)]
     found = sorted({file for entry in data.files for file in _matching(entry, path)})
-    stems = [file.stem for file in found]
-    unique = len(set(stems)) == len(stems)
-    return [(file.stem if unique else str(file), file) for file in found]
+    names = [file.stem for file in found]
+    if len(set(names)) < len(names):
+        names = [str(file) for file in found]
+    return list(zip(names, found, strict=True))
 
 
 def _matching(entry: str, path: Path) -> list[Path]:

@@ -40,8 +40,9 @@ class DataConfig(Reading):
 
         A formula names its own columns, so it ignores the names that other models need.
         """
-        others = is_formula(model) and not all(map(is_formula, models))
-        ignored = ("columns", *TABLE_ROLES, "time_order") if others else ()
+        if not is_formula(model) or all(map(is_formula, models)):
+            return self.reading
+        ignored = ("columns", *TABLE_ROLES, "time_order")
         return {name: value for name, value in self.reading.items() if name not in ignored}
 
 
@@ -143,7 +144,8 @@ class Models(Record):
         own = self.sampler.model_dump(exclude_unset=True)
         own |= {name: getattr(self, name) for name in OF_FORMULAS if is_formula(model)}
         own["priors"] = self.priors.get(self.names()[model], {})
-        own["include_paths"] = self.include_paths if is_file(model) else ()
+        if is_file(model):
+            own["include_paths"] = self.include_paths
         return Spec(model, file, **{**own, **data.reading_of(model, self.models), **more})
 
     def relative_to(self, folder: Path) -> Self:
@@ -158,7 +160,9 @@ class Models(Record):
 
 def _called(model: str, family: str) -> str:
     """Return the name of a model's program."""
-    return name_of(model, family) if is_formula(model) else Path(model).stem
+    if is_formula(model):
+        return name_of(model, family)
+    return Path(model).stem
 
 
 def is_file(model: str) -> bool:
@@ -246,8 +250,9 @@ class Experiment(Models):
         """
         values = self.model_dump(exclude_unset=True)
         for section, changes in sections.items():
-            inside = section in (*_SECTIONS, "priors")
-            values[section] = {**values.get(section, {}), **changes} if inside else changes
+            if section in (*_SECTIONS, "priors"):
+                changes = {**values.get(section, {}), **changes}
+            values[section] = changes
         return Experiment.parse(values, "the command line")
 
     def with_options(
@@ -273,12 +278,16 @@ class Experiment(Models):
         ConfigError
             If a value cannot be used, or no model has a hyperparameter with that name.
         """
-        changed = self if program is None else self._of_program(program)
+        changed = self
+        if program is not None:
+            changed = self._of_program(program)
         changes: dict[str, Any] = {}
         for name, value in options.items():
             key = {"data": "file", "out": "folder"}.get(name, name)
             within = [s for s, record in _SECTIONS.items() if key in record.model_fields]
-            part = changes.setdefault(within[0], {}) if within else changes
+            part = changes
+            if within:
+                part = changes.setdefault(within[0], {})
             part[key] = value
         changed = changed.with_values(**changes)
         if priors:

@@ -112,8 +112,9 @@ def run_experiment(
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
     tasks = [_with_reasons(task, engine, refit) for task in tasks]
-    for task in () if overwrite else tasks:
-        _refuse_to_lose(task, refit_changed)
+    if not overwrite:
+        for task in tasks:
+            _refuse_to_lose(task, refit_changed)
     outcomes = []
     for task in tasks:
         outcome = _run(task, experiment, show_progress, announce)

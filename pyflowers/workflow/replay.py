@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pyflowers.convergence import mcse_mean, mcse_quantile
 from pyflowers.data.columns import label_text
 from pyflowers.display import format_number
-from pyflowers.engines import find_engine
+from pyflowers.engines import Engine, find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.key import value_changes
+from pyflowers.fits.key import EngineRecord, value_changes
 from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.sampling import fit_data
 from pyflowers.programs import Data, Program, find_program
@@ -75,8 +75,10 @@ class Replay:
                 f"{self.verdict}: the largest difference is {format_number(self.largest)} Monte "
                 f"Carlo standard errors ({self.where})"
             )
-        engine = [f"run with {self.engine}"] if self.engine else []
-        return "\n".join([first, *(f"  {line}" for line in (*engine, *self.notes))])
+        lines = list(self.notes)
+        if self.engine:
+            lines.insert(0, f"run with {self.engine}")
+        return "\n".join([first, *(f"  {line}" for line in lines)])
 
 
 def replay(
@@ -113,23 +115,22 @@ def replay(
     """
     first = Fit.load(folder)
     record = first.record
-    chosen = engine or (record.engine.name if cmdstan is None else "cmdstan")
-    if cmdstan is None and record.engine.versions.get("cmdstan", "").startswith("embedded"):
-        cmdstan = "embedded" if chosen == "cmdstan" else None
     program, notes = _program_now(first)
     data, changed, more = _data_now(first, program)
     if changed:
         return Replay("different", notes=tuple(f"the data changed: {line}" for line in changed))
-    taken = find_engine(chosen, cmdstan)
+    taken = _engine_again(record.engine, engine, cmdstan)
+    inputs: dict[str, Any] = {}
+    if data.has_table:  # otherwise, the data block has them
+        inputs = {"priors": record.priors, "centered": record.centered}
+    inputs["inits"] = record.inits
     second = fit_data(
         program,
         data,
         record.options.of_engine(taken.uses),
-        priors={name: value for name, value in record.priors.items() if data.has_table},
-        centered=record.centered if data.has_table and "centered" in taken.uses else None,
         engine=taken,
-        inits=record.inits if "inits" in taken.uses else None,
         show_progress=show_progress,
+        **{name: its for name, its in inputs.items() if name in (*taken.uses, "priors")},
     )
     again = second.record
     notes += more
@@ -141,6 +142,15 @@ def replay(
     else:
         as_before = ""
     return replace(compare_runs(first, second, notes), engine=f"{again.engine.name}{as_before}")
+
+
+def _engine_again(before: EngineRecord, engine: str | None, cmdstan: str | Path | None) -> Engine:
+    """Return the engine of a run, unless another engine or CmdStan is asked for."""
+    if cmdstan is not None:
+        return find_engine(engine or "cmdstan", cmdstan)
+    if engine is None or engine == before.name:
+        return before.find()
+    return find_engine(engine)
 
 
 def compare_runs(first: Fit, second: Fit, notes: list[str] | None = None) -> Replay:
@@ -179,14 +189,16 @@ def _program_now(first: Fit) -> tuple[Program, list[str]]:
     about = first.record.program
     if is_formula(about.reference):  # the text of its program is in the run
         return first.program, []
-    is_file = about.reference.endswith(".stan")
-    reference = Path(about.reference) if is_file else about.reference
+    reference: str | Path = about.reference
+    if about.reference.endswith(".stan"):
+        reference = Path(about.reference)
     try:
         now = find_program(reference, about.include_paths)
     except (ConfigError, CompileError) as error:
         return first.program, [f"the text kept in the run folder was used ({error})"]
-    is_same = now.source.sha256 == about.sha256
-    notes = [] if is_same else [f"program {about.path} changed"]
+    notes = []
+    if now.source.sha256 != about.sha256:
+        notes.append(f"program {about.path} changed")
     return replace(first.program, source=now.source), notes
 
 
@@ -195,7 +207,9 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
     about = first.record.data
     kept = first.data
     if about.source is None:
-        return program.read({}) if not kept.values else kept, [], []
+        if not kept.values:
+            kept = program.read({})
+        return kept, [], []
     path = Path(about.source)
     if not path.is_file():
         if not kept.has_table and set(kept.values) < set(program.source.blocks.data):
@@ -287,4 +301,6 @@ def _by_key(data: Data) -> dict[tuple[str, ...], tuple[int, dict[Any, Any]]]:
 
 
 def _at(data: Data, row: int, key: tuple[str, ...]) -> str:
-    return f"{data.where(row)} ({', '.join(key)})" if len(key) == 2 else data.where(row)
+    if len(key) == 2:
+        return f"{data.where(row)} ({', '.join(key)})"
+    return data.where(row)
