@@ -125,7 +125,7 @@ def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
         with new_folder(out, folder_kind("comparison")) as new:
             run.save(new / "nuts")
             (new / "table.csv").write_text("a\n")
-            (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')
+            (new / "comparison.json").write_text('{"kind": "comparison", "seed": 1}')
 
     write(tmp_path / "out")
     # The user may rewrite the inner run separately, with plots.
@@ -136,6 +136,12 @@ def test_a_folder_of_two_kinds_is_known_by_its_inner_one(run, tmp_path):
     (tmp_path / "out" / "nuts" / "notes.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"contains nuts/notes\.md"):
         write(tmp_path / "out")
+
+
+def test_a_record_that_does_not_state_its_kind_is_not_overwritten(tmp_path):
+    (tmp_path / "comparison.json").write_text('{"comparison": "m", "seed": 1, "files": []}')
+    with pytest.raises(ConfigError, match=r"contains comparison\.json, which no earlier compar"):
+        check_folder(tmp_path, folder_kind("comparison"))
 
 
 def test_a_foreign_table_is_not_overwritten(tmp_path):
@@ -577,7 +583,7 @@ def save_comparison(run, path):
     with new_folder(path, folder_kind("comparison")) as new:
         run.save(new / "nuts")
         (new / "table.csv").write_text("a\n")
-        (new / "comparison.json").write_text('{"comparison": "m", "seed": 1}')
+        (new / "comparison.json").write_text('{"kind": "comparison", "seed": 1}')
 
 
 def save_lecture(run, path):

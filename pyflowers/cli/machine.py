@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -75,12 +74,12 @@ def _install_official(version: str, jobs: int | None) -> Path:
     from pyflowers.engines.cmdstan import import_cmdstanpy
 
     cmdstanpy = import_cmdstanpy()
-    how: dict[str, Any] = {"cores": jobs or usable_cores()}
-    what = "the latest CmdStan"
-    if version != "latest":
-        how["version"], what = version, f"CmdStan {version}"
+    wanted: str | None = version
+    what = f"CmdStan {version}"
+    if version == "latest":
+        wanted, what = None, "the latest CmdStan"
     with redirect_stdout(sys.stderr):  # CmdStanPy prints its progress to stdout
-        done = cmdstanpy.install_cmdstan(**how)
+        done = cmdstanpy.install_cmdstan(version=wanted, cores=jobs or usable_cores())
     if not done:
         raise ToolchainError(
             f"{what} cannot be installed (see above); if its releases cannot be reached, run "

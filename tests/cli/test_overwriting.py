@@ -189,7 +189,7 @@ def test_the_same_inputs_repair_a_run_whose_draws_are_damaged(project, tmp_path)
 
 def test_a_comparison_keeps_the_run_in_another(project, sampled, tmp_path):
     shutil.copytree(project / "engine", tmp_path / "c" / "independent")
-    (tmp_path / "c" / "comparison.json").write_text('{"comparison": "", "seed": 1, "files": []}')
+    (tmp_path / "c" / "comparison.json").write_text('{"kind": "comparison", "files": []}')
     words = ("compare", "iid_normal", "--engine", "exact", "--seed", "2", "--out", tmp_path / "c")
     with pytest.raises(ConfigError, match=r"independent holds another run .*--overwrite"):
         CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
