@@ -49,7 +49,7 @@ OBS = "obs"
 """The dimension of the rows of the table."""
 
 
-class Rows(Protocol):
+class Readable(Protocol):
     """The rows of a table, as the kinds of sources ask for them; see ``programs/data.py``."""
 
     @property
@@ -122,7 +122,7 @@ class Kind(Record):
         """The columns that are transformed; a run keeps their cells in addition to the results."""
         return ()
 
-    def names(self, rows: Rows) -> tuple[str, ...]:
+    def names(self, rows: Readable) -> tuple[str, ...]:
         """Return the names of a matrix's columns, which become a coordinate."""
         return ()
 
@@ -136,7 +136,7 @@ class Kind(Record):
             return self.model_copy(update={"per": None})
         return self
 
-    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
         """Return the values of the variable `name` from a table."""
         raise NotImplementedError
 
@@ -195,7 +195,7 @@ class Column(Kind):
             return {variable.upper: self.column, **sizes}
         return sizes
 
-    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
         """See :class:`Kind`."""
         if self.index:
             return rows.positions(self.column, self.per) + 1
@@ -235,7 +235,7 @@ class Columns(Kind):
         """See :class:`Kind`."""
         return self.columns
 
-    def names(self, rows: Rows) -> tuple[str, ...]:
+    def names(self, rows: Readable) -> tuple[str, ...]:
         """See :class:`Kind`."""
         return tuple(rows.names[column] for column in self.columns)
 
@@ -243,7 +243,7 @@ class Columns(Kind):
         """See :class:`Kind`."""
         return {variable.sizes[1]: name, variable.sizes[0]: self.per or OBS}
 
-    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
         """See :class:`Kind`."""
         found = [rows.numbers(column, name, variable, self.per) for column in self.columns]
         return np.stack(found, axis=1)
@@ -290,7 +290,7 @@ class Terms(Kind):
             raise ConfigError(f"terms {self.terms!r} name no column; name one")
         return found.columns
 
-    def names(self, rows: Rows) -> tuple[str, ...]:
+    def names(self, rows: Readable) -> tuple[str, ...]:
         """See :class:`Kind`."""
         return rows.design(self)[1]
 
@@ -301,7 +301,7 @@ class Terms(Kind):
             return {variable.sizes[1]: name, **sizes}
         return sizes
 
-    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
         """See :class:`Kind`."""
         matrix, names = rows.design(self)
         if self.per:
@@ -333,7 +333,7 @@ class Size(Kind):
         """See :class:`Kind`; ``obs`` and the name of a matrix may take the place of a column."""
         return {"size": self.size}
 
-    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
         """See :class:`Kind`."""
         counted: dict[str, Sized] = {OBS: rows.table, **rows.labels, **rows.coords}
         return len(counted[self.size])
@@ -352,7 +352,7 @@ class Value(Kind):
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})
     value: Any
 
-    def read(self, name: str, variable: Variable, rows: Rows) -> Any:
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
         """See :class:`Kind`."""
         is_for_rows = variable.ndim == 1 and np.ndim(self.value) == 0
         if is_for_rows:
