@@ -8,6 +8,7 @@
 the sampling converged
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers and editors
@@ -71,8 +72,6 @@ _MODULES = ("exact", "plots", "samplers", "vb")
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``import pyflowers`` is fast."""
-    from importlib import import_module
-
     for home, names in _HOMES.items():
         if name in names.split():
             return getattr(import_module(f"pyflowers.{home}"), name)

@@ -161,6 +161,7 @@ def alongside(work: Callable[[], R], tasks: Sequence[Callable[[], T]]) -> tuple[
     if num < 2:
         return work(), [task() for task in tasks]
 
+    # pyflowers --help imports this module and forks nothing.
     import multiprocessing
 
     from threadpoolctl import threadpool_limits

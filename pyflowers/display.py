@@ -178,6 +178,7 @@ def element_table(
     labels : mapping of str to sequence, optional
         The labels along each axis of a quantity. Default: numbers from 1.
     """
+    # pyflowers --help imports this module and shows no table.
     import numpy as np
     import pandas as pd
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tqdm import tqdm
+
 from pyflowers.text import counted
 
 logger = logging.getLogger("pyflowers")
@@ -79,8 +81,6 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
     total : int, optional
         Number of steps. If it is not known, the bar only counts the steps that are done.
     """
-    from tqdm import tqdm
-
     logger.info("%s", title)
     off = None  # draws the bar on a terminal only
     if not logger.isEnabledFor(logging.WARNING):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -67,8 +68,6 @@ def counted(num: int, noun: str) -> str:
 
 def nearest(asked: str, known: Collection[str]) -> str | None:
     """Return the known name that is most similar to a misspelt one; None if there is none."""
-    import difflib
-
     return next(iter(difflib.get_close_matches(asked, known, n=1)), None)
 
 

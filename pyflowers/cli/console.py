@@ -106,7 +106,7 @@ def say_json(record: Mapping[str, Any]) -> None:
 
 def json_of(record: Mapping[str, Any], *, ensure_ascii: bool = False) -> str:
     """Return a record as JSON, with null for infinity and NaN, which JSON cannot represent."""
-    from pyflowers.records import plain
+    from pyflowers.records import plain  # pyflowers --help prints no record and needs no pydantic
 
     return json.dumps(plain(record), indent=2, ensure_ascii=ensure_ascii, allow_nan=False)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
+from threadpoolctl import threadpool_limits
 
 from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, inputs
 from pyflowers.cli.results import Plain, told
+from pyflowers.cores import usable_cores
 from pyflowers.display import styled
 from pyflowers.errors import ToolchainError
+from pyflowers.programs import LECTURE, find_program
 
 
 @click.command("setup")
@@ -50,7 +52,6 @@ def setup_command(official: str | None, wheel: Path | None, jobs: int | None) ->
     if official is not None:
         path = _install_official(official, jobs)
     else:
-        from pyflowers.programs import LECTURE, find_program
         from pyflowers.toolchain import find_cmdstan, install_embedded
         from pyflowers.toolchain.build import compile_sources
         from pyflowers.toolchain.cache import Care
@@ -70,7 +71,6 @@ def _install_official(version: str, jobs: int | None) -> Path:
     ToolchainError
         If the installation fails.
     """
-    from pyflowers.cores import usable_cores
     from pyflowers.engines.cmdstan import import_cmdstanpy
 
     cmdstanpy = import_cmdstanpy()
@@ -153,9 +153,6 @@ def lecture_command(
       pyflowers lecture --list
       pyflowers lecture leapfrog --out leapfrog
     """
-    # Gradient ascent on the neural networks multiplies small matrices. OpenBLAS's threads then spin
-    # and take 24 times as much CPU time as a single thread.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from pyflowers.lectures import EXAMPLES, Settings, check_name, run_example
     from pyflowers.lectures.lecture import check_folder
 
@@ -171,7 +168,10 @@ def lecture_command(
     settings = Settings(seed, quick, cmdstan)
     if out is not None:
         check_folder(out, name)
-    lecture = run_example(name, settings)
+    # Gradient ascent on the neural networks multiplies small matrices. Threads of BLAS would spin
+    # and take 24 times as much CPU time as a single thread.
+    with threadpool_limits(1):
+        lecture = run_example(name, settings)
     if out is not None:
         lecture.save(out)
     record = {"title": lecture.title, "findings": lecture.findings, "folder": None}

@@ -23,6 +23,7 @@ from pyflowers.cli.options import (
 from pyflowers.cli.results import Plain, finish, folder_kind, out_option, told
 from pyflowers.display import INTERVAL, Line, heading
 from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, READING, Spec
+from pyflowers.programs import COMPARED, Capability, find_program
 
 EXIT_NOT_CALIBRATED = 3
 MOST_ELEMENTS = 110
@@ -85,7 +86,6 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
     from pyflowers.analysis.methods import compare
     from pyflowers.fits.folder import refuse_other_run
     from pyflowers.fits.sampling import prepare_spec
-    from pyflowers.programs import COMPARED
 
     prepared = prepare_spec(Spec(program or COMPARED, **given(options)))
     if out is not None and not overwrite:
@@ -115,7 +115,6 @@ def vb_command(
       pyflowers vb multilevel_normal --data flowers.csv
     """
     from pyflowers.exact import NotRefinedWarning
-    from pyflowers.programs import COMPARED, Capability, find_program
     from pyflowers.vb import NotConvergedWarning
 
     chosen = find_program(program or COMPARED)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import click
 
+from pyflowers.fits.spec import Spec, default_in_words, option_of, rendering
+
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
@@ -99,15 +101,11 @@ def inputs(*names: str) -> Decorator:
 
     An option that is not given is None, because engines refuse options that they do not use.
     """
-    from pyflowers.fits.spec import Spec
-
     return options(*(_option(name, Spec.model_fields[name]) for name in names))
 
 
 def _option(name: str, field: FieldInfo) -> Decorator:
     """Return the option of an input."""
-    from pyflowers.fits.spec import default_in_words, option_of, rendering
-
     kinds = _kinds(field.annotation)
     how: dict[str, Any] = {
         "callback": _READ.get(name, _given_or_none),

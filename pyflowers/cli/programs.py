@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, given, inputs
+from pyflowers.data import read_table
 from pyflowers.display import styled
 from pyflowers.errors import ConfigError
+from pyflowers.fits.spec import Spec, option_of
+from pyflowers.programs import Capability, Program, find_program, shipped_names
+from pyflowers.programs.declaration import TO_FILL_IN, drafted
+from pyflowers.programs.find import shipped_program
+from pyflowers.programs.program import write_new
+from pyflowers.programs.source import read_source
 from pyflowers.resources import stan_folder
 from pyflowers.storage import FileKind, check_file, new_file
 from pyflowers.text import in_words
-
-if TYPE_CHECKING:
-    from pyflowers.programs import Program
 
 
 @click.command("models")
@@ -32,8 +36,6 @@ def models_command(program: str | None, include_paths: tuple[str, ...] | None) -
       pyflowers models
       pyflowers models multilevel_poisson
     """
-    from pyflowers.programs import find_program, shipped_names
-
     if program is None:
         programs = list(map(find_program, shipped_names()))
     else:
@@ -44,8 +46,6 @@ def models_command(program: str | None, include_paths: tuple[str, ...] | None) -
 
 
 def _record(program: Program) -> dict[str, Any]:
-    from pyflowers.programs import Capability
-
     declared = program.declaration
     return {
         "name": program.name,
@@ -58,8 +58,6 @@ def _record(program: Program) -> dict[str, Any]:
 
 
 def _show(program: Program, with_remedies: bool) -> None:
-    from pyflowers.programs import Capability
-
     declared = program.declaration
     say(styled(program.name, bold=True), f"  {declared.equation}")
     if declared.story:
@@ -108,12 +106,8 @@ def new_command(
         target = Path(f"{name}.stan")
     asked = given(of_formula)
     if formula is None and asked:
-        from pyflowers.fits.spec import option_of
-
         raise click.UsageError(f"{option_of(next(iter(asked)))} applies only to a FORMULA")
     if formula is not None:
-        from pyflowers.fits.spec import Spec
-
         if data is None or source is not None or include_paths:
             raise click.UsageError(
                 "a FORMULA needs --data FILE, and cannot be combined with --from or --include"
@@ -132,10 +126,6 @@ def new_command(
             notes = [f"note: the Python code of {source} for {names} is not copied"]
         then = f"pyflowers fit {target} --data YOUR_TABLE --out RUN_FOLDER"
     elif source is None and data is not None:
-        from pyflowers.data import read_table
-        from pyflowers.programs.declaration import TO_FILL_IN, drafted
-        from pyflowers.programs.source import read_source
-
         columns = list(read_table(data).cells)
         draft = drafted(name.name, columns, read_source(name, include_paths or ()).blocks)
         files = {name.with_suffix(".toml"): draft}
@@ -150,8 +140,6 @@ def new_command(
             "declaration"
         )
     if formula is None:
-        from pyflowers.programs.program import write_new
-
         write_new(files)
     say_json({"written": [str(path) for path in files]})
     for line in (*(f"written: {path}" for path in files), *notes, f"next: {then}"):
@@ -164,9 +152,6 @@ def _copy_of_shipped(name: str, target: Path) -> tuple[dict[Path, str], list[str
     The copy has ``log_lik``, ``y_rep`` and ``lprior`` in Stan, whereas pyflowers computes them in
     NumPy for the shipped program.
     """
-    from pyflowers.programs import Capability
-    from pyflowers.programs.find import shipped_program
-
     program = shipped_program(name)
     text = program.path.read_text(encoding="utf-8")
     quantities = stan_folder() / "quantities" / f"{name}.stan"
@@ -192,7 +177,6 @@ def compile_command(
 
       pyflowers compile mymodel.stan -o mymodel
     """
-    from pyflowers.programs.source import read_source
     from pyflowers.toolchain import compile_source, find_cmdstan
 
     source = read_source(program, include_paths or ())

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pyflowers.cli.console import json_of, say, say_json, show
 from pyflowers.cli.options import PATH, Decorator
 from pyflowers.display import Line, Result
-
-if TYPE_CHECKING:
-    from pyflowers.storage import FolderKind
+from pyflowers.storage import FolderKind, check_folder, new_folder
 
 _INNER = {"comparison": ("nuts", "independent")}
 """The run folders in the folder of a result."""
@@ -27,8 +25,6 @@ def out_option(kind: str) -> Decorator:
     """Add ``--out``, a folder for results of this kind, and refuse other folders at once."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
-        from pyflowers.storage import check_folder
-
         if out is not None:
             check_folder(out, folder_kind(kind))
         return out
@@ -41,7 +37,6 @@ def out_option(kind: str) -> Decorator:
 def folder_kind(name: str) -> FolderKind:
     """Return the kind of a result's folder, for :mod:`pyflowers.storage`."""
     from pyflowers.fits.folder import RUN_FOLDER
-    from pyflowers.storage import FolderKind
 
     def is_own(record: Mapping[str, Any]) -> bool:
         return record.get("kind") == name
@@ -73,8 +68,6 @@ def finish(
         Files that are written only if they are requested, by name.
     """
     if out is not None:
-        from pyflowers.storage import new_folder
-
         with new_folder(out, folder_kind(found.holds)) as new:
             if figures is None:
                 drawn = _figures_of(found)

@@ -21,6 +21,7 @@ from pyflowers.cli.results import finish, out_option
 from pyflowers.display import styled
 from pyflowers.engines.base import ENGINES
 from pyflowers.errors import ConfigError
+from pyflowers.progress import stage
 
 if TYPE_CHECKING:
     from pyflowers.analysis.elpd import GroupComparison
@@ -302,7 +303,6 @@ def loo_command(
 def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
     """Leave out one group at a time, and show the progress."""
     from pyflowers.analysis.elpd import group_labels, leave_one_group_out
-    from pyflowers.progress import stage
 
     num = 0
     with suppress(ConfigError):  # the call below raises it again

@@ -269,7 +269,7 @@ def _read_json(path: Path, reading: Mapping[str, str]) -> Table:
 
 def _read_excel(path: Path) -> Table:
     """Read the cells of the first sheet, whose header is row 1."""
-    import openpyxl
+    import openpyxl  # optional
 
     def plain(cell: Any) -> Any:
         if cell is None:

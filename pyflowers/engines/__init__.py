@@ -79,6 +79,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
             )
         found: Engine = import_module(f"pyflowers.engines.{name}").ENGINE
         return found
+    # Neither the interpreter nor exact needs the toolchain.
     from pyflowers.engines.cmdstan import CmdStanEngine
     from pyflowers.toolchain import available_cmdstan, find_cmdstan
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
 
 import numpy as np
+import stanio
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
@@ -371,8 +372,6 @@ def variables_of(
     columns: Iterable[str], draws: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the variables in draws of shape (chain, draw, column), given the CSV column names."""
-    import stanio
-
     header = ",".join(columns)
     if not header:
         return {}

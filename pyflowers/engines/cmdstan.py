@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import stanio
 
 from pyflowers.cores import usable_cores
 from pyflowers.display import INTERVAL
@@ -165,8 +167,6 @@ def running(
         try:
             options: dict[str, Any] = {"output_dir": str(folder), "sig_figs": SIGNIFICANT_FIGURES}
             if data:  # written once for all chains
-                import stanio
-
                 options["data"] = str(folder / "data.json")
                 stanio.write_stan_json(options["data"], data)
             yield cmdstanpy.CmdStanModel(exe_file=program), options, folder
@@ -185,7 +185,6 @@ def _read(
 
     pandas reads them four times as fast as CmdStanPy, and reads only the columns that are kept.
     """
-    import pandas as pd
 
     def wanted(column: str) -> bool:
         name = column.partition(".")[0]

@@ -218,7 +218,7 @@ def _family(
     """Return a distribution of SciPy; `arguments` maps Stan's parameters to SciPy's."""
 
     def make(*parameters: float) -> PriorDensity:
-        from scipy import stats
+        from scipy import stats  # takes a second; shipped programs do without
 
         shapes, keywords = arguments(*parameters)
         family = getattr(stats, scipy_name)(*shapes, **keywords)

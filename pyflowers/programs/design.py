@@ -237,6 +237,7 @@ def _evaluated(
     refuse: Callable[..., Exception],
 ) -> Any:
     """Return the columns that formulaic computes from the cells, with their specification."""
+    # formulaic takes most of a second to import; see pyflowers.programs.terms.
     from formulaic import Formula, ModelSpec
     from formulaic.errors import FormulaicError
 

@@ -90,6 +90,7 @@ def read_terms(text: str) -> Terms:
         If the sum is not allowed; the message names the part that is not allowed.
     """
     _refuse_unreadable(text)
+    # formulaic takes most of a second to import, and only formulas and terms need it.
     from formulaic import Formula
     from formulaic.errors import FormulaicError
     from formulaic.parser.types import Factor

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pyflowers.cli.machine import lecture_command
 from pyflowers.errors import ConfigError
@@ -125,3 +126,21 @@ def test_errors_say_what_to_do(arguments, message, status):
     assert done.exit_code == status
     assert status == 2 or isinstance(done.exception, ConfigError)
     assert message in done.output + str(done.exception)
+
+
+def test_an_example_runs_with_one_thread_of_blas(monkeypatch):
+    def threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    seen = []
+
+    def example(name, settings):
+        seen.append(threads())
+        return SMALL
+
+    monkeypatch.setattr("pyflowers.lectures.run_example", example)
+    with threadpool_limits(2, "blas"):
+        done = CliRunner().invoke(lecture_command, ["leapfrog"], standalone_mode=False)
+        assert done.exception is None
+        assert threads() == {2}
+    assert seen == [{1}]

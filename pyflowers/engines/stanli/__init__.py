@@ -18,6 +18,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from pyflowers.cores import usable_cores
 from pyflowers.digests import digest
@@ -107,8 +108,6 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
     if not chains:
         yield lambda _: None
         return
-    from tqdm import tqdm
-
     bars = [tqdm(total=1, desc=f"chain {i + 1}", leave=False) for i in range(chains)]
 
     def show(progress: ChainProgress) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import stanio
+import stanli
 from numpy.typing import NDArray
 
 from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, ChainProgress, Question
@@ -54,8 +55,6 @@ class Interpreter:
 
     def _program(self, text: str, key: str) -> str:
         """Return the intermediate form of a program, translated unless it is in the cache."""
-        import stanli
-
         if key not in self._programs:
             if len(self._programs) >= MOST_PROGRAMS:
                 self._programs.pop(next(iter(self._programs)))
@@ -63,8 +62,6 @@ class Interpreter:
         return self._programs[key]
 
     def _load(self, mir: str) -> dict[str, Any]:
-        import stanli
-
         return {"build": stanli.build_id()}
 
     def _sample(
@@ -84,8 +81,6 @@ class Interpreter:
         `run` has the options of ``stanli.Model.sample`` that pilots replace; `options` has those
         that pilots share with the chains.
         """
-        import stanli
-
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", RuntimeWarning)
             model = stanli.Model(mir=mir, data=stanio.dump_stan_json(data), seed=options["seed"])
@@ -124,8 +119,6 @@ class Interpreter:
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
         """Open a log density for later questions to this worker."""
-        import stanli
-
         from pyflowers.engines.bridge import Bridge
 
         model = stanli.bridgestan_model(mir=mir, data=data, seed=seed)
