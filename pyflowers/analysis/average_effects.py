@@ -33,10 +33,19 @@ from pyflowers.analysis.predictions import (
 )
 from pyflowers.data import Table
 from pyflowers.data.columns import as_written, number_text
-from pyflowers.display import Line, Result, heading, in_file, records_of
+from pyflowers.display import (
+    Line,
+    Result,
+    heading,
+    in_file,
+    interval_quantiles,
+    percent,
+    records_of,
+)
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.programs.data import as_table
+from pyflowers.programs.families import Family
 from pyflowers.programs.prediction import Groups, Predictor
 
 if TYPE_CHECKING:
@@ -59,6 +68,21 @@ link are integrated out unless the user asks for it."""
 
 FEWEST_DRAWS = 500
 """The smallest number of draws, in all chains, to which this limit reduces them."""
+
+MOST_AS_PERCENT = 2.0
+"""From this ratio on, the text says ``2.4 times as many`` instead of ``140% more``."""
+
+MOST_SENTENCES = 12
+"""The largest number of effects that are also told in sentences."""
+
+_WHERE = {
+    "population": " in the population of groups",
+    "data": " for the groups of the rows",
+    EITHER: "",
+}
+"""For which groups an effect is, in words."""
+
+_MANY = {"more": "many", "higher": "high"}
 
 STEP = 0.01
 """Distance between a derivative's nodes, in sds of the column; the derivative then has a relative
@@ -133,6 +157,9 @@ class Effects(Result):
         The groups that ``population`` and ``data`` stand for, in words.
     step : int
         1 if all draws are used; 4 if every fourth draw is used, and so on.
+    ratios : DataArray or None, shape (chain, draw, effect)
+        For differences in a mean that is modelled by its log, the draws of the same effects as
+        ratios; otherwise None.
 
     See Also
     --------
@@ -167,6 +194,7 @@ class Effects(Result):
     moved: tuple[str, ...] = ()
     whose: Mapping[str, str] = field(default_factory=dict)
     step: int = 1
+    ratios: xr.DataArray | None = None
 
     @property
     def null(self) -> float:
@@ -189,10 +217,16 @@ class Effects(Result):
 
         The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value; a
         share of 1 means every draw. With a region of practical equivalence, ``P(outside)`` is the
-        share of draws outside it.
+        share of draws outside it. If the model is one of the log of the mean, as with family
+        ``poisson``, the table of differences also has the ``ratio`` of the averages with its
+        interval.
         """
         values = self.effects.values
         columns = number_columns(values, self.fit.interval)
+        if self.ratios is not None:
+            for name, prob in interval_quantiles(self.fit.interval).items():
+                column = "ratio" if name == "median" else f"ratio_{name}"
+                columns[column] = np.quantile(self.ratios.values, prob, axis=(0, 1))
         columns[f"P(> {self.null:g})"] = (values > self.null).mean(axis=(0, 1))
         if self.rope is not None:
             low, high = self.rope
@@ -232,6 +266,7 @@ class Effects(Result):
             heading(self.fit.name, self.fit.program.about),
             f"{what}{self._of_groups}",
             in_file(shown.drop(columns=extra), "effects.csv"),
+            *self.sentences(),
             *(
                 f"note: some labels of {name} are not in the fit, so their effects are drawn from "
                 "the population"
@@ -252,6 +287,42 @@ class Effects(Result):
             ),
             *([] if judged.passed else [judged.line]),
         ]
+
+    def sentences(self) -> list[str]:
+        """Return each ratio in a sentence, if there are ratios, and no more than can be read."""
+        if self.ratios is None or len(self.words) > MOST_SENTENCES:
+            return []
+        percentage = percent(self.fit.interval)
+        value = self.fit.data.scored_name
+        return [
+            f"expected {value}: {median} {words}{where} ({percentage} interval {ends})"
+            for words, where, (median, ends) in zip(
+                self.words, self._places(), self.ratios_in_words(), strict=True
+            )
+        ]
+
+    def _places(self) -> list[str]:
+        """Return for which groups and over which rows each effect is."""
+        names = self.index.names[2:]
+        places = []
+        for key in self.index:
+            labels = list(zip(names, key[2:], strict=True))
+            place = ""
+            if self.groups == BOTH:
+                place = _WHERE[labels.pop(0)[1]]
+            places.append(place + "".join(f", {name} = {label}" for name, label in labels))
+        return places
+
+    def ratios_in_words(self) -> list[tuple[str, str]]:
+        """Return the median and the interval of each ratio in words, such as ``30% fewer``."""
+        if self.ratios is None:
+            return []
+        more, fewer = "higher", "lower"
+        if self.fit.program.counts:
+            more, fewer = "more", "fewer"
+        probs = list(interval_quantiles(self.fit.interval).values())
+        quantiles = zip(*np.quantile(self.ratios.values, probs, axis=(0, 1)).tolist(), strict=True)
+        return [_ratio_in_words(each, more, fewer) for each in quantiles]
 
     def files(self) -> dict[str, pd.DataFrame]:
         """Return the table by file name."""
@@ -355,9 +426,55 @@ def effects(
     fit = checked_fits([fit], "effects")[0].with_interval(interval)
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
+    _check_scale(fit.model.family, scale)
+    if slopes and (between is not None or step is not None or scale != "difference"):
+        raise ConfigError(
+            "step, between and scale cannot be combined with slopes, which are derivatives; leave "
+            "them out"
+        )
+    region = None
+    if rope is not None:
+        region = _region(rope)
+    if fit.data.table is None:
+        raise ConfigError("effects: the model was fitted to a data block; fit it to a table")
+    table: Table | None = fit.data.table
+    if new is not None:
+        table = as_table(new, reading)
+    if table is None:
+        raise DataError("new: a data block is not a table; give a file or a DataFrame")
+    sets = row_sets(table, by, weights, is_of_fit=new is None)
+    changes = _changes(fit, table, columns, slopes, step, between)
+    averages = _Averages(fit, table, sets, changes, slopes, seed)
+    shown = groups or averages.default_groups(by)
+    ways: tuple[Groups, ...] = (groups or "data",)
+    if shown == BOTH:
+        ways = ("population", "data")
+        averages.use_fewer_draws()
+    kind = "slope" if slopes else scale
+    found = [each for change in changes for each in averages.effects(change, ways, kind)]
+    index = _index(found, sets, is_of_sets=bool(by), has_ways=shown == BOTH)
+    return Effects(
+        fit,
+        kind,
+        _labelled(np.concatenate([each.draws for each in found], axis=2), index),
+        index,
+        tuple(each.change.words for each in found for _ in range(len(sets.index))),
+        f"{len(table)} rows of {table.source}",
+        weights,
+        region,
+        tuple(averages.drawn),
+        shown,
+        averages.moved if "data" in ways else (),
+        _whose(fit, of_new=new is not None),
+        averages.every,
+        _ratios(found, index),
+    )
+
+
+def _check_scale(family: Family, scale: str) -> None:
+    """Refuse a scale on which the expected response of a family has no effects."""
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
-    model, family = fit.model, fit.model.family
     if scale == "ratio" and family.is_ordinal:
         raise ConfigError(
             "scale 'ratio' has no meaning for ratings, whose zero is arbitrary; use scale "
@@ -368,106 +485,159 @@ def effects(
             "scale 'odds ratio' needs a mean with a logit link, which family "
             f"{family.name} does not have; use scale 'difference'"
         )
-    if slopes and (between is not None or step is not None or scale != "difference"):
-        raise ConfigError(
-            "step, between and scale cannot be combined with slopes, which are derivatives; leave "
-            "them out"
-        )
-    region = None if rope is None else _region(rope)
-    if fit.data.table is None:
-        raise ConfigError("effects: the model was fitted to a data block; fit it to a table")
-    table = fit.data.table if new is None else as_table(new, reading)
-    if table is None:
-        raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    sets = row_sets(table, by, weights, is_of_fit=new is None)
-    changes = _changes(fit, table, columns, slopes, step, between)
-    # Keyed by identity, so that each changed column is parsed, and a reference level predicted,
-    # only once.
-    changed = {id(values): (each.column, values) for each in changes for values in each.values}
-    tables = {key: table.with_cells({name: its}) for key, (name, its) in changed.items()}
-    of_groups, every = model.groups.keys(), 1
-    joined = [name for name in of_groups if ":" in name]
-    moved = [n for n in joined if not slopes and {c.column for c in changes} & {*n.split(":")}]
-    own_groups = {by} if isinstance(by, str) else {*(by or ())}
-    shown: str = groups or "data"
-    if groups is None and of_groups:
-        varies = bool(moved) or any(_varies(fit, each, tables) for each in changes)
-        shown = BOTH if varies and not own_groups & of_groups else "data"
-    ways: tuple[Groups, ...] = ("population", "data") if shown == BOTH else (groups or "data",)
-    if shown == BOTH and family.scale == "fixed":  # the only mean that is integrated numerically
-        rows, _ = _distinct(predictor_of(fit, table, "population", seed), sets)
-        num, most = fit.num_chains * fit.num_draws, MOST_INTEGRATED // len(rows.rows)
-        every = max(1, num // max(FEWEST_DRAWS, most))
-    drawn = dict[str, tuple[str, ...]]()
-    averages = dict[tuple[int, Groups], FloatArray]()
 
-    def average(change: Change, values: NDArray[Any], way: Groups, weight: Any = 1.0) -> FloatArray:
-        # For a derivative, a row stays in its group; a comparison may move it to another.
-        of_data = joined if way == "data" else []
-        changed = tables[id(values)]
-        if slopes:
-            own = {name: table.typed(name) for name in of_data}
-            changed = replace(changed, columns={**changed.columns, **own})
-        for name in of_data:
-            if change.column in name.split(":") and not slopes:
+
+@dataclass(frozen=True)
+class _Effect:
+    """The draws of an effect, shape (chain, draw, set of rows).
+
+    `way` is how the effects of groups enter, or ``either``; `ratio` is the same effect as a ratio.
+    """
+
+    change: Change
+    way: str
+    draws: FloatArray
+    ratio: FloatArray | None = None
+
+
+class _Averages:
+    """The expected responses of changed tables, averaged over sets of rows; each computed once.
+
+    Columns are keyed by identity, so that each changed column is parsed, and a reference level
+    predicted, only once.
+    """
+
+    def __init__(
+        self,
+        fit: Fit,
+        table: Table,
+        sets: RowSets,
+        changes: Sequence[Change],
+        slopes: bool,
+        seed: int | None,
+    ) -> None:
+        self.fit, self.table, self.sets, self.changes = fit, table, sets, changes
+        self.slopes, self.seed, self.every = slopes, seed, 1
+        self.drawn = dict[str, tuple[str, ...]]()
+        changed = {id(values): (each.column, values) for each in changes for values in each.values}
+        self.tables = {key: table.with_cells({name: its}) for key, (name, its) in changed.items()}
+        self.joined = [name for name in fit.model.groups if ":" in name]
+        columns = {change.column for change in changes}
+        self.moved: tuple[str, ...] = ()
+        if not slopes:  # for a derivative, a row stays in its group
+            self.moved = tuple(name for name in self.joined if columns & {*name.split(":")})
+        self._averages = dict[tuple[int, Groups], FloatArray]()
+
+    def default_groups(self, by: str | Sequence[str] | None) -> str:
+        """Return for which groups effects are shown: for both if an effect varies between them."""
+        of_groups = self.fit.model.groups.keys()
+        own_groups = {by} if isinstance(by, str) else {*(by or ())}
+        if not of_groups or own_groups & of_groups:
+            return "data"
+        if self.moved or any(_varies(self.fit, each, self.tables) for each in self.changes):
+            return BOTH
+        return "data"
+
+    def use_fewer_draws(self) -> None:
+        """Use fewer draws if integrating over the population of groups would take long."""
+        if self.fit.model.family.scale != "fixed":  # no other mean is integrated numerically
+            return
+        predictor = predictor_of(self.fit, self.table, "population", self.seed)
+        rows, _ = _distinct(predictor, self.sets)
+        num, most = self.fit.num_chains * self.fit.num_draws, MOST_INTEGRATED // len(rows.rows)
+        self.every = max(1, num // max(FEWEST_DRAWS, most))
+
+    def effects(self, change: Change, ways: Sequence[Groups], scale: str) -> list[_Effect]:
+        """Return the effects of a change: one for each way, or one if they are the same."""
+        found = [self._effect(change, way, scale) for way in ways]
+        if len(found) > 1 and _same(*(each.draws for each in found)):
+            return [replace(found[0], way=EITHER)]
+        return found
+
+    def _effect(self, change: Change, way: Groups, scale: str) -> _Effect:
+        if scale == "slope":
+            weighted = zip(change.values, change.weights, strict=True)
+            draws = sum(self._average(change, values, way, each) for values, each in weighted)
+            return _Effect(change, way, np.asarray(draws))
+        one, other = (self._expected(change, values, way) for values in change.values)
+        if scale == "difference":
+            ratio = None
+            if self.fit.model.family.scale == "log" and (one > 0).all() and (other > 0).all():
+                ratio = one / other
+            return _Effect(change, way, one - other, ratio)
+        trials = _mean_trials(self.fit, self.table, self.sets)
+        return _Effect(change, way, _ratio(one, other, scale, trials))
+
+    def _expected(self, change: Change, values: NDArray[Any], way: Groups) -> FloatArray:
+        key = id(values), way
+        if key not in self._averages:
+            self._averages[key] = self._average(change, values, way)
+        return self._averages[key]
+
+    def _average(
+        self, change: Change, values: NDArray[Any], way: Groups, weight: Any = 1.0
+    ) -> FloatArray:
+        predictor = self._predictor(change, self._changed(change, values, way), way)
+        self.drawn.update(predictor.new_labels)
+        if self.every > 1:
+            few = {name: its[:, :: self.every] for name, its in predictor.draws.items()}
+            predictor = replace(predictor, draws=few)
+        weighted = replace(self.sets, shares=self.sets.shares * weight)
+        distinct, of_distinct = _distinct(predictor, weighted)
+        return np.asarray(of_distinct.average(in_blocks(distinct, Predictor.expected)))
+
+    def _changed(self, change: Change, values: NDArray[Any], way: Groups) -> Table:
+        """Return the changed table; a comparison may move a row to another group."""
+        changed = self.tables[id(values)]
+        if way != "data":
+            return changed
+        if self.slopes:
+            own = {name: self.table.typed(name) for name in self.joined}
+            return replace(changed, columns={**changed.columns, **own})
+        for name in self.joined:
+            if change.column in name.split(":"):
                 changed = _with_parts(changed, name, change.column)
+        return changed
+
+    def _predictor(self, change: Change, changed: Table, way: Groups) -> Predictor:
         try:
-            predictor = predictor_of(fit, changed, way, seed)
+            return predictor_of(self.fit, changed, way, self.seed)
         except DataError as error:
-            predictor_of(fit, table, way, seed)  # if this succeeds, only the change is to blame
-            if slopes:
+            # If this succeeds, only the change is to blame.
+            predictor_of(self.fit, self.table, way, self.seed)
+            if self.slopes:
                 raise
             raise ConfigError(
                 f"effects: no prediction can be computed for {change.column} {change.label}; "
                 f"choose other values with step or between ({error})"
             ) from None
-        drawn.update(predictor.new_labels)
-        if every > 1:
-            few = {name: its[:, ::every] for name, its in predictor.draws.items()}
-            predictor = replace(predictor, draws=few)
-        distinct, of_distinct = _distinct(predictor, replace(sets, shares=sets.shares * weight))
-        return np.asarray(of_distinct.average(in_blocks(distinct, Predictor.expected)))
 
-    def effect(change: Change, way: Groups) -> FloatArray:
-        if slopes:
-            weighted = zip(change.values, change.weights, strict=True)
-            return np.asarray(sum(average(change, values, way, each) for values, each in weighted))
-        for values in change.values:
-            if (id(values), way) not in averages:
-                averages[id(values), way] = average(change, values, way)
-        one, other = (averages[id(values), way] for values in change.values)
-        if scale == "difference":
-            return one - other
-        return _ratio(one, other, scale, _mean_trials(fit, table, sets))
 
-    made, names, words = [], [], list[str]()
-    labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
-    for change in changes:
-        found: dict[str, FloatArray] = {way: effect(change, way) for way in ways}
-        if shown == BOTH and _same(*found.values()):
-            found = {EITHER: found["population"]}
-        for way, draws in found.items():
-            made.append(draws)
-            words += [change.words] * len(sets.index)
-            of_way = (way,) if shown == BOTH else ()
-            names += [(change.column, change.label, *of_way, *(e if by else ())) for e in labels]
-    titles = ["column", "change"] + ["groups"] * (shown == BOTH)
-    index = pd.MultiIndex.from_tuples(names, names=[*titles, *(sets.index.names if by else ())])
-    return Effects(
-        fit,
-        "slope" if slopes else scale,
-        _labelled(np.concatenate(made, axis=2), index),
-        index,
-        tuple(words),
-        f"{len(table)} rows of {table.source}",
-        weights,
-        region,
-        tuple(drawn),
-        shown,
-        tuple(moved) if "data" in ways else (),
-        _whose(fit, of_new=new is not None),
-        every,
-    )
+def _ratios(found: Sequence[_Effect], index: pd.MultiIndex) -> xr.DataArray | None:
+    """Return all effects as ratios; None if one of them has no ratio."""
+    ratios = [each.ratio for each in found if each.ratio is not None]
+    if len(ratios) < len(found):
+        return None
+    return _labelled(np.concatenate(ratios, axis=2), index)
+
+
+def _index(
+    found: Sequence[_Effect], sets: RowSets, *, is_of_sets: bool, has_ways: bool
+) -> pd.MultiIndex:
+    """Return the labels of effects, each of which has a value for each set of rows."""
+    labels: list[tuple[Any, ...]] = [()]
+    titles: list[Any] = ["column", "change"]
+    if has_ways:
+        titles.append("groups")
+    if is_of_sets:
+        labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
+        titles += sets.index.names
+    names = [
+        (each.change.column, each.change.label, *[each.way] * has_ways, *label)
+        for each in found
+        for label in labels
+    ]
+    return pd.MultiIndex.from_tuples(names, names=titles)
 
 
 def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
@@ -586,6 +756,26 @@ def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
     trials = table.numbers(model.trials) if model.trials else fixed
     values = trials * sets.shares
     return np.asarray(np.bincount(sets.codes, values, len(sets.index)), dtype=np.float64)
+
+
+def _ratio_in_words(quantiles: Sequence[float], more: str, fewer: str) -> tuple[str, str]:
+    """Return a ratio and its interval as percentages or, if it is large, as factors."""
+    median, low, high = quantiles
+    if median >= MOST_AS_PERCENT:
+        return f"{median:.3g} times as {_MANY[more]}", f"{low:.3g} to {high:.3g} times"
+
+    def way(ratio: float) -> str:
+        return more if ratio >= 1 else fewer
+
+    def size(ratio: float) -> str:
+        share = abs(100 * (ratio - 1))
+        return f"{share:.2g}%" if share < 99 else f"{share:.4g}%"
+
+    ends = f"{size(low)} {way(low)} to {size(high)} {way(high)}"
+    if way(low) == way(high):
+        least, most = sorted((low, high), key=lambda ratio: abs(ratio - 1))
+        ends = f"{size(least)} to {size(most)} {way(low)}"
+    return f"{size(median)} {way(median)}", ends
 
 
 # The changes

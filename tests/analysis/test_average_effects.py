@@ -16,6 +16,7 @@ from pyflowers.analysis import average_effects
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.prediction import Predictor
 from pyflowers.programs.terms import around
+from pyflowers.reports import render_report
 
 X = FRAME.x.to_numpy()
 MALE = (FRAME.sex == "m").to_numpy()
@@ -882,3 +883,54 @@ def test_the_curve_of_two_factors_has_a_row_for_each_combination():
         assert sorted(of_row[", ".join(levels)]) == sorted(y)
     with pytest.raises(ConfigError, match="spread needs a column with more than two"):
         plots.conditional_effects(fit, "b", spread="a")
+
+
+RATIOS = [  # median, low and high of a ratio, and its words with those of its interval
+    ((0.73, 0.55, 0.93), ("27% fewer", "7% to 45% fewer")),
+    ((1.1, 0.98, 1.25), ("10% more", "2% fewer to 25% more")),
+    ((0.95, 0.9, 1.2), ("5% fewer", "10% fewer to 20% more")),
+    ((1.2, 1.05, 1.5), ("20% more", "5% to 50% more")),
+    ((0.004, 0.001, 0.02), ("99.6% fewer", "98% to 99.9% fewer")),
+    ((2.0, 0.9, 4.25), ("2 times as many", "0.9 to 4.25 times")),
+    ((1.0, 0.99996, 1.0002), ("0% more", "0.004% fewer to 0.02% more")),
+]
+
+
+@pytest.mark.parametrize(("quantiles", "words"), RATIOS)
+def test_ratios_in_words(quantiles, words):
+    assert average_effects._ratio_in_words(quantiles, "more", "fewer") == words
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian"])
+def test_differences_of_log_linear_means_are_also_ratios(family):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.tile(["a", "b"], 30)})
+    frame["y"] = 1 + rng.poisson(np.exp(1 + 0.3 * frame.x - 0.4 * (frame.g == "b")))
+    fit = pyflowers.fit("y ~ x + g", frame, family=family, **FAST)
+    found = pyflowers.effects(fit)
+    if family == "gaussian":
+        assert found.ratios is None
+        assert found.sentences() == []
+        assert "ratio" not in found.table()
+        assert pyflowers.effects(fit, slopes=True).ratios is None
+        return
+    ratio = pyflowers.effects(fit, scale="ratio")
+    np.testing.assert_allclose(found.ratios, ratio.draws())
+    columns = {"median": "ratio", "5%": "ratio_5%", "95%": "ratio_95%"}
+    np.testing.assert_allclose(found.table()[[*columns.values()]], ratio.table()[[*columns]])
+    assert ratio.ratios is None
+    fewer = "fewer" if family == "poisson" else "lower"
+    share = 100 * (1 - ratio.table()["median"].loc[("g", "b - a")])
+    (sentence,) = (each for each in found.sentences() if "g = b" in each)
+    assert f"expected y: {share:.2g}% {fewer} for g = b compared with a (90%" in sentence
+    assert sentence in str(found)
+    assert found.table().loc[("g", "b - a"), "ratio"] < 1
+
+
+def test_the_report_tells_ratios_with_differences():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"g": np.tile(["a", "b"], 30)})
+    frame["y"] = rng.poisson(np.where(frame.g == "b", 2.0, 4.0))
+    fit = pyflowers.fit("y ~ g", frame, family="poisson", **FAST)
+    ((median, ends),) = pyflowers.effects(fit).ratios_in_words()
+    assert f">{median} ({ends})</data></li>" in render_report(fit)

@@ -186,7 +186,11 @@ def _shown_effects(found: Effects) -> list[_Row]:
 
 def _effect_in_words(found: Effects, row: _Row) -> Markup:
     value, low, high = _quantiles(found, row.own)
-    of_data = Markup()
+    ratio, of_data = Markup(), Markup()
+    if found.ratios is not None:
+        median, ends = found.ratios_in_words()[row.own]
+        middle = float(np.median(found.ratios.values[..., row.own]))
+        ratio = fill(", {}", number(middle, f"{median} ({ends})"))
     if row.of_data is not None:
         of_data = fill(
             ". {} alone, it is {} ({} to {}).",
@@ -194,13 +198,14 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
             *_quantiles(found, row.of_data),
         )
     return fill(
-        "{} {} ({} interval {} to {}; {}){}",
+        "{} {} ({} interval {} to {}; {}){}{}",
         value,
         isolated(found.words[row.own]),
         percent(found.fit.interval),
         low,
         high,
         _direction(float(found.table()["P(> 0)"].iloc[row.own])),
+        ratio,
         of_data,
     )
 
