@@ -57,6 +57,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -349,51 +350,92 @@ def find_patterns(
     residuals, notes = Residuals(fit), list[str]()
     most = max(FEWEST_REPLICATES, min(MOST_REPLICATES, MOST_VALUES // fit.data.num_obs))
     positions = np.linspace(0, num - 1, min(num, most)).astype(np.int64)
-    own = residuals.of(fit.data.y[None])
-    kept = None
-    if positions.size * fit.data.num_obs <= MOST_VALUES:
-        kept = [residuals.of(y) for y in replicates(positions)]
-
-    def sets() -> Iterator[FloatArray]:
-        """Yield the residuals of replicated data sets, a block at a time."""
-        yield from (residuals.of(y) for y in replicates(positions)) if kept is None else kept
-
     remove = residuals.projection()
     patterns = list(_patterns(fit, residuals, remove, order, notes))
     if not patterns:
         return Patterns(notes=tuple(notes))
-    judged = _judge(patterns, remove(own), map(remove, sets()))
+    kept = None
+    if positions.size * fit.data.num_obs <= MOST_VALUES:
+        kept = [residuals.of(y) for y in replicates(positions)]
+
+    def sets() -> Iterable[FloatArray]:
+        """Return the residuals of replicated data sets, a block at a time."""
+        if kept is not None:
+            return kept
+        return (residuals.of(y) for y in replicates(positions))
+
+    search = _Search(fit, residuals, patterns, residuals.of(fit.data.y[None]), sets)
+    judged = _judge(patterns, remove(search.own), map(remove, sets()))
+    steps, extra = list[Step](), list[Any]()
+    now: Sequence[Judged] = judged
+    if num >= FEWEST_REPLICATES:
+        steps, extra, now = _explained(search, judged)
+    remove, spread, family = residuals.projection(extra), None, ""
+    unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
+    if unequal and num >= FEWEST_REPLICATES:
+        family = _heavier_family(search, remove, positions.size)
+    if unequal:
+        spread, now = _spread_that_explains(search, remove, unequal)
+    remaining = frozenset(each.pattern.name for each in now if not each.passed)
+    ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
+    return Patterns(ordered, tuple(steps), spread, family, remaining, tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The residuals among which patterns are looked for: the data's own and replicated ones."""
+
+    fit: Fit
+    residuals: Residuals
+    patterns: list[Pattern]
+    own: FloatArray
+    sets: Callable[[], Iterable[FloatArray]]
+
+
+def _explained(
+    search: _Search, judged: Sequence[Judged]
+) -> tuple[list[Step], list[Any], Sequence[Judged]]:
+    """Return the terms that explain the failed patterns, their columns, and what is left then."""
     steps, extra, now = list[Step](), list[Any](), judged
-    while len(steps) < MOST_STEPS and num >= FEWEST_REPLICATES:
+    while len(steps) < MOST_STEPS:
         failed = [each for each in now if not each.passed and each.pattern.kind in STRUCTURAL]
-        if residuals.family.link != "identity":
+        if search.residuals.family.link != "identity":
             failed = _causes(failed, steps)
         if not failed:
             break
         worst = max(failed, key=lambda each: each.strength)
-        term, columns, now = _remedy(fit, residuals, worst, patterns, own, sets, extra)
+        term, columns, now = _remedy(search, worst, extra)
         extra.append(columns)
         steps.append(Step(worst, term))
-    unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
-    spread, remove = None, residuals.projection(extra)
-    family = ""
-    if unequal and num >= FEWEST_REPLICATES:
-        heavier = _sets_of_heavier(fit, residuals, positions.size)
-        if heavier is not None:
-            name, others = heavier
-            judged_again = _judge(patterns, remove(own), map(remove, others))
-            is_equal = all(each.passed for each in judged_again if each.pattern.kind == "spread")
-            family = name if is_equal else ""
-    # The simplest pattern that explains the others, or else the strongest, which comes last.
-    strongest = max(unequal, key=lambda each: each.strength, default=None)
-    for spread in [*sorted(unequal, key=lambda each: each.by_bin.size), *filter(None, [strongest])]:
-        equal = remove(_equalised(remove(own), spread))
-        now = _judge(patterns, equal, map(remove, sets()))
+    return steps, extra, now
+
+
+def _heavier_family(search: _Search, remove: Remove, num: int) -> str:
+    """Return the family with heavier tails under which the spreads are equal; empty if none is."""
+    heavier = _sets_of_heavier(search.fit, search.residuals, num)
+    if heavier is None:
+        return ""
+    name, others = heavier
+    judged = _judge(search.patterns, remove(search.own), map(remove, others))
+    if all(each.passed for each in judged if each.pattern.kind == "spread"):
+        return name
+    return ""
+
+
+def _spread_that_explains(
+    search: _Search, remove: Remove, unequal: list[Judged]
+) -> tuple[Judged, Sequence[Judged]]:
+    """Return the simplest pattern that explains the other unequal spreads, or else the strongest.
+
+    What is left if it is removed is returned, too.
+    """
+    strongest = max(unequal, key=lambda each: each.strength)
+    for spread in [*sorted(unequal, key=lambda each: each.by_bin.size), strongest]:
+        equal = remove(_equalised(remove(search.own), spread))
+        now = _judge(search.patterns, equal, map(remove, search.sets()))
         if all(each.passed for each in now if each.pattern.kind == "spread"):
             break
-    remaining = frozenset(each.pattern.name for each in now if not each.passed)
-    ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
-    return Patterns(ordered, tuple(steps), spread, family, remaining, tuple(notes))
+    return spread, now
 
 
 def _sets_of_heavier(
@@ -419,8 +461,8 @@ def _most_likely(family: Family, fit: Fit, eta: FloatArray) -> dict[str, float]:
     from scipy.optimize import minimize
 
     names = [each.name for each in family.auxiliary if each.name != "zi"]
-    held = {"zi": float(fit.draws["zi"].mean())} if "zi" in fit.draws else {}
-    start = [float(np.mean(fit.draws[name])) if name in fit.draws else 5.0 for name in names]
+    held = {name: float(fit.draws[name].mean()) for name in ("zi",) if name in fit.draws}
+    start = [float(np.mean(fit.draws.get(name, 5.0))) for name in names]
 
     def values_at(logs: FloatArray) -> dict[str, float]:
         return held | dict(zip(names, np.exp(logs).tolist(), strict=True))
@@ -428,7 +470,9 @@ def _most_likely(family: Family, fit: Fit, eta: FloatArray) -> dict[str, float]:
     def loss(logs: FloatArray) -> float:
         with np.errstate(all="ignore"):
             total = float(np.sum(family.log_lik(fit.data.y, eta, values_at(logs))))
-        return -total if np.isfinite(total) else np.inf
+        if not np.isfinite(total):
+            return np.inf
+        return -total
 
     return values_at(minimize(loss, np.log(start), method="Nelder-Mead").x)
 
@@ -456,15 +500,10 @@ def _equalised(own: FloatArray, spread: Judged) -> FloatArray:
 
 
 def _remedy(
-    fit: Fit,
-    residuals: Residuals,
-    worst: Judged,
-    patterns: Sequence[Pattern],
-    own: FloatArray,
-    sets: Callable[[], Iterator[FloatArray]],
-    extra: Sequence[Any],
+    search: _Search, worst: Judged, extra: Sequence[Any]
 ) -> tuple[str, Any, tuple[Judged, ...]]:
     """Return the first terms that explain a pattern, their columns, and what remains of it."""
+    fit, residuals = search.fit, search.residuals
     pattern, x = worst.pattern, worst.pattern.columns[0]
     candidates: list[tuple[str, Any]] = []
     if pattern.kind in ("mean", "curvature"):
@@ -477,7 +516,7 @@ def _remedy(
     along = ("mean", "curvature", "autocorrelation")
     for term, columns in candidates:
         remove = residuals.projection([*extra, columns])
-        now = _judge(patterns, remove(own), map(remove, sets()))
+        now = _judge(search.patterns, remove(search.own), map(remove, search.sets()))
         found = term, columns, now
         same = [n for n in now if n.pattern.columns == (x,) and n.pattern.kind in along]
         if all(each.passed for each in same):
@@ -496,8 +535,9 @@ def _curves(fit: Fit, x: str) -> Iterator[tuple[str, FloatArray]]:
         return
     values, name = table.numbers(x), quote(x)
     num = len(np.unique(values))
-    formula = fit.program.declaration.formula
-    terms = formula.text if formula is not None else ""
+    formula, terms = fit.program.declaration.formula, ""
+    if formula is not None:
+        terms = formula.text
     if num < 7:
         yield f"C({name})", np.eye(num)[np.unique(values, return_inverse=True)[1]]
         return
@@ -540,12 +580,7 @@ def _judge(
                 np.square((each - middle) / scale).sum(axis=1) for each in (of_data, of_sets)
             )
         both = np.concatenate([of_data, of_sets])
-        scaled = both if pattern.kind in ("curvature", "autocorrelation") else np.cbrt(both)
-        away, sd = scaled - scaled[1:].mean(), scaled[1:].std()
-        # Without what the model and the remedies fit, only rounding errors may be left.
-        strength = away / sd if sd > _ROUNDING else np.zeros_like(away)
-        strength = np.abs(strength) if pattern.is_signed else strength
-        found.append((pattern, both, strength, by_bin, size))
+        found.append((pattern, both, _strength(pattern, both), by_bin, size))
     largest = np.max([strength[1:] for _, _, strength, *_ in found], axis=0)
     return tuple(
         Judged(
@@ -561,6 +596,21 @@ def _judge(
     )
 
 
+def _strength(pattern: Pattern, statistics: FloatArray) -> FloatArray:
+    """Return the statistics of the data and of the replicates on the scale of all patterns."""
+    scaled = statistics
+    if pattern.kind not in ("curvature", "autocorrelation"):
+        scaled = np.cbrt(statistics)
+    away, sd = scaled - scaled[1:].mean(), scaled[1:].std()
+    if (
+        sd <= _ROUNDING
+    ):  # without what the model and the remedies fit, only rounding errors are left
+        return np.zeros_like(away)
+    if pattern.is_signed:
+        return np.asarray(np.abs(away / sd))
+    return np.asarray(away / sd)
+
+
 def _size(pattern: Pattern, ratio: FloatArray, error: FloatArray) -> float:
     """Return how much the spreads of the rows differ: the root mean square, less that of chance."""
     assert pattern.where is not None
@@ -568,98 +618,154 @@ def _size(pattern: Pattern, ratio: FloatArray, error: FloatArray) -> float:
     return float(np.sqrt(max(0.0, share @ (np.square(ratio - 1) - np.square(error)))))
 
 
+Remove = Callable[[FloatArray], FloatArray]
+"""Function that takes out of residuals what the model fits."""
+
+
 def _patterns(
     fit: Fit,
     residuals: Residuals,
-    remove: Callable[[FloatArray], FloatArray],
+    remove: Remove,
     order: tuple[str, FloatArray] | None,
     notes: list[str],
 ) -> Iterator[Pattern]:
     """Yield the patterns that a fit can have."""
-    table, weight = fit.data.table, residuals.weight[:, None]
-    assert table is not None
-    factors, own = fit.model.levels, list(fit.model.covariates)
+    own = _Covariates.of(fit)
+    linear = partial(_linear, residuals, remove)
+    yield from _means(own, linear, notes)
+    yield from _interactions(fit, own, linear, notes)
+    yield from _slopes(fit, residuals, own.coded)
     is_binary = residuals.family.counts_successes and not residuals.family.has_trials
-    numeric, levels, coded = dict[str, FloatArray](), dict[str, Any](), dict[str, FloatArray]()
-    for x in own:
-        if x in factors:
-            labels = table.labels(x)
-            levels[x] = (labels.codes, labels.names)
-            coded[x] = np.eye(len(labels.names))[labels.codes]
-            continue
-        values = table.numbers(x)
-        if (values == values[0]).all():
-            continue
-        numeric[x] = values
-        coded[x] = ((values - values.mean()) / values.std())[:, None]
+    if not is_binary:
+        yield from _spreads(fit, residuals, own)
+    yield from _autocorrelations(fit, residuals, own.numeric, order, notes)
 
-    def linear(kind: str, columns: tuple[str, ...], w: FloatArray) -> Iterator[Pattern]:
-        """Yield a linear pattern, unless the model fits all of it."""
-        raw = weight * w
-        rest = remove(raw.T).T
-        left, size, _ = np.linalg.svd(rest, full_matrices=False)
-        basis = left[:, size > 1e-4 * np.linalg.norm(raw, axis=0).max()]
-        if not basis.shape[1]:
-            return
-        # Overdispersion is no pattern, so sums of squares are divided by what they leave. Counts in
-        # a few cells, however, are compared with the variance that follows from their mean, as
-        # nothing else would be left to compare.
-        is_most = basis.shape[1] > (len(table) - residuals.num_fitted) / 2
-        is_bare = residuals.family.is_discrete and is_most
-        sign = np.sign(basis[:, 0] @ rest[:, 0])
 
-        def statistic(e: FloatArray) -> FloatArray:
-            along = e @ basis
-            explained = np.square(along).sum(axis=1)
-            if kind == "curvature":
-                return np.asarray(sign * along[:, 0] / np.sqrt(_left(e, explained)))
-            return np.asarray(explained if is_bare else explained / _left(e, explained))
+@dataclass(frozen=True)
+class _Covariates:
+    """The covariates of a fit that vary, in the order of the model.
 
-        yield Pattern(kind, columns, statistic, raw, kind == "curvature")
+    Attributes
+    ----------
+    numeric : dict of str to array, shape (N,)
+        The values of each covariate of numbers.
+    levels : dict of str to (array of int, shape (N,), sequence of str)
+        The codes and the names of the levels of each factor.
+    coded : dict of str to array, shape (N, columns)
+        Standardised values, or an indicator of each level.
+    """
 
+    numeric: dict[str, FloatArray]
+    levels: dict[str, tuple[IntArray, Sequence[str]]]
+    coded: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, fit: Fit) -> _Covariates:
+        """Return the covariates of a fit."""
+        table, found = fit.data.table, cls({}, {}, {})
+        assert table is not None
+        for x in fit.model.covariates:
+            if x in fit.model.levels:
+                labels = table.labels(x)
+                found.levels[x] = (labels.codes, labels.names)
+                found.coded[x] = np.eye(len(labels.names))[labels.codes]
+                continue
+            values = table.numbers(x)
+            if (values != values[0]).any():
+                found.numeric[x] = values
+                found.coded[x] = ((values - values.mean()) / values.std())[:, None]
+        return found
+
+
+def _linear(
+    residuals: Residuals, remove: Remove, kind: str, columns: tuple[str, ...], w: FloatArray
+) -> Iterator[Pattern]:
+    """Yield a linear pattern, unless the model fits all of it."""
+    raw = residuals.weight[:, None] * w
+    rest = remove(raw.T).T
+    left, size, _ = np.linalg.svd(rest, full_matrices=False)
+    basis = left[:, size > 1e-4 * np.linalg.norm(raw, axis=0).max()]
+    if not basis.shape[1]:
+        return
+    # Overdispersion is no pattern, so sums of squares are divided by what they leave. Counts in
+    # a few cells, however, are compared with the variance that follows from their mean, as
+    # nothing else would be left to compare.
+    is_most = basis.shape[1] > (len(raw) - residuals.num_fitted) / 2
+    is_bare = residuals.family.is_discrete and is_most
+    sign = np.sign(basis[:, 0] @ rest[:, 0])
+
+    def statistic(e: FloatArray) -> FloatArray:
+        along = e @ basis
+        explained = np.square(along).sum(axis=1)
+        if kind == "curvature":
+            return np.asarray(sign * along[:, 0] / np.sqrt(_left(e, explained)))
+        if is_bare:
+            return np.asarray(explained)
+        return np.asarray(explained / _left(e, explained))
+
+    yield Pattern(kind, columns, statistic, raw, kind == "curvature")
+
+
+Linear = Callable[[str, tuple[str, ...], FloatArray], Iterator[Pattern]]
+"""Function of a kind, columns and their values that yields a linear pattern or nothing."""
+
+
+def _means(own: _Covariates, linear: Linear, notes: list[str]) -> Iterator[Pattern]:
+    """Yield the pattern of the mean along each covariate, and of its curvature."""
     few = []
-    for x in own:
-        if x in levels:
-            yield from linear("mean", (x,), coded[x])
-        if x not in numeric:
+    for x, columns in own.coded.items():
+        if x in own.levels:
+            yield from linear("mean", (x,), columns)
             continue
-        bins, _ = _bins(numeric[x], min(MOST_BINS, max(4, len(table) // 10)))
+        values = own.numeric[x]
+        bins, _ = _bins(values, min(MOST_BINS, max(4, len(values) // 10)))
         yield from linear("mean", (x,), np.eye(bins.max() + 1)[bins])
-        if len(np.unique(numeric[x])) < FEWEST_VALUES:
+        if len(np.unique(values)) < FEWEST_VALUES:
             few.append(x)
-            continue
-        yield from linear("curvature", (x,), coded[x] ** 2)
+        else:
+            yield from linear("curvature", (x,), columns**2)
     if few:
         notes.append(
             f"curvature and autocorrelation along {', '.join(few)} are left out: with fewer than "
             f"{FEWEST_VALUES} different values, the mean at each value is checked instead"
         )
+
+
+def _interactions(
+    fit: Fit, own: _Covariates, linear: Linear, notes: list[str]
+) -> Iterator[Pattern]:
+    """Yield the pattern of each pair of covariates that do not interact in the model."""
     pairs = [
         (one, other)
-        for one, other in itertools.combinations(coded, 2)
+        for one, other in itertools.combinations(own.coded, 2)
         if other not in fit.model.interacting(one)
     ]
     wide = []
     for one, other in pairs[:MOST_PAIRS]:
-        products = (coded[one][:, :, None] * coded[other][:, None, :]).reshape(len(table), -1)
+        products = own.coded[one][:, :, None] * own.coded[other][:, None, :]
+        products = products.reshape(len(products), -1)
         if products.shape[1] > MOST_COLUMNS:
             wide.append(f"{one}:{other}")
-            continue
-        yield from linear("interaction", (one, other), products)
+        else:
+            yield from linear("interaction", (one, other), products)
     wide += [":".join(pair) for pair in pairs[MOST_PAIRS:]]
     if wide:
         notes.append(f"the interactions {', '.join(wide)} are left out: they have too many columns")
-    yield from _slopes(fit, residuals, coded)
-    if not is_binary:
-        places = {x: _bins(values, 4) for x, values in numeric.items()} | levels
-        places |= {
-            name: (codes, table.labels(name).names)
-            for name, codes in residuals.groups.items()
-            if name not in levels
-        }
-        for x, (codes, names) in places.items():
-            yield from _spread(x, codes, names)
-    yield from _autocorrelations(fit, residuals, numeric, order, notes)
+
+
+def _spreads(fit: Fit, residuals: Residuals, own: _Covariates) -> Iterator[Pattern]:
+    """Yield the pattern of spreads along each covariate and each group."""
+    table = fit.data.table
+    assert table is not None
+    places: dict[str, tuple[IntArray, Sequence[str]]] = {
+        **{x: _bins(values, 4) for x, values in own.numeric.items()},
+        **own.levels,
+    }
+    for name, codes in residuals.groups.items():
+        if name not in own.levels:
+            places[name] = (codes, table.labels(name).names)
+    for x, (codes, names) in places.items():
+        yield from _spread(x, codes, names)
 
 
 def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Iterator[Pattern]:
@@ -682,7 +788,9 @@ def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Ite
             raw = _by_group(codes, within * residuals.weight[:, None])
             size = np.sqrt(np.asarray(raw.multiply(raw).sum(axis=0)).ravel())
             # The columns of all levels of a factor count each difference once too often.
-            share = 1 - 1 / w.shape[1] if w.shape[1] > 1 else 1.0
+            share = 1.0
+            if w.shape[1] > 1:
+                share -= 1 / w.shape[1]
             unit = raw[:, size > 1e-9] * (np.sqrt(share) / size[size > 1e-9])
 
             def statistic(e: FloatArray, unit: Any = unit) -> FloatArray:
@@ -795,7 +903,10 @@ def _bins(values: FloatArray, most: int) -> tuple[IntArray, list[str]]:
     names = []
     for i in range(codes.max() + 1):
         low, high = values[codes == i].min(), values[codes == i].max()
-        names.append(f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}")
+        name = f"{low:.3g}"
+        if low != high:
+            name = f"{low:.3g} to {high:.3g}"
+        names.append(name)
     return codes, names
 
 
