@@ -14,6 +14,7 @@ version = release = installed_version("pyflowers")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_copybutton",
@@ -27,9 +28,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
 myst_substitutions = {"version": version}
 myst_heading_anchors = 3
 
-autosummary_generate = False
+templates_path = ["_templates"]
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80

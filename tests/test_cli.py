@@ -71,7 +71,7 @@ def test_a_users_table_and_columns(executables, tmp_path):
     done = run(
         *("fit", "multilevel_normal", "--data", table, "--group", "plot", "--time", "week"),
         *("--value", "blossoms", "--seed", 0, "--cmdstan", "embedded", "--out", tmp_path / "run"),
-        *("--prior", "sigma2_plant_nu=1", "--prior", "sigma2_plant_scale=2"),
+        *("--plots", "none", "--prior", "sigma2_plant_nu=1", "--prior", "sigma2_plant_scale=2"),
     )
     assert done.returncode == 0, done.stderr
     assert "mu_plant[[red]A[/red]]" in done.stdout

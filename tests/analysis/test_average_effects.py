@@ -569,7 +569,7 @@ def test_command_and_report(tmp_path, capfd):
     FRAME.to_csv(tmp_path / "table.csv", index=False)
     out = tmp_path / "run"
     what = ("hit ~ x * sex + (1 | site)", "--family", "bernoulli", "--data", tmp_path / "table.csv")
-    how = ("--engine", "stanli", "--draws", 200, "--warmup", 300, "--seed", 1)
+    how = ("--engine", "stanli", "--draws", 200, "--warmup", 300, "--seed", 1, "--plots", "none")
     run("fit", *what, *how, "--out", out)
     capfd.readouterr()
     folder = tmp_path / "effects"

@@ -532,7 +532,8 @@ def test_the_command_writes_rows_draws_and_figure(tmp_path, capfd):
     NEW.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
     out = tmp_path / "run"
     what = ("y ~ dose * x", "--data", tmp_path / "table.csv", "--engine", "stanli")
-    assert run("fit", *what, "--draws", 100, "--warmup", 200, "--seed", 1, "--out", out) == 0
+    how = ("--draws", 100, "--warmup", 200, "--seed", 1, "--plots", "none")
+    assert run("fit", *what, *how, "--out", out) == 0
     capfd.readouterr()
     how = ("--new", tmp_path / "new.csv", "--sep", ";", "--decimal", ",")
     assert run("predict", out, *how, "--draws", "--out", tmp_path / "predictions", "--json") == 0

@@ -13,7 +13,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 
 QUICK = ("--seed", "1", "--warmup", "100", "--draws", "50", "--cmdstan", "embedded")
-FIT = ("fit", "iid_normal", *QUICK, "--out")
+FIT = ("fit", "iid_normal", *QUICK, "--plots", "none", "--out")
 
 
 def pyflowers(*words, shell="", **options):

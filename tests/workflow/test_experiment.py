@@ -108,7 +108,7 @@ def write(tmp_path):
         path.write_text(
             f"models = {changes.get('models', [MODEL])}\n[data]\nfile = 'data.csv'\n"
             "[sampler]\nseed = 3\nwarmup = 200\ndraws = 200\n"
-            "[output]\nfolder = 'out'\nplots = 'svg'\n"
+            f"[output]\nfolder = 'out'\nplots = '{changes.get('plots', 'none')}'\n"
         )
         return path
 
@@ -121,7 +121,7 @@ def run(*words):
 
 
 def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executables):
-    first = run("fit", "--config", write())
+    first = run("fit", "--config", write(plots="svg"))
     assert f"{MODEL}: fitted, because there is no run yet" in first.output
     folder = tmp_path / "out" / MODEL
     assert {path.name for path in (folder / "plots").iterdir()} == {
@@ -129,7 +129,7 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
     }
     draws = (folder / "draws.nc").read_bytes()
 
-    second = run("fit", "--config", write())
+    second = run("fit", "--config", write(plots="svg"))
     assert f"{MODEL}: not refitted, because nothing changed; read from {folder}" in second.output
     assert (folder / "draws.nc").read_bytes() == draws
 

@@ -1,4 +1,7 @@
-"""The Sphinx extension of this site: executed cells, generated reference, checked links."""
+"""The Sphinx extension of this site: executed cells, generated reference, checked links.
+
+Each module states why no extension of others serves instead.
+"""
 
 from __future__ import annotations
 

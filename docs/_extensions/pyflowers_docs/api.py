@@ -1,6 +1,9 @@
-"""The API reference: a page for each public object, grouped by task, written before the build.
+"""Lists of the public names by task, from which sphinx.ext.autosummary writes a page for each.
 
-Each package that users do not call has a page for developers.
+The lists are written from ``__all__``, so that none is left out; autosummary reads them only from
+pages. Each package that users do not call has one page, by autodoc. What the docstrings need
+beyond numpydoc is here as well: bars and stars of formulas are escaped, and names that the site
+does not describe are no links.
 """
 
 from __future__ import annotations
@@ -49,24 +52,19 @@ PACKAGES = {
 METHOD_FIGURES = "method_marginals interval_forest elbo_trace coordinate_ascent comparison_figures"
 """Functions of ``pyflowers.plots.methods``, which is separate because it is slow to import."""
 
-_DIRECTIVES = {
-    "Functions": "autofunction",
-    "Classes": "autoclass",
-    "Exceptions": "autoexception",
-    "Data": "autodata",
-}
-
 
 def setup(app: Sphinx) -> None:
-    """Write the pages when the build starts, and prepare the docstrings and references on them."""
-    app.connect("builder-inited", _write_pages)
-    app.connect("missing-reference", _plain)
-    # This runs before numpydoc, which reads the docstring at the usual priority.
+    """Write the lists when the build starts, and prepare docstrings, signatures and references."""
+    # This runs before autosummary, which writes the pages, and numpydoc, which reads docstrings.
+    app.connect("builder-inited", _write_lists, priority=100)
     app.connect("autodoc-process-docstring", _escape, priority=100)
+    app.connect("autodoc-process-signature", _spelled_out)
+    app.connect("missing-reference", _plain)
 
 
-def _write_pages(app: Sphinx) -> None:
-    write_pages(Path(app.srcdir) / "reference" / "api")
+def _write_lists(app: Sphinx) -> None:
+    written = write_lists(Path(app.srcdir) / "reference")
+    app.config.autosummary_generate = [str(path.relative_to(app.srcdir)) for path in written]
 
 
 def packages() -> Iterator[tuple[str, ModuleType]]:
@@ -102,132 +100,91 @@ def resolve(name: str) -> Any:
     return getattr(importlib.import_module(package), last)
 
 
-def write_pages(folder: Path) -> None:
-    """Write the pages and their index."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_lists(folder: Path) -> list[Path]:
+    """Write the lists of public names, from which autosummary writes a page for each."""
     intro = "This page lists every public name, by the task that it serves."
     index = ["Python", "======", "", intro, ""]
-    described: dict[int, str] = {}
+    found, described = {}, set[int]()
     for title, names in sections().items():
-        page = "section-" + title.lower().replace(" ", "-")
+        described.update(id(resolve(name)) for name in names)
         lines = [title, "=" * len(title), ""]
         if title in PACKAGES:
-            module = importlib.import_module(PACKAGES[title])
-            lines += [f".. py:module:: {PACKAGES[title]}", "", *_documentation(module), ""]
-        table = _table(names)
+            lines += [f".. automodule:: {PACKAGES[title]}", "   :no-members:", ""]
+            lines += [".. py:currentmodule:: None", ""]  # the names below are complete
+        if title == "Lectures":
+            lines += _examples(PACKAGES[title])
         # A search by name finds the page of each object; these lists would hide it.
-        listed = [":nosearch:", "", *lines, *table, "", *_toctree(names)]
-        _write(folder / f"{page}.rst", "\n".join(listed))
-        index += [title, "-" * len(title), "", *table, ""]
-        for name in names:
-            described[id(resolve(name))] = name
-            _write(folder / f"{name}.rst", _page(name))
-    index += _toctree(["section-" + t.lower().replace(" ", "-") for t in sections()])
-    _write(folder / "index.rst", "\n".join(index))
-    _write_internals(folder.parent / "internals", described)
-
-
-def _table(names: list[str]) -> list[str]:
-    rows = [
-        line
-        for name in names
-        for line in (f"   * - :py:obj:`{name}`", f"     - {_summary(resolve(name))}")
-    ]
-    return [".. list-table::", "   :widths: 40 60", "", *rows]
-
-
-def _toctree(pages: list[str]) -> list[str]:
-    return [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in pages), ""]
-
-
-def _page(name: str) -> str:
-    value = resolve(name)
-    package, _, last = name.rpartition(".")
-    extra = ""
-    if name == "pyflowers.lectures.run_example":
-        examples = (
-            example.replace("-", "_") for example in importlib.import_module(package).EXAMPLES
-        )
-        extra = "\n".join(
-            line
-            for example in examples
-            for line in _entry("autofunction", f"{package}.{example}.{example}")
-        )
-    return "\n".join([last, "=" * len(last), "", *_entry(_DIRECTIVES[_kind(value)], name), extra])
-
-
-def _write_internals(folder: Path, described: dict[int, str]) -> None:
-    """Write a page for each package that users need not import."""
-    folder.mkdir(parents=True, exist_ok=True)
-    names = []
-    for package, module in packages():
-        if package == "pyflowers" or package in PACKAGES.values():
-            continue
-        names.append(package)
-        lines = [":nosearch:", "", package, "=" * len(package), "", *_documentation(module), ""]
-        lines += [f".. py:module:: {package}", ""]
-        for name in module.__all__:
-            value, full = getattr(module, name), f"{package}.{name}"
-            known = None if isinstance(value, str | int | float) else described.get(id(value))
-            described[id(value)] = known or full
-            if known:
-                lines += [f"* :py:obj:`{full} <{known}>`", ""]
-            else:
-                lines += _entry(_DIRECTIVES[_kind(value)], full)
-        _write(folder / f"{package}.rst", "\n".join(lines))
+        lines = [":nosearch:", "", *lines, *_listed(names, toctree=True)]
+        found[f"api/section-{title.lower().replace(' ', '-')}"] = lines
+        index += [title, "-" * len(title), "", *_listed(names)]
+    index += [".. toctree::", "   :hidden:", "", *(f"   /reference/{page}" for page in found)]
+    found["api/index"] = index
+    internal = [name for name, _ in packages() if name not in ("pyflowers", *PACKAGES.values())]
+    for name in internal:
+        found[f"internals/{name}"] = _internal(name, described)
     intro = "These packages are for those who change pyflowers itself."
-    index = ["Internal packages", "=" * 17, "", intro, ""]
-    rows = [
-        line
-        for name in sorted(names)
-        for line in (f"   * - :doc:`{name}`", f"     - {_summary(importlib.import_module(name))}")
+    index = ["Internal packages", "=" * 17, "", intro, "", *_listed(sorted(internal))]
+    index += [".. toctree::", "   :hidden:", "", *(f"   {name}" for name in sorted(internal))]
+    found["internals/index"] = index
+    return [_write(folder / f"{page}.rst", "\n".join(lines)) for page, lines in found.items()]
+
+
+def _listed(names: list[str], *, toctree: bool = False) -> list[str]:
+    """Return a table of objects with their summaries."""
+    options = ["   :nosignatures:", *(["   :toctree: ."] if toctree else [])]
+    return [".. autosummary::", *options, "", *(f"   {name}" for name in names), ""]
+
+
+def _examples(package: str) -> list[str]:
+    """Return the entries of the functions that are the examples of the lectures."""
+    names = [name.replace("-", "_") for name in importlib.import_module(package).EXAMPLES]
+    return [f".. autofunction:: {package}.{name}.{name}\n" for name in names]
+
+
+def _internal(package: str, described: set[int]) -> list[str]:
+    """Return the page of an internal package, with the names that no other page describes."""
+    values = {
+        name: resolve(f"{package}.{name}") for name in importlib.import_module(package).__all__
+    }
+    # autodoc finds no docstring of a constant that is imported; equal ones need not be the same.
+    constants = [
+        n for n, its in values.items() if not (inspect.isclass(its) or inspect.isfunction(its))
     ]
-    index += [".. list-table::", "   :widths: 30 70", "", *rows, "", *_toctree(sorted(names))]
-    _write(folder / "index.rst", "\n".join(index))
+    members = [n for n, its in values.items() if n not in constants and id(its) not in described]
+    described.update(id(values[name]) for name in members)
+    option = "   :no-members:"
+    if members:
+        option = f"   :members: {', '.join(members)}"
+    lines = [":nosearch:", "", package, "=" * len(package), "", f".. automodule:: {package}"]
+    lines += [option, "", ".. py:currentmodule:: None", ""]
+    for name in constants:
+        lines += [f".. autodata:: {package}.{name}", "   :no-value:", ""]
+    return lines
 
 
-def _entry(directive: str, full: str) -> list[str]:
-    # Members inherited from a base that is not public are described with the class.
-    members = ["   :members:", "   :inherited-members: object, str, tuple, dict, BaseModel"]
-    options = [*members, "   :show-inheritance:"] if directive == "autoclass" else []
-    options += ["   :no-value:"] if directive == "autodata" else []
-    return [f".. {directive}:: {full}{_spelled_out(resolve(full))}", *options, ""]
+def _spelled_out(
+    _app: Sphinx, what: str, _name: str, value: Any, _options: Any, shown: Any, returned: Any
+) -> tuple[Any, Any]:
+    """Return a signature without annotations where these, or a default, fill lines with code."""
+    if what != "function" or not inspect.isfunction(value):
+        return shown, returned
+    found = inspect.signature(value).parameters.values()
+    has_code = any(inspect.isfunction(parameter.default) for parameter in found)
+    if "__signature__" not in vars(value) and not has_code:
+        return shown, returned
+    plain = [parameter.replace(annotation=parameter.empty) for parameter in found]
+    for number, parameter in enumerate(plain):
+        if inspect.isfunction(parameter.default):
+            plain[number] = parameter.replace(default=...)
+    return str(inspect.Signature(plain)).replace("Ellipsis", "..."), returned
 
 
-def _spelled_out(value: Any) -> str:
-    """Return a function's signature if its source, which autodoc reads, has another."""
-    if not inspect.isfunction(value) or "__signature__" not in vars(value):
-        return ""
-    shown = []
-    for parameter in inspect.signature(value).parameters.values():
-        default = ... if callable(parameter.default) else parameter.default
-        has_default = parameter.default is not parameter.empty
-        bare = parameter.replace(annotation=parameter.empty)
-        shown.append(bare.replace(default=default) if has_default else bare)
-    return str(inspect.Signature(shown)).replace("Ellipsis", "...")
-
-
-def _kind(value: Any) -> str:
-    if inspect.isclass(value):
-        return "Exceptions" if issubclass(value, BaseException) else "Classes"
-    return "Functions" if inspect.isfunction(value) else "Data"
-
-
-def _documentation(module: ModuleType) -> list[str]:
-    return (inspect.getdoc(module) or "").splitlines()
-
-
-def _summary(value: Any) -> str:
-    """Return the first paragraph of a docstring, or the type of a constant, which has none."""
-    documented = inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value)
-    text = (inspect.getdoc(value) or "") if documented else f"``{type(value).__name__}``"
-    return _outside_literals(text.split("\n\n")[0].replace("\n", " "))
-
-
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> Path:
     """Write a page only if its text changes, so that Sphinx re-reads only changed pages."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
+    return path
 
 
 def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:

@@ -4,6 +4,9 @@ The cells are the MyST fences ``{write-file} NAME``, ``{run-shell}``, ``{run-pyt
 ``{show-image} PATH``. All cells of a page share one folder, and its Python cells share one process.
 The build and the tests of the tutorials both run pages through :func:`run_page`, so what is tested
 is what is printed.
+
+myst-nb, which executes pages as well, has no cells for files and shell commands with their exit
+statuses, needs a Jupyter kernel for each page, and cannot hide the compiler from them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Check links, anchors and alternative texts of the finished site, and list external links."""
+"""Check links, anchors and alternative texts of the finished site, and list external links.
+
+Sphinx and MyST check references in the sources. What they generate, raw HTML and alternative texts
+can be checked only in the result, without the network that ``sphinx -b linkcheck`` needs.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 The tables are made from the pydantic models and stored in the pages, so that they can also be read
 on GitHub. Each table follows a comment that names its record, such as
 ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``. ``scripts/docs`` updates the tables.
+
+Extensions for pydantic show a model as a Python class; a reader of a TOML file needs its keys.
 """
 
 from __future__ import annotations
