@@ -20,10 +20,12 @@ def reported(fit, folder):
     return pyflowers.report(loaded, folder / "report.html").read_text(encoding="utf-8")
 
 
-def batch_medians(fit, program, frame, folder):
+def batch_medians(fit, program, frame, folder, keep=()):
     """Return the medians of the parameters from a batch of one task with the options of a fit."""
     options = fit.record.options
-    task = pyflowers.Task(program, frame, warmup=options.warmup, draws=options.draws)
+    task = pyflowers.Task(
+        program, frame, warmup=options.warmup, draws=options.draws, keep=[*keep, "summary"]
+    )
     how = {"seed": options.seed, "engine": fit.record.engine.name, "workers": 1}
     batch = pyflowers.batch([task], out=folder / "batch", **how)
     return batch.table("summary").set_index("parameter")["median"]
