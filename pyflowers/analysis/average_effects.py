@@ -46,6 +46,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.programs.data import as_table
 from pyflowers.programs.families import Family
+from pyflowers.programs.model import Model
 from pyflowers.programs.prediction import Groups, Predictor
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class Effects(Result):
     ratios : DataArray or None, shape (chain, draw, effect)
         For differences in a mean that is modelled by its log, the draws of the same effects as
         ratios; otherwise None.
+    parameter : str or None
+        The parameter of the family that changes; None for the expected response.
 
     See Also
     --------
@@ -195,6 +198,7 @@ class Effects(Result):
     whose: Mapping[str, str] = field(default_factory=dict)
     step: int = 1
     ratios: xr.DataArray | None = None
+    parameter: str | None = None
 
     @property
     def null(self) -> float:
@@ -236,7 +240,12 @@ class Effects(Result):
     @property
     def of_trials(self) -> str:
         """The unit of numbers of successes, in words; empty for other responses."""
-        return OF_TRIALS if self.fit.model.has_trials else ""
+        return OF_TRIALS if self.fit.model.has_trials and not self.parameter else ""
+
+    @property
+    def response(self) -> str:
+        """What changes, such as ``expected y`` or ``sigma``."""
+        return self.parameter or f"expected {self.fit.data.scored_name}"
 
     @property
     def _of_groups(self) -> str:
@@ -252,7 +261,7 @@ class Effects(Result):
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
         judged, value = self.fit.verdict, self.fit.data.scored_name
-        what = f"expected {value}{self.of_trials}"
+        what = f"{self.response}{self.of_trials}"
         what = {
             "odds ratio": f"odds ratio of the average probabilities of {value}",
             "ratio": f"ratio of the average {what}",
@@ -331,6 +340,8 @@ class Effects(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the effects as plain values, for JSON."""
         about = {"scale": self.scale, "rows": self.source, "groups": self.groups}
+        if self.parameter:
+            about["parameter"] = self.parameter
         if self.step > 1:
             about["draws used"] = f"1 in {self.step}"
         return {**self.fit.identity(), **about, "effects": records_of(self.table())}
@@ -348,6 +359,7 @@ def effects(
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     rope: Sequence[float] | None = None,
+    parameter: str | None = None,
     seed: int | None = None,
     interval: float | None = None,
     **reading: Any,
@@ -388,6 +400,9 @@ def effects(
         whom the row represents.
     rope : two numbers, optional
         The ends of the region of practical equivalence, on the scale of the effects.
+    parameter : str, optional
+        A parameter of the family, such as ``sigma``, whose changes are computed instead of those
+        of the expected response.
     seed : int, optional
         Seed for the effects of labels that are not in the fit. Default: the fit's seed.
     interval : float, optional
@@ -426,7 +441,8 @@ def effects(
     fit = checked_fits([fit], "effects")[0].with_interval(interval)
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
-    _check_scale(fit.model.family, scale)
+    model = fit.model.of_parameter(parameter)
+    _check_scale(fit.model.family, scale, parameter)
     if slopes and (between is not None or step is not None or scale != "difference"):
         raise ConfigError(
             "step, between and scale cannot be combined with slopes, which are derivatives; leave "
@@ -443,8 +459,8 @@ def effects(
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
     sets = row_sets(table, by, weights, is_of_fit=new is None)
-    changes = _changes(fit, table, columns, slopes, step, between)
-    averages = _Averages(fit, table, sets, changes, slopes, seed)
+    changes = _changes(fit, model, table, columns, slopes, step, between)
+    averages = _Averages(fit, parameter, table, sets, changes, slopes, seed)
     shown = groups or averages.default_groups(by)
     ways: tuple[Groups, ...] = (groups or "data",)
     if shown == BOTH:
@@ -465,16 +481,22 @@ def effects(
         tuple(averages.drawn),
         shown,
         averages.moved if "data" in ways else (),
-        _whose(fit, of_new=new is not None),
+        _whose(fit, model, of_new=new is not None),
         averages.every,
         _ratios(found, index),
+        parameter,
     )
 
 
-def _check_scale(family: Family, scale: str) -> None:
-    """Refuse a scale on which the expected response of a family has no effects."""
+def _check_scale(family: Family, scale: str, parameter: str | None) -> None:
+    """Refuse a scale on which the expected response, or a parameter of a family, has no effects."""
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    if scale == "odds ratio" and parameter is not None:
+        raise ConfigError(
+            f"scale 'odds ratio' is of the expected response, not of {parameter}; use scale "
+            "'difference' or 'ratio'"
+        )
     if scale == "ratio" and family.is_ordinal:
         raise ConfigError(
             "scale 'ratio' has no meaning for ratings, whose zero is arbitrary; use scale "
@@ -510,6 +532,7 @@ class _Averages:
     def __init__(
         self,
         fit: Fit,
+        parameter: str | None,
         table: Table,
         sets: RowSets,
         changes: Sequence[Change],
@@ -517,11 +540,12 @@ class _Averages:
         seed: int | None,
     ) -> None:
         self.fit, self.table, self.sets, self.changes = fit, table, sets, changes
+        self.parameter, self.model = parameter, fit.model.of_parameter(parameter)
         self.slopes, self.seed, self.every = slopes, seed, 1
         self.drawn = dict[str, tuple[str, ...]]()
         changed = {id(values): (each.column, values) for each in changes for values in each.values}
         self.tables = {key: table.with_cells({name: its}) for key, (name, its) in changed.items()}
-        self.joined = [name for name in fit.model.groups if ":" in name]
+        self.joined = [name for name in self.model.groups if ":" in name]
         columns = {change.column for change in changes}
         self.moved: tuple[str, ...] = ()
         if not slopes:  # for a derivative, a row stays in its group
@@ -530,11 +554,13 @@ class _Averages:
 
     def default_groups(self, by: str | Sequence[str] | None) -> str:
         """Return for which groups effects are shown: for both if an effect varies between them."""
-        of_groups = self.fit.model.groups.keys()
+        of_groups = self.model.groups.keys()
         own_groups = {by} if isinstance(by, str) else {*(by or ())}
         if not of_groups or own_groups & of_groups:
             return "data"
-        if self.moved or any(_varies(self.fit, each, self.tables) for each in self.changes):
+        if self.moved or any(
+            _varies(self.fit, self.parameter, each, self.tables) for each in self.changes
+        ):
             return BOTH
         return "data"
 
@@ -542,7 +568,7 @@ class _Averages:
         """Use fewer draws if integrating over the population of groups would take long."""
         if self.fit.model.family.scale != "fixed":  # no other mean is integrated numerically
             return
-        predictor = predictor_of(self.fit, self.table, "population", self.seed)
+        predictor = self._of_table("population")
         rows, _ = _distinct(predictor, self.sets)
         num, most = self.fit.num_chains * self.fit.num_draws, MOST_INTEGRATED // len(rows.rows)
         self.every = max(1, num // max(FEWEST_DRAWS, most))
@@ -562,7 +588,8 @@ class _Averages:
         one, other = (self._expected(change, values, way) for values in change.values)
         if scale == "difference":
             ratio = None
-            if self.fit.model.family.scale == "log" and (one > 0).all() and (other > 0).all():
+            is_log = self.parameter is None and self.fit.model.family.scale == "log"
+            if is_log and (one > 0).all() and (other > 0).all():
                 ratio = one / other
             return _Effect(change, way, one - other, ratio)
         trials = _mean_trials(self.fit, self.table, self.sets)
@@ -599,12 +626,15 @@ class _Averages:
                 changed = _with_parts(changed, name, change.column)
         return changed
 
+    def _of_table(self, way: Groups) -> Predictor:
+        return predictor_of(self.fit, self.table, way, self.seed, parameter=self.parameter)
+
     def _predictor(self, change: Change, changed: Table, way: Groups) -> Predictor:
         try:
-            return predictor_of(self.fit, changed, way, self.seed)
+            return predictor_of(self.fit, changed, way, self.seed, parameter=self.parameter)
         except DataError as error:
             # If this succeeds, only the change is to blame.
-            predictor_of(self.fit, self.table, way, self.seed)
+            self._of_table(way)
             if self.slopes:
                 raise
             raise ConfigError(
@@ -661,14 +691,17 @@ def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
     return replace(predictor, rows=few), replace(sets, codes=sets.codes[first], shares=shares)
 
 
-def _varies(fit: Fit, change: Change, tables: Mapping[int, Table]) -> bool:
+def _varies(fit: Fit, parameter: str | None, change: Change, tables: Mapping[int, Table]) -> bool:
     """Return whether the effect of a change on the linear predictor depends on the group.
 
     It is False if groups have no normal population, over which the effect could be averaged.
     """
     ends = [tables[id(values)] for values in (change.values[0], change.values[-1])]
     try:
-        one, other = (predictor_of(fit, each, "none", is_varying=True).factors() for each in ends)
+        one, other = (
+            predictor_of(fit, each, "none", parameter=parameter, is_varying=True).factors()
+            for each in ends
+        )
     except (ConfigError, DataError):
         return False
     return not np.allclose(one, other, rtol=1e-9, atol=1e-12)
@@ -679,12 +712,12 @@ def _same(one: FloatArray, other: FloatArray) -> bool:
     return np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
 
 
-def _whose(fit: Fit, *, of_new: bool) -> dict[str, str]:
+def _whose(fit: Fit, model: Model, *, of_new: bool) -> dict[str, str]:
     """Return the groups for which effects are computed, in words; empty if there are none."""
     num = {
         name: len(its)
         for column, its in fit.data.labels.items()
-        if (name := fit.data.name_of(column)) in fit.model.groups
+        if (name := fit.data.name_of(column)) in model.groups
     }
     if not num:
         return {}
@@ -783,6 +816,7 @@ def _ratio_in_words(quantiles: Sequence[float], more: str, fewer: str) -> tuple[
 
 def _changes(
     fit: Fit,
+    model: Model,
     table: Table,
     columns: Sequence[str],
     slopes: bool,
@@ -790,9 +824,9 @@ def _changes(
     between: Sequence[Any] | None,
 ) -> list[Change]:
     """Return the changes in the chosen columns, by default in all covariates."""
-    every = fit.model.covariates_and_offsets
-    of_group = fit.model.groups.keys() - every.keys()
-    wanted = list(columns) or list(fit.model.covariates)
+    every = model.covariates_and_offsets
+    of_group = model.groups.keys() - every.keys()
+    wanted = list(columns) or list(model.covariates_of_mean)
     if not wanted:
         remedy = "compare groups with contrast" if of_group else "add a covariate to the model"
         remedy = f"name a column of an offset: {', '.join(every)}" if every else remedy
@@ -812,7 +846,7 @@ def _changes(
             )
     if between is not None and len(wanted) != 1:
         raise ConfigError("between compares two values of one column; name that column")
-    levels = fit.model.levels
+    levels = model.levels
     found: list[Change] = []
     for column in wanted:
         functions = every[column]

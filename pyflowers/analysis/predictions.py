@@ -326,6 +326,8 @@ class RowPredictions(Result):
         The sets of rows that are averaged; None for predictions of single rows.
     weights : str or None
         The column that weights the rows in the averages.
+    parameter : str or None
+        The parameter of the family that is predicted; None for the response.
 
     See Also
     --------
@@ -355,6 +357,7 @@ class RowPredictions(Result):
     kind: Kind
     sets: RowSets | None = None
     weights: str | None = None
+    parameter: str | None = None
 
     def draws(self) -> xr.DataArray:
         """Return the draws, shape (chain, draw, row) or (chain, draw, set of rows)."""
@@ -455,6 +458,7 @@ class RowPredictions(Result):
             **self.fit.identity(),
             "seed": self.predictor.seed,
             "of": self.kind,
+            **({"parameter": self.parameter} if self.parameter else {}),
             "groups": self.predictor.groups,
             "predictions": records_of(self.table()),
         }
@@ -464,8 +468,8 @@ class RowPredictions(Result):
         judged = self.fit.verdict
         one = "new observations" if self.sets is not None else "a new observation"
         what = {
-            "expected": f"expected {self.fit.data.scored_name}",
-            "linear": "linear predictor",
+            "expected": self.parameter or f"expected {self.fit.data.scored_name}",
+            "linear": f"linear predictor{f' of {self.parameter}' if self.parameter else ''}",
             "observation": f"{one} of {self.fit.data.scored_name}",
         }[self.kind]
         of_groups = {
@@ -477,7 +481,8 @@ class RowPredictions(Result):
             f"{name} {', '.join(labels[:5])}{', …' if len(labels) > 5 else ''}"
             for name, labels in self.predictor.new_labels.items()
         )
-        has_trials, weights = self.fit.model.has_trials, self.weights
+        weights = self.weights
+        has_trials = self.fit.model.has_trials and not self.parameter
         what += OF_TRIALS if has_trials and self.kind != "linear" else ""
         what = f"average of {what}" if self.sets is not None else what
         what += f", weighted by {weights}" if weights else ""
@@ -508,6 +513,7 @@ def predict(
     groups: Groups = "data",
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
+    parameter: str | None = None,
     seed: int | None = None,
     interval: float | None = None,
     **reading: Any,
@@ -536,6 +542,8 @@ def predict(
     weights : str, optional
         A numeric column with the weight of each row in the averages, such as the number of people
         in a census whom the row represents.
+    parameter : str, optional
+        A parameter of the family, such as ``sigma``, to be predicted instead of the response.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on
@@ -577,11 +585,11 @@ def predict(
     [4.0, 2.0, 8.0]
     """
     fit = checked_fits([fit], "predict")[0].with_interval(interval)
-    of_rows = any(each is not None for each in (new, kind, by, weights))
+    of_rows = any(each is not None for each in (new, kind, by, weights, parameter))
     has_next = fit.program.can(Capability.Y_NEW) or not fit.model.has_rule
     if of_rows or not has_next:
         kind = "expected" if kind is None else kind
-        return _predict_rows(fit, new, kind, groups, by, weights, seed, reading)
+        return _predict_rows(fit, new, kind, groups, by, weights, parameter, seed, reading)
     if groups != "data" or reading:
         raise ConfigError(
             f"{'groups' if groups != 'data' else next(iter(reading))} applies only to rows of a "
@@ -624,13 +632,19 @@ def _predict_rows(
     groups: Groups,
     by: str | Sequence[str] | None,
     weights: str | None,
+    parameter: str | None,
     seed: int | None,
     reading: Mapping[str, Any],
 ) -> RowPredictions:
     """Predict the rows of a table; see :func:`predict`."""
     if kind not in KINDS:
         raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    predictor = predictor_of(fit, new, groups, seed, reading, kind)
+    if parameter is not None and kind == "observation":
+        raise ConfigError(
+            f"kind 'observation' is of the response, not of {parameter}; leave kind or parameter "
+            "out"
+        )
+    predictor = predictor_of(fit, new, groups, seed, reading, kind, parameter)
     table = predictor.rows.table
     assert table is not None
     averaged = by is not None or weights is not None
@@ -640,6 +654,7 @@ def _predict_rows(
         kind,
         row_sets(table, by, weights, is_of_fit=new is None) if averaged else None,
         weights,
+        parameter,
     )
 
 
@@ -650,18 +665,19 @@ def predictor_of(
     seed: int | None = None,
     reading: Mapping[str, Any] | None = None,
     kind: Kind = "expected",
+    parameter: str | None = None,
     *,
     is_varying: bool = False,
 ) -> Predictor:
     """Return the predictor of the rows of a table, by default of the fit's rows.
 
     For the `kind` ``linear``, the rows need no trials. If `is_varying`, labels may be given their
-    own effects later.
+    own effects later. With a `parameter`, that parameter of the family is predicted.
     """
     if groups not in GROUPS:
         raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
     _refuse_other_density(fit, fit.model.rule)
-    return fit.model.predictor_of(
+    return fit.model.of_parameter(parameter).predictor_of(
         fit.draws,
         new,
         seed=(fit.options if seed is None else SamplerOptions.of(seed=seed)).seed,

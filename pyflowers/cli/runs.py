@@ -39,6 +39,13 @@ seed_of_draws = click.option(
 )
 
 
+parameter_option = click.option(
+    "--parameter",
+    metavar="NAME",
+    help="A parameter of the family, such as sigma, instead of the response.",
+)
+
+
 def _open(run: Path, interval: float | None) -> Fit:
     from pyflowers.fits.fit import Fit
 
@@ -101,6 +108,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
     help="What to predict for each row: the expected value, the linear predictor or a new "
     "observation. [default: expected]",
 )
+@parameter_option
 @click.option("--draws", is_flag=True, help="Also write the draws to predictions.nc in --out.")
 @seed_of_draws
 @interval_option
@@ -164,6 +172,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     help="Scale on which the averages are compared.",
 )
 @click.option("--rope", type=float, nargs=2, help="Ends of the region of practical equivalence.")
+@parameter_option
 @rows_options
 @groups_option(
     "data; for an effect that varies between groups, as with (x | g), population and data"

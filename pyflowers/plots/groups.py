@@ -278,7 +278,8 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
         "linear": "linear predictor",
         "observation": "observation",
     }
-    ax.set_xlabel(fitted(f"{observed_unit(found.fit)}, {what[found.kind]}", 4.4))
+    of = found.parameter or observed_unit(found.fit)
+    ax.set_xlabel(fitted(f"{of}, {what[found.kind]}", 4.4))
     alt = (
         f"Predictions of {found.fit.name} for {len(names)} rows: medians from "
         f"{levels[2].min():.3g} to {levels[2].max():.3g}, with intervals of 50% and "

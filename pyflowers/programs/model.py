@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from pyflowers.advice import Advice
 from pyflowers.data import Labels
+from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capability, Draws
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration, PredictionRule, Terms
-from pyflowers.programs.families import Family, find_family
+from pyflowers.programs.families import Family, Link, find_family
 from pyflowers.programs.prediction import (
     Groups,
     NewRows,
@@ -33,6 +34,7 @@ from pyflowers.programs.prediction import (
     read_rows,
     rows_of,
     rule_of,
+    rule_of_parameter,
     varying_columns,
 )
 from pyflowers.programs.stated_priors import Stating, log_prior, prior_draws
@@ -70,6 +72,9 @@ class Model:
         The program.
     data : Data
         The whole data block, as :meth:`pyflowers.Program.fill` returns it.
+    parameter : str
+        The parameter of the family that is predicted instead of the response; empty for the
+        response.
 
     Examples
     --------
@@ -83,17 +88,43 @@ class Model:
 
     program: Posable
     data: Data
+    parameter: str = ""
 
-    def __reduce__(self) -> tuple[type[Model], tuple[Posable, Data]]:
+    def __reduce__(self) -> tuple[type[Model], tuple[Posable, Data, str]]:
         """Copy program and data only: what was computed from them is computed again."""
-        return Model, (self.program, self.data)
+        return Model, (self.program, self.data, self.parameter)
+
+    def of_parameter(self, name: str | None) -> Model:
+        """Return the model whose rule predicts a parameter of the family, such as ``sigma``.
+
+        For None, the model is returned unchanged.
+
+        Raises
+        ------
+        ConfigError
+            If the family has no such parameter with one value for each row.
+        """
+        if name is None:
+            return self
+        if not isinstance(name, str):
+            raise ConfigError(f"parameter must be a name such as 'sigma', got {name!r}")
+        rule_of_parameter(self.rule, name)
+        return replace(self, parameter=name)
 
     # The rule
 
     @property
     def rule(self) -> PredictionRule:
         """The declared rule; a ``ConfigError`` tells what to declare if there is none."""
-        return rule_of(self.program)
+        rule = rule_of(self.program)
+        return rule_of_parameter(rule, self.parameter)[0] if self.parameter else rule
+
+    @property
+    def link(self) -> Link | None:
+        """The link of the parameter that is predicted; None for the response."""
+        if not self.parameter:
+            return None
+        return rule_of_parameter(rule_of(self.program), self.parameter)[1]
 
     @cached_property
     def family(self) -> Family:
@@ -164,8 +195,9 @@ class Model:
         **how
             ``reading``, ``is_linear`` and ``is_varying``; see :func:`.prediction.read_rows`.
         """
-        rows = read_rows(self, new, groups=groups, **how)
-        predictor = Predictor(self.rule, draws, self.data.values, rows, seed, groups)
+        how["is_linear"] = how.get("is_linear", False) or self.link is not None
+        rows, values = read_rows(self, new, groups=groups, **how), self.data.values
+        predictor = Predictor(self.rule, draws, values, rows, seed, groups, link=self.link)
         if self.family.is_ordinal:
             return replace(predictor, scores=self.data.scores)
         return predictor
@@ -329,6 +361,25 @@ class Model:
         return self._covariates(offsets=False)
 
     @cached_property
+    def covariates_of_mean(self) -> list[str]:
+        """The covariates on which the expected response depends, or the predicted parameter.
+
+        Those that enter only another parameter of the family are left out, if the mean does not
+        depend on it: sigma in the gaussian family, but not zi in a zero-inflated one.
+        """
+        family, where = self.family, self.rule.where
+        if self.parameter or family.is_ordinal:
+            return list(self.covariates)
+        seen = _Seen()
+        family.mean(np.zeros((1, 1, 1)), seen)
+        apart = {its.name for its in family.auxiliary} - seen.keys()
+        needed = {name: text for name, text in where.items() if name not in apart}
+        rule = self.rule.model_copy(update={"where": needed, "effects": {}})
+        sources = [self.frozen.data.get(name) for name in names_of(rule)]
+        columns = {self.data.name_of(c) for s in sources if s for c in (*s.numbers, *s.cells)}
+        return [name for name in self.covariates if name in columns]
+
+    @cached_property
     def covariates_and_offsets(self) -> dict[str, dict[str, ast.expr]]:
         """Like :attr:`covariates`, with the columns of offsets."""
         return self._covariates(offsets=True)
@@ -483,6 +534,14 @@ class Model:
                 columns = self.data.coords.get(f"X{tag}", range(1, len(matrix) + 1))
                 labels = tuple(f"b_adjusted{tag}[{label}]" for label in columns)
                 found[f"b_adjusted{tag}"] = adjusted, labels
+        return found
+
+
+class _Seen(dict[str, Any]):
+    """Parameters of a family of which only the names are asked."""
+
+    def __missing__(self, name: str) -> FloatArray:
+        self[name] = found = np.full((1, 1, 1), 0.5)
         return found
 
 

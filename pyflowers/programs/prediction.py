@@ -9,6 +9,7 @@ that label, in any order of the rows and in any part of a table.
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 from bisect import bisect_left
 from collections import Counter
@@ -36,8 +37,9 @@ from pyflowers.programs.declaration import (
     Value,
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
-from pyflowers.programs.families import Family, average_inv_logit, find_family
+from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
 from pyflowers.programs.terms import around, is_coded
+from pyflowers.text import in_words
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -48,6 +50,9 @@ Groups = Literal["data", "none", "population"]
 """How group effects enter: as the group's own, as the population's mean, or integrated out."""
 
 GROUPS = ("data", "none", "population")
+
+NUM_NODES = 32
+"""The number of nodes with which effects on a parameter of the family are integrated out."""
 
 
 def _log(x: Any) -> Any:
@@ -439,6 +444,49 @@ def rule_of(program: Declaring) -> PredictionRule:
     return rule
 
 
+def rule_of_parameter(rule: PredictionRule, name: str) -> tuple[PredictionRule, Link]:
+    """Return a rule whose linear predictor is that of a parameter of the family, and its link.
+
+    The link is the identity for a parameter that the rule does not define by its usual link.
+
+    Raises
+    ------
+    ConfigError
+        If the family has no such parameter with one value for each row.
+    """
+    known = [its for its in find_family(rule.family).auxiliary if its.declared.startswith("real")]
+    about = next((its for its in known if its.name == name), None)
+    if about is None:
+        names = in_words([its.name for its in known])
+        remedy = f"choose {names}" if known else "leave parameter out"
+        raise ConfigError(
+            f"parameter {name!r}: family {rule.family} has no such parameter; {remedy}"
+        )
+    text, link = rule.where.get(name, name), about.link or IDENTITY
+    before, after = link.inverse.split("{}")
+    inside = text.removeprefix(before).removesuffix(after)
+    whole = ast.parse(f"{before}({inside}){after}".strip(), mode="eval").body if inside else None
+    if whole is None or ast.dump(whole) != ast.dump(_parsed(text)):
+        inside, link = text, IDENTITY
+    needed, seen = [inside], set[str]()
+    while needed:
+        added = _names_in(_parsed(needed.pop())) - seen
+        seen |= added
+        needed += [rule.where[each] for each in added if each in rule.where and each != name]
+        needed += [rule.effects[each] for each in added if each in rule.effects]
+    changes = {
+        "linear_predictor": inside,
+        "where": {key: its for key, its in rule.where.items() if key in seen - {name}},
+        "effects": {key: its for key, its in rule.effects.items() if key in seen},
+    }
+    return rule.model_copy(update=changes), link
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """Return the names in an expression."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
 def group_columns(rule: PredictionRule, declared: Declaration) -> dict[str, str]:
     """Return the index variable of each column whose labels have effects from a population."""
     found = {}
@@ -569,6 +617,8 @@ class Predictor:
         Index variable of a group whose labels have their own effects, regardless of `groups`.
     scores : array, shape (J,), or None
         The number of each rating in expected values and observations. Default: 1, 2, 3 and so on.
+    link : Link or None
+        The link of the parameter that the rule predicts; None if it predicts the response.
     """
 
     rule: PredictionRule
@@ -580,6 +630,7 @@ class Predictor:
     unit: tuple[str, int, float] | None = None
     varying: str = ""
     scores: FloatArray | None = None
+    link: Link | None = None
 
     @property
     def family(self) -> Family:
@@ -616,11 +667,47 @@ class Predictor:
         return self._spread(self._value(_parsed(self.rule.linear_predictor)))
 
     def expected(self) -> FloatArray:
-        """Return the expected response, shape (chain, draw, N)."""
+        """Return the expected response, or the parameter, shape (chain, draw, N)."""
         eta, values = self.linear(), self.parameters
+        if self.link is not None:
+            return self._spread(self.link.from_linear(eta, values["sd_eta"]))
         if self.family.scale == "log":  # the mean of exp(eta), where eta is normal
             eta = eta + 0.5 * np.square(values["sd_eta"])
-        return self._spread(self.family.mean(eta, values))
+        mean = self.family.mean(eta, values)
+        varying = [name for name in self._varying_parameters if name in values]
+        if self.groups == "population" and varying:
+            mean = self._integrated(eta, varying)
+        return self._spread(mean)
+
+    @property
+    def _varying_parameters(self) -> list[str]:
+        """The parameters of the family whose linear predictors have effects of groups."""
+        parsed = {name: _parsed(self.rule.where[name]) for name in self.rule.where}
+        own = (its.name for its in self.family.auxiliary if its.name in parsed)
+        return [name for name in own if _names_in(parsed[name]) & self.rule.effects.keys()]
+
+    def _integrated(self, eta: FloatArray, names: list[str]) -> Any:
+        """Return the expected response, integrated over the effects of groups on parameters."""
+        if self.family.scale == "log" and self.family.link == "identity":
+            raise ConfigError(
+                f"groups 'population': {in_words(names)} varies between groups without an upper "
+                f"bound, so the expected response of family {self.family.name} is infinite; use "
+                "groups 'data' or 'none'"
+            )
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NUM_NODES)
+        at, total = {}, 0.0
+        for name in names:
+            rule, link = rule_of_parameter(self.rule, name)
+            of = replace(self, rule=rule, link=link)
+            at[name] = link, of.linear(), np.sqrt(of._variance())
+        for chosen in itertools.product(range(NUM_NODES), repeat=len(names)):
+            values = _Parameters(self)
+            for name, place in zip(names, chosen, strict=True):
+                link, linear, sd = at[name]
+                values[name] = link.from_linear(linear + sd * nodes[place], 0.0)
+            weight = np.prod(weights[list(chosen)] / weights.sum())
+            total = total + weight * self.family.mean(eta, values)
+        return total
 
     def observed(self) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N)."""

@@ -37,13 +37,16 @@ class Link:
         The parameter in Stan for ``{}``, the linear predictor.
     meaning : str
         What the linear predictor is; ``{}`` is the parameter.
-    from_linear, to_linear : callable
-        Functions that turn the linear predictor into the parameter, and back.
+    from_linear : callable
+        Function of (linear, sd) that returns the average of the parameter over linear predictors
+        that are normal with mean `linear` and standard deviation `sd`; for 0, the parameter.
+    to_linear : callable
+        Function that turns the parameter into its linear predictor.
     """
 
     inverse: str
     meaning: str
-    from_linear: Callable[[FloatArray], FloatArray]
+    from_linear: Callable[[FloatArray, Any], FloatArray]
     to_linear: Callable[[float], float]
 
 
@@ -263,17 +266,20 @@ def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
     return np.asarray(np.where(is_wide, wide, narrow))
 
 
+IDENTITY = Link("{}", "{}", lambda x, sd: np.asarray(x), float)
 _LINKS = {
-    "real": Link("{}", "{}", np.asarray, float),
-    "real<lower=0>": Link("exp({})", "log of {}", np.exp, math.log),
+    "real": IDENTITY,
+    "real<lower=0>": Link(
+        "exp({})", "log of {}", lambda x, sd: np.exp(x + 0.5 * np.square(sd)), math.log
+    ),
     "real<lower=1>": Link(
-        "1 + exp({})", "log of ({} - 1)", lambda x: 1 + np.exp(x), lambda p: math.log(p - 1)
+        "1 + exp({})",
+        "log of ({} - 1)",
+        lambda x, sd: 1 + np.exp(x + 0.5 * np.square(sd)),
+        lambda p: math.log(p - 1),
     ),
     "real<lower=0, upper=1>": Link(
-        "inv_logit({})",
-        "log odds of {}",
-        lambda x: average_inv_logit(x, 0),
-        lambda p: math.log(p / (1 - p)),
+        "inv_logit({})", "log odds of {}", average_inv_logit, lambda p: math.log(p / (1 - p))
     ),
 }
 """The link of a parameter with a linear predictor, by its type in Stan."""

@@ -91,7 +91,7 @@ def likelihood_alone(
         other["trials"] = np.broadcast_to(values["trials"], (data.num_obs,))[kept]
     inverses = {its.name: its.link.from_linear for its in family.auxiliary if its.link}
     for each in others:
-        other[each.target.name] = inverses[each.target.name](each.linear)[None, None]
+        other[each.target.name] = inverses[each.target.name](each.linear, 0.0)[None, None]
     auxiliary = [name for name in alone_of if name != "threshold"]
 
     def of_response(eta: FloatArray) -> FloatArray:
@@ -100,7 +100,7 @@ def likelihood_alone(
 
     def of_parameter(name: str, at: FloatArray) -> FloatArray:
         """Return the log likelihood of each row, given the linear predictor of a parameter."""
-        own = {**other, name: inverses[name](at)[None, None]}
+        own = {**other, name: inverses[name](at, 0.0)[None, None]}
         return np.asarray(family.log_lik(y, first.linear[None, None], own)[0, 0])
 
     def of_auxiliaries() -> dict[str, LikelihoodAlone]:
@@ -119,7 +119,7 @@ def likelihood_alone(
         for each in others:
             before, name = each.linear, each.target.name
             each.solve(partial(of_parameter, name), 1.0)
-            other[name] = inverses[name](each.linear)[None, None]
+            other[name] = inverses[name](each.linear, 0.0)[None, None]
             changed |= bool(np.abs(each.linear - before).max(initial=0.0) > SMALL_CHANGE)
         if not changed:
             break

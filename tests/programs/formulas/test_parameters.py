@@ -213,3 +213,91 @@ def test_the_prior_follows_the_unit_of_the_response():
     )
     assert location[1] - location[0] == pytest.approx(np.log(1000), abs=0.01)
     assert scale == [2.5, 2.5]
+
+
+# Effects and predictions of a parameter
+
+
+def test_predictions_of_a_parameter_are_its_definition(fit):
+    draws = fit.draws
+    rows = pd.DataFrame({"w": [0.3, -1.2], "g": ["g3", "g7"]})  # without the columns of eta
+    g = [list(fit.data.labels["g"].names).index(name) for name in rows.g]
+    own = draws["Intercept_sigma"][..., None] + draws["b_sigma"] * np.array(rows.w)
+    own_groups = own + draws["r_g_sigma"][..., g]
+    found = pyflowers.predict(fit, rows, parameter="sigma").draws().values
+    assert np.abs(found / np.exp(own_groups) - 1).max() < 1e-10
+    linear = pyflowers.predict(fit, rows, parameter="sigma", kind="linear").draws().values
+    assert np.abs(linear - own_groups).max() < 1e-10
+    typical = pyflowers.predict(fit, rows, parameter="sigma", groups="none").draws().values
+    assert np.abs(typical / np.exp(own) - 1).max() < 1e-10
+    whole = pyflowers.predict(fit, rows, parameter="sigma", groups="population").draws().values
+    variance = draws["sd_g_sigma"][..., 0] ** 2
+    assert np.abs(whole / np.exp(own + variance[..., None] / 2) - 1).max() < 1e-10
+    text = str(pyflowers.predict(fit, rows, parameter="sigma"))
+    assert "\nsigma of 2 rows of" in text
+
+
+def test_effects_on_a_parameter(fit):
+    found = pyflowers.effects(fit, parameter="sigma", scale="ratio", groups="data")
+    assert list(found.table().index) == [("w", "+ 1")]
+    draws, table = fit.draws, fit.data.table
+    own = np.exp(
+        draws["Intercept_sigma"][..., None]
+        + draws["b_sigma"] * np.array(table.numbers("w"))
+        + draws["r_g_sigma"][..., np.asarray(fit.data["g"]) - 1]
+    ).mean(axis=-1)
+    ratio = np.exp(draws["b_sigma"][..., 0])
+    assert np.abs(found.draws().values[..., 0] / ratio - 1).max() < 1e-10
+    assert (own > 0).all()
+    assert "ratio of the average sigma, over 400 rows" in str(found)
+    mean = pyflowers.effects(fit)  # w changes nothing of the expected response
+    assert set(mean.table().index.get_level_values("column")) == {"x", "z"}
+
+
+def test_effects_and_predictions_refuse_other_parameters(fit):
+    for call, message in [
+        ({"parameter": "nu"}, "family gaussian has no such parameter; choose sigma"),
+        ({"parameter": 3}, "parameter must be a name such as 'sigma', got 3"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            pyflowers.effects(fit, **call)
+        with pytest.raises(ConfigError, match=message):
+            pyflowers.predict(fit, **call)
+    with pytest.raises(ConfigError, match="kind 'observation' is of the response, not of sigma"):
+        pyflowers.predict(fit, kind="observation", parameter="sigma")
+    with pytest.raises(ConfigError, match="scale 'odds ratio' is of the expected response"):
+        pyflowers.effects(fit, scale="odds ratio", parameter="sigma")
+
+
+def test_a_parameter_without_terms_can_be_predicted():
+    frame = simulated(num=60)
+    fit = pyflowers.fit("y ~ x", frame, seed=1, engine="stanli", draws=100)
+    found = pyflowers.predict(fit, frame.head(3), parameter="sigma").draws().values
+    assert np.array_equal(found, np.repeat(fit.draws["sigma"][..., None], 3, axis=-1))
+
+
+def test_the_mean_is_integrated_over_the_effects_on_zi():
+    frame = of_families()
+    program = Program.from_formula(
+        "count ~ x + (1 | g); zi ~ w + (1 | g)", frame, family="zero_inflated_poisson"
+    )
+    fit = pyflowers.fit(program, frame, seed=1, engine="stanli", warmup=200, draws=50, chains=1)
+    rows, draws = pd.DataFrame({"x": [0.2], "w": [-0.4]}), fit.draws
+    found = pyflowers.predict(fit, rows, groups="population").draws().values[..., 0]
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal((2, 40_000))
+    eta = draws["Intercept"] + draws["b"][..., 0] * 0.2
+    zi = draws["Intercept_zi"] + draws["b_zi"][..., 0] * -0.4
+    rate = np.exp(eta + 0.5 * draws["sd_g"][..., 0] ** 2)
+    counts = 1 / (1 + np.exp(zi[..., None] + draws["sd_g_zi"] * z[0]))
+    error = rate * counts.std(axis=-1) / 200
+    assert (np.abs(found - rate * counts.mean(axis=-1)) < 5 * error).all()
+    assert (error < 0.05 * found).all()
+
+
+def test_an_infinite_mean_is_refused():
+    frame = of_families()
+    program = Program.from_formula("pos ~ x; sigma ~ w + (1 | g)", frame, family="lognormal")
+    fit = pyflowers.fit(program, frame, seed=1, engine="stanli", warmup=100, draws=20, chains=1)
+    with pytest.raises(ConfigError, match="the expected response of family lognormal is infinite"):
+        pyflowers.predict(fit, groups="population").table()
