@@ -23,6 +23,7 @@ from pyflowers.engines.base import ENGINES, LARGEST_SEED, EngineName, Whole
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import read_once
+from pyflowers.programs.families import family_names, family_text
 from pyflowers.programs.program import joined_formulas
 from pyflowers.records import Record, asked, asked_as, complaint
 
@@ -218,10 +219,16 @@ class Spec(Reading, Sampling):
         metavar="FILE",
     )
     family: str | None = asked(
-        "Response family of a formula: gaussian, student, lognormal, gamma, beta, bernoulli, "
-        "binomial, poisson, negbinomial, zero_inflated_poisson, zero_inflated_negbinomial or "
-        "cumulative.",
+        f"Response family of a formula: {', '.join(family_names())}; a link may follow in "
+        "brackets, as in bernoulli(probit).",
         unset="gaussian",
+        metavar="NAME",
+        strict=True,
+    )
+    link: str | None = asked(
+        "Link of a formula's response, such as probit, cloglog, log, identity, inverse or "
+        "softplus; which of them a family allows is in the reference.",
+        unset="the usual link of the family",
         metavar="NAME",
         strict=True,
     )
@@ -259,6 +266,8 @@ class Spec(Reading, Sampling):
 
     def __init__(self, program: Any, data: Any = None, **inputs: Any) -> None:
         given = {name: value for name, value in inputs.items() if value is not None}
+        if isinstance(given.get("link"), str):  # from here on, the family's text names the link
+            given["family"] = family_text(given.get("family"), given.pop("link"))
         values = {"program": joined_formulas(program), "data": data, **given}
         try:
             self.__pydantic_validator__.validate_python(values, self_instance=self)

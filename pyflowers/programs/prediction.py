@@ -671,10 +671,8 @@ class Predictor:
         eta, values = self.linear(), self.parameters
         if self.link is not None:
             return self._spread(self.link.from_linear(eta, values["sd_eta"]))
-        if self.family.scale == "log":  # the mean of exp(eta), where eta is normal
-            eta = eta + 0.5 * np.square(values["sd_eta"])
-        mean = self.family.mean(eta, values)
-        varying = [name for name in self._varying_parameters if name in values]
+        mean = self.family.expected(eta, values)
+        varying = [name for name in self._varying_parameters if name in values]  # the mean's
         if self.groups == "population" and varying:
             mean = self._integrated(eta, varying)
         return self._spread(mean)
@@ -706,7 +704,7 @@ class Predictor:
                 link, linear, sd = at[name]
                 values[name] = link.from_linear(linear + sd * nodes[place], 0.0)
             weight = np.prod(weights[list(chosen)] / weights.sum())
-            total = total + weight * self.family.mean(eta, values)
+            total = total + weight * self.family.expected(eta, values)
         return total
 
     def observed(self) -> FloatArray:

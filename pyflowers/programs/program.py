@@ -245,9 +245,8 @@ class Program(Shown):
         data : path, DataFrame or Table
             The table, which determines the scales of the default priors.
         family : str
-            ``gaussian``, ``student``, ``lognormal``, ``gamma``, ``beta``, ``bernoulli``,
-            ``binomial``, ``poisson``, ``negbinomial``, ``zero_inflated_poisson``,
-            ``zero_inflated_negbinomial`` or ``cumulative``.
+            The family of the response, such as ``poisson``, or a family with a link, such as
+            ``bernoulli(probit)``; the reference has a table of them.
         drop_missing : bool
             Whether to leave out rows with missing values; otherwise, missing values are an error.
         centered : bool or mapping of str to bool, optional

@@ -15,7 +15,6 @@ from pyflowers.analysis.checks import replicates_of
 from pyflowers.analysis.findings import with_terms
 from pyflowers.analysis.patterns import Residuals, find_patterns
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.families import family_names, find_family
 
 FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
 
@@ -195,26 +194,6 @@ def test_overdispersion_is_no_pattern_of_the_mean():
     failed = {check.name for check in found.failed}
     assert "dispersion_within" in failed
     assert not [name for name in failed if "[" in name]
-
-
-@pytest.mark.parametrize("name", family_names())
-def test_the_moments_of_a_family_are_those_of_its_draws(name):
-    family, rng = find_family(name), np.random.default_rng(1)
-    values = {
-        **dict.fromkeys(("sigma", "zi"), 0.3),
-        **dict.fromkeys(("shape", "phi", "nu"), 8.0),
-        "trials": np.array([7.0]),
-        "threshold": np.array([-1.0, 0.3, 1.1])[None, None, :, None],
-    }
-    eta = np.full((1, 1, 200_000), 0.4)
-    drawn = family.draw(eta, values, rng)
-    drawn = np.log(drawn) if family.compares_logs else drawn
-    mean, variance = (
-        np.broadcast_to(each, eta.shape)[0, 0, 0] for each in family.moments(eta, values)
-    )
-    assert drawn.mean() == pytest.approx(mean, abs=5 * drawn.std() / np.sqrt(eta.size))
-    times = 8 / 6 if name == "student" else 1  # its scale takes the place of the sd
-    assert drawn.var() == pytest.approx(times * variance, rel=0.03)
 
 
 def test_residuals_do_not_depend_on_what_the_model_fits():

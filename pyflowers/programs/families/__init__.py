@@ -1,7 +1,8 @@
 """Families of response distributions; each module defines one, `FAMILY`, in Stan and in NumPy.
 
 A module that is added here becomes a family with the name of the module. Other code must be changed
-only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/parts.py``).
+only for a kind of prior that no family has yet (``_PRIORS`` in ``formulas/parts.py``). A family
+is defined with its usual link; :func:`find_family` changes the link of a family that allows others.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import math
 import pkgutil
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
@@ -19,6 +22,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
+from pyflowers.programs.families._links import LINKS, ResponseLink, averaged
 from pyflowers.text import suggestion
 
 FloatArray = NDArray[np.float64]
@@ -62,11 +66,16 @@ class Auxiliary:
         Its type in Stan.
     prior : str
         A distribution in Stan, whose hyperparameters are named after the parameter: ``{scale}`` of
-        `sigma` is the data variable ``sigma_scale``.
+        `sigma` is the data variable ``sigma_scale``. All are above 0, except a ``{location}``.
     values : mapping of str to float or None
         The defaults of the hyperparameters; None stands for the scale of the data.
     description : str
         Its meaning.
+    times_y : str
+        The hyperparameter that is in units of the response, so that its default is multiplied by
+        the median of the response; empty if there is none.
+    given : float or None
+        The default of a parameter that users give instead of estimating it; it then has no prior.
     """
 
     name: str
@@ -74,11 +83,13 @@ class Auxiliary:
     prior: str
     values: Mapping[str, float | None]
     description: str
+    times_y: str = ""
+    given: float | None = None
 
     @property
     def link(self) -> Link | None:
         """The link of its linear predictor, by its bounds; None if it cannot have one."""
-        return _LINKS.get(self.declared)
+        return None if self.given is not None else _LINKS.get(self.declared)
 
     @property
     def lower(self) -> float | None:
@@ -115,12 +126,13 @@ class Family:
     equation : str
         The model of one observation, for display; ``eta`` is the linear predictor.
     link : str
-        ``identity``, ``log`` or ``logit``.
+        The name of its link, one of those in ``_links.py``.
     response : str
         The type of the response in Stan, with its bounds and ``[N]``.
     stan : str
         The distribution in Stan without ``_lpdf``, such as ``normal({eta}, sigma)``, where
-        ``{eta}`` is the linear predictor. A name that Stan lacks is defined in `functions`.
+        ``{eta}`` is the linear predictor, ``{mu}`` the inverse link of it, and ``{rest}`` is
+        1 - mu. A name that Stan lacks is defined in `functions`.
     rng : str
         The random number generator in Stan for one `{eta}`.
     log_lik : callable
@@ -128,21 +140,20 @@ class Family:
     draw : callable
         Function of (eta, values, rng) that returns random responses in the shape of `eta`.
     mean : callable
-        Function of (eta, values) that returns the expected response. With scale ``log`` it is
-        proportional to exp(eta), and with an identity link and another scale it is linear in eta;
-        with a logit link, it uses :func:`average_inv_logit` with ``values["sd_eta"]``, the sd of
-        eta between groups.
+        Function of (eta, values) that returns the expected response.
     moments : callable
         Function of (eta, values) that returns the mean and the variance of the response, or of its
         log if `compares_logs`. Predictive checks standardise residuals with them.
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
-        The source of the scale of priors: ``y``, ``log`` of y, or ``fixed``, as for log odds.
+        The source of the scale of priors: ``y``, ``log`` of y, the ``linked`` y, or ``fixed``, as
+        for log odds.
     has_trials : bool
         Whether an observation is a number of successes in ``| trials(n)``.
-    is_positive : bool
-        Whether a response must be above 0, which its type in Stan cannot express.
+    excludes : mapping of str to str
+        The limits of its type in Stan, ``"0"`` or ``"1"``, that a response cannot reach, each with
+        the families that hold it.
     is_ordinal : bool
         Whether thresholds replace the intercept.
     compares_logs : bool
@@ -154,11 +165,28 @@ class Family:
         likelihood is a loop.
     totals : Totals or None
         The sums from which its likelihood can be computed; None if no such sums are used.
+    shape_of_mean : str
+        How `mean` depends on eta, and with it the average over groups: ``linear``; ``exp``, if it
+        is proportional to exp(eta); ``curved``, if it is integrated numerically; or ``averaged``,
+        if `mean` averages over ``values["sd_eta"]``, the sd of eta between groups. Default:
+        what the link implies.
+    meaning : str
+        What the linear predictor is, in words, where ``{}`` stands for the response. Default: what
+        the link says.
+    links : tuple of str
+        The names of the other links that it allows.
+    of_mean, of_mean_rng : str
+        `stan` and `rng` with other links; empty if those are written with ``{mu}``, or if the usual
+        link of ``{mu}`` takes the place of ``{eta}``.
+    with_link : callable or None
+        Function of a link that returns the family with it, if the above do not suffice.
+    transformed_data : str
+        Statements of the transformed data that bounds of its parameters need.
     """
 
     name: str
     equation: str
-    link: Literal["identity", "log", "logit"]
+    link: str
     response: str
     stan: str
     rng: str
@@ -167,29 +195,98 @@ class Family:
     mean: Callable[[FloatArray, Values], FloatArray]
     moments: Callable[[FloatArray, Values], tuple[FloatArray, FloatArray]]
     auxiliary: tuple[Auxiliary, ...] = ()
-    scale: Literal["y", "log", "fixed"] = "fixed"
+    scale: Literal["y", "log", "fixed", "linked"] = "fixed"
     has_trials: bool = False
-    is_positive: bool = False
+    excludes: Mapping[str, str] = field(default_factory=dict)
     is_ordinal: bool = False
     compares_logs: bool = False
     heavier: str = ""
     functions: str = ""
     totals: Totals | None = field(default=None, repr=False)
+    shape_of_mean: Literal["", "linear", "exp", "curved", "averaged"] = ""
+    meaning: str = ""
+    links: tuple[str, ...] = ()
+    of_mean: str = ""
+    of_mean_rng: str = ""
+    with_link: Callable[[ResponseLink], Family] | None = field(default=None, repr=False)
+    transformed_data: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its name, with the link in brackets unless it is the usual one."""
+        usual = _usual(self.name).link
+        return self.name if self.link == usual else f"{self.name}({self.link})"
 
     @property
     def is_looped(self) -> bool:
         """Whether the density in Stan takes only one observation."""
-        return f"{self.stan.partition('(')[0]}_lpmf(" in self.functions
+        return bool(re.search(rf"\b{self.stan.partition('(')[0]}_lp[md]f\(", self.functions))
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether a response must be above 0, which its type in Stan cannot express."""
+        return "0" in self.excludes
 
     @property
     def counts_successes(self) -> bool:
         """Whether the response is a number of successes, or 1 for a success."""
-        return self.is_discrete and self.link == "logit" and not self.is_ordinal
+        return self.is_discrete and self.scale == "fixed" and not self.is_ordinal
+
+    @property
+    def counts_events(self) -> bool:
+        """Whether the response is a count without a limit, whose mean has a log link."""
+        return self.is_discrete and self.scale == "log"
+
+    @property
+    def estimated(self) -> tuple[Auxiliary, ...]:
+        """Its other parameters, without those that users give."""
+        return tuple(each for each in self.auxiliary if each.given is None)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest response, by its type in Stan."""
+        found = dict(re.findall(r"(lower|upper)=([^,>]+)", self.response))
+        return _limit(found.get("lower", "-inf")), _limit(found.get("upper", "inf"))
 
     @property
     def is_discrete(self) -> bool:
         """Whether the response is an integer."""
         return self.response.startswith("array")
+
+    def expected(self, eta: FloatArray, values: Values) -> FloatArray:
+        """Return the expected response, averaged over groups.
+
+        Parameters
+        ----------
+        eta : array
+            The linear predictor in a group at the mean of all groups; rows come last.
+        values : mapping
+            As for the other functions; ``values["sd_eta"]`` is the sd of eta between groups.
+
+        Raises
+        ------
+        ConfigError
+            If the average over groups does not exist.
+        """
+        shape, sd = self.shape_of_mean or _SHAPES.get(self.link, "curved"), values["sd_eta"]
+        if shape in ("linear", "averaged") or not np.any(sd):
+            return self.mean(eta, values)
+        if self.link == "inverse":
+            raise ConfigError(
+                f"groups 'population': with the link inverse, the mean of family {self.name} over "
+                "groups does not exist, as 1 / eta has no mean; use groups 'data' or 'none'"
+            )
+        if shape == "exp":  # the mean of exp(eta), where eta is normal
+            return self.mean(eta + 0.5 * np.square(sd), values)
+        return averaged(lambda eta: self.mean(eta, values), eta, sd)
+
+
+def _limit(text: str) -> float:
+    """Return a bound in Stan as a number; that of ratings, ``J``, is no limit."""
+    return {"-pi()": -np.pi, "pi()": np.pi, "J": np.inf}.get(text) or float(text)
+
+
+_SHAPES = {"identity": "linear", "log": "exp"}
 
 
 _OTHER_NAMES = {
@@ -208,6 +305,22 @@ _OTHER_NAMES = {
     "polr": "cumulative",
     "zip": "zero_inflated_poisson",
     "zinb": "zero_inflated_negbinomial",
+    "zib": "zero_inflated_binomial",
+    "betabinomial": "beta_binomial",
+    "hurdle_negativebinomial": "hurdle_negbinomial",
+    "hurdle_nbinom2": "hurdle_negbinomial",
+    "wald": "inverse_gaussian",
+    "inv_gaussian": "inverse_gaussian",
+    "exp_mod_normal": "exgaussian",
+    "exgauss": "exgaussian",
+    "quantile": "asym_laplace",
+    "asymmetriclaplace": "asym_laplace",
+    "skewnormal": "skew_normal",
+    "vonmises": "von_mises",
+    "ordbeta": "ordered_beta",
+    "ordbetareg": "ordered_beta",
+    "zero_one_inflated_beta": "ordered_beta",
+    "zoib": "ordered_beta",
 }
 """Names that families have elsewhere."""
 
@@ -218,22 +331,136 @@ def family_names() -> list[str]:
 
 
 def find_family(name: str) -> Family:
-    """Return a family by its name.
+    """Return a family by its name, or by its name and link, such as ``bernoulli(probit)``.
 
     Raises
     ------
     ConfigError
-        If there is no family with that name.
+        If there is no family with that name, or it does not allow the link.
     """
-    names = family_names()
-    if name not in names:
-        asked = str(name).lower().replace("-", "_").replace(" ", "_")
-        hint = suggestion(asked, names)
-        if asked in _OTHER_NAMES:
-            hint = f"did you mean {_OTHER_NAMES[asked]}?"
-        raise ConfigError(f"family {name!r} does not exist; {hint}")
+    asked, _, link = str(name).partition("(")
+    names, asked = family_names(), asked.strip()
+    if asked not in names:
+        alike = re.sub(r"[\s.-]", "_", asked.lower())
+        hint = suggestion(alike, names)
+        if alike in _OTHER_NAMES:
+            hint = f"did you mean {_OTHER_NAMES[alike]}?"
+        raise ConfigError(f"family {asked!r} does not exist; {hint}")
+    usual = _usual(asked)
+    link = link.strip().removesuffix(")").strip() or usual.link
+    if link not in (usual.link, *usual.links):
+        allowed = " or ".join((usual.link, *usual.links))
+        raise ConfigError(
+            f"family {asked} has no link {link!r}; write {allowed}, or choose another family"
+        )
+    return _linked(asked, link)
+
+
+def family_text(family: str | None, link: str | None) -> str | None:
+    """Return the text of the family and the link that were asked for; None if neither was.
+
+    Raises
+    ------
+    ConfigError
+        If the family's text names another link.
+    """
+    if link is None:
+        return family
+    name, bracket, own = (family or "gaussian").partition("(")
+    if bracket and own.strip().removesuffix(")").strip() != link:
+        raise ConfigError(f"family {family!r} and link {link!r} differ; leave one of them out")
+    return f"{name.strip()}({link})"
+
+
+def _usual(name: str) -> Family:
+    """Return a family as its module defines it."""
     found: Family = import_module(f"{__name__}.{name}").FAMILY
     return found
+
+
+@cache
+def _linked(name: str, link: str) -> Family:
+    """Return a family with a link, whose Stan code names only ``{eta}``."""
+    found, its = _usual(name), LINKS[link]
+    if link != found.link:
+        found = found.with_link(its) if found.with_link else _with_link(found, its)
+    words = {"mu": its.stan, "rest": its.rest, "eta": "{eta}", "trials": "{trials}"}
+    return replace(found, stan=found.stan.format(**words), rng=found.rng.format(**words))
+
+
+def _with_link(family: Family, link: ResponseLink) -> Family:
+    """Return a family with another link; what it computes from eta is computed with its usual one.
+
+    Eta on the usual link is a function of eta on the other link.
+    """
+    via = link.inverse
+    if family.link in ("log", "logit"):
+        exact = link.via_log if family.link == "log" else link.via_log_odds
+        assert exact is not None  # the links that a family allows have it
+        via = exact
+    scale = family.scale
+    if scale != "fixed":
+        scale = {"log": "log", "inverse": "linked"}.get(link.name, "y")  # type: ignore[assignment]
+    eta = _LINKED[family.link]
+    shape = family.shape_of_mean
+    if shape in ("linear", "exp", "averaged"):
+        shape = ""
+    at_group: Values = {"sd_eta": 0.0}
+    # With these links, a negative linear predictor is no mean of a positive response.
+    is_bounded = family.link == "log" and link.name in ("identity", "inverse")
+
+    def within(eta: FloatArray) -> FloatArray:
+        """Return linear predictors that have a mean; others are raised to a small one."""
+        return np.maximum(eta, _LEAST) if is_bounded else eta
+
+    def checked(eta: FloatArray) -> FloatArray:
+        """Return linear predictors, all of which must have a mean."""
+        if is_bounded and np.any(eta <= 0):
+            raise ConfigError(
+                f"family {family.name}({link.name}): the linear predictor of a row is "
+                f"{np.min(eta):.3g} in some draw, but its mean must be above 0; use link softplus "
+                "or log"
+            )
+        return eta
+
+    def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+        found = family.log_lik(y, via(within(eta)), values)
+        return np.where(eta > 0, found, -np.inf) if is_bounded else found
+
+    of_usual, of_link = f"{family.link} m = eta", f"{link.name} m = eta"
+    if scale != "fixed":
+        of_usual, of_link = _SHOWN[family.link], _SHOWN[link.name]
+    return replace(
+        family,
+        equation=re.sub(rf"\b{re.escape(of_usual)}", of_link, family.equation),
+        link=link.name,
+        stan=_simplified((family.of_mean or family.stan).replace("{eta}", eta), link),
+        rng=_simplified((family.of_mean_rng or family.rng).replace("{eta}", eta), link),
+        log_lik=log_lik,
+        draw=lambda eta, values, rng: family.draw(via(checked(eta)), values, rng),
+        mean=lambda eta, values: family.mean(via(checked(eta)), ChainMap(at_group, values)),  # type: ignore[arg-type]
+        moments=lambda eta, values: family.moments(via(within(eta)), values),
+        scale=scale,
+        heavier="",
+        totals=None,
+        shape_of_mean=shape,
+        meaning="",
+    )
+
+
+def _simplified(text: str, link: ResponseLink) -> str:
+    """Return a distribution in Stan for a link, without the inverse of an inverse."""
+    return text.replace("{mu}", link.stan).replace("inv(inv({eta}))", "{eta}")
+
+
+_LEAST = 1e-9
+"""The least linear predictor for which moments are computed, where it must be above 0."""
+
+_LINKED = {"identity": "{mu}", "log": "log({mu})", "logit": "logit({mu})"}
+"""The usual links in Stan."""
+
+_SHOWN = {"identity": "eta", "log": "exp(eta)", "inverse": "(1 / eta)", "softplus": "softplus(eta)"}
+"""The inverse links as the equations show them."""
 
 
 def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
@@ -300,4 +527,11 @@ ZI = Auxiliary(
     "beta({alpha}, {beta})",
     {"alpha": 1.0, "beta": 1.0},
     "probability of a zero in addition to those of the counts",
+)
+HU = Auxiliary(
+    "hu",
+    "real<lower=0, upper=1>",
+    "beta({alpha}, {beta})",
+    {"alpha": 1.0, "beta": 1.0},
+    "probability of a zero",
 )

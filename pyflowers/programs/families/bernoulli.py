@@ -28,6 +28,10 @@ FAMILY = Family(
     draw=_draw,
     mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
     moments=_moments,
+    shape_of_mean="averaged",
+    links=("probit", "cloglog"),
+    of_mean="bernoulli({mu})",
+    of_mean_rng="bernoulli_rng({mu})",
     totals=Totals(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell

@@ -8,27 +8,30 @@ from numpy.random import Generator
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, average_inv_logit
 
 
-def _shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+def shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     """Return m phi and (1 - m) phi; the second is computed without cancellation."""
     phi = values["phi"]
     return average_inv_logit(eta, 0) * phi, average_inv_logit(-eta, 0) * phi
 
 
-def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    """Return log p(y | eta)."""
     from scipy.special import betaln
 
-    a, b = _shapes(eta, values)
+    a, b = shapes(eta, values)
     density = (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - betaln(a, b)
     return np.asarray(density)
 
 
-def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    a, b = _shapes(eta, values)
+def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    """Draw responses, which are above 0 and below 1."""
+    a, b = shapes(eta, values)
     drawn = rng.beta(np.maximum(a, _SMALLEST), np.maximum(b, _SMALLEST))
     return np.asarray(np.clip(drawn, _SMALLEST, 1 - np.finfo(np.float64).epsneg))
 
 
-def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    """Return m and m (1 - m) / (1 + phi)."""
     mean = average_inv_logit(eta, 0)
     return mean, mean * average_inv_logit(-eta, 0) / (1 + values["phi"])
 
@@ -51,10 +54,14 @@ FAMILY = Family(
     response="vector<lower=0, upper=1>[N]",
     stan="beta_proportion(inv_logit({eta}), phi)",
     rng="beta_rng(phi * inv_logit({eta}), phi * inv_logit(-({eta})))",
-    log_lik=_log_lik,
-    draw=_draw,
+    log_lik=log_lik,
+    draw=draw,
     mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
-    moments=_moments,
+    moments=moments,
     auxiliary=(PHI,),
-    is_positive=True,
+    excludes={"0": "zero_inflated_beta or ordered_beta", "1": "ordered_beta"},
+    shape_of_mean="averaged",
+    links=("probit", "cloglog"),
+    of_mean="beta(phi * {mu}, phi * {rest})",
+    of_mean_rng="beta_rng(phi * {mu}, phi * {rest})",
 )

@@ -38,6 +38,10 @@ FAMILY = Family(
     draw=_draw,
     mean=lambda eta, values: values["trials"] * average_inv_logit(eta, values["sd_eta"]),
     moments=_moments,
+    shape_of_mean="averaged",
+    links=("probit", "cloglog"),
+    of_mean="binomial({trials}, {mu})",
+    of_mean_rng="binomial_rng({trials}, {mu})",
     has_trials=True,
     totals=Totals(
         """

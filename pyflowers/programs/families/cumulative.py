@@ -1,16 +1,20 @@
-"""The cumulative family of ordered ratings: logit P(y <= j) = threshold[j] - eta.
+"""The cumulative family of ordered ratings: logit P(y <= j) = threshold[j] - eta, or another link.
 
 References
 ----------
-McCullagh (1980), Regression models for ordinal data, JRSS B 42(2), section 2 (proportional odds).
+McCullagh (1980), Regression models for ordinal data, JRSS B 42(2), section 2 (proportional odds)
+and section 3 (other links).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, average_inv_logit
+from pyflowers.programs.families import Family, FloatArray, Values, _ordinal, average_inv_logit
+from pyflowers.programs.families._links import ResponseLink
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -42,6 +46,51 @@ def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     return np.asarray(1.0 + total), np.asarray((weights * above).sum(axis=0) - total**2)
 
 
+def _with_link(link: ResponseLink) -> Family:
+    """Return the family with a link other than logit."""
+
+    def logs(eta: FloatArray, values: Values) -> FloatArray:
+        odds = _ordinal.log_odds(_ordinal.above(eta, values), link)
+        below, above = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
+        between = below[1:] + above[:-1] + np.log(-np.expm1(odds[:-1] - odds[1:]))
+        return np.concatenate([below[:1], between, above[-1:]])
+
+    density, functions = "ordered_probit", FAMILY.functions
+    latent = "normal_rng(eta, 1)"
+    if link.name != "probit":
+        density, latent = f"cumulative_{link.name}", "eta + log(exponential_rng(1))"
+        functions = _DENSITY.format(
+            name=density,
+            first=link.stan.format(eta="threshold[1] - eta"),
+            low=link.rest.format(eta="threshold[y - 1] - eta"),
+            high=link.rest.format(eta="threshold[y] - eta"),
+        )
+        functions += FAMILY.functions
+    return replace(
+        FAMILY,
+        equation=FAMILY.equation.replace("logit", link.name),
+        link=link.name,
+        stan=f"{density}({{eta}}, threshold)",
+        functions=functions.replace("logistic_rng(eta, 1)", latent),
+        log_lik=_ordinal.log_lik(logs),
+        draw=_ordinal.draw(logs),
+        mean=_ordinal.mean(logs),
+        moments=_ordinal.moments(logs),
+        shape_of_mean="curved",
+    )
+
+
+_DENSITY = """real {name}_lpmf(int y, real eta, vector threshold) {{
+  if (y == 1) {{
+    return log({first});
+  }}
+  if (y > num_elements(threshold)) {{
+    return log({low});
+  }}
+  return log_diff_exp(log({low}), log({high}));
+}}
+"""
+
 FAMILY = Family(
     name="cumulative",
     equation="logit P({y} <= j) = threshold[j] - eta",
@@ -53,16 +102,11 @@ FAMILY = Family(
     draw=_draw,
     mean=_mean,
     moments=_moments,
-    auxiliary=(
-        Auxiliary(
-            "threshold",
-            "ordered[J - 1]",
-            "student_t(3, 0, {scale})",
-            {"scale": 2.5},
-            "latent values that separate each rating from the next",
-        ),
-    ),
+    auxiliary=(_ordinal.THRESHOLD,),
     is_ordinal=True,
+    shape_of_mean="averaged",
+    links=("probit", "cloglog"),
+    with_link=lambda link: _with_link(link),
     # Stan has ordered_logistic_rng, but the interpreter does not. The rating is one more than the
     # number of thresholds below the latent value.
     functions="""int rating_rng(real eta, vector threshold) {

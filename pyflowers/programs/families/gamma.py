@@ -8,7 +8,8 @@ from numpy.random import Generator
 from pyflowers.programs.families import SHAPE, Family, FloatArray, Values
 
 
-def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    """Return log p(y | eta)."""
     from scipy.special import gammaln
 
     shape = values["shape"]
@@ -17,7 +18,8 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     return np.asarray(kernel - gammaln(shape))
 
 
-def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    """Draw responses."""
     shape = np.broadcast_to(values["shape"], eta.shape)
     return rng.gamma(shape, np.exp(eta) / shape)
 
@@ -36,12 +38,15 @@ FAMILY = Family(
     response="vector<lower=0>[N]",
     stan="gamma(shape, shape * exp(-({eta})))",
     rng="gamma_rng(shape, shape * exp(-({eta})))",
-    log_lik=_log_lik,
-    draw=_draw,
+    log_lik=log_lik,
+    draw=draw,
     mean=lambda eta, values: np.exp(eta),
     moments=_moments,
     auxiliary=(SHAPE,),
     scale="log",
-    is_positive=True,
+    excludes={"0": "hurdle_gamma"},
+    links=("identity", "inverse", "softplus"),
+    of_mean="gamma(shape, shape * inv({mu}))",
+    of_mean_rng="gamma_rng(shape, shape * inv({mu}))",
     compares_logs=True,
 )

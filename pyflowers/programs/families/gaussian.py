@@ -64,5 +64,6 @@ FAMILY = Family(
     auxiliary=(SIGMA,),
     scale="y",
     heavier="student",
+    links=("log", "inverse", "softplus"),
     totals=totals("y[n]"),
 )

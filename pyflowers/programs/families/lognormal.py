@@ -31,7 +31,8 @@ FAMILY = Family(
     moments=normal.moments,
     auxiliary=(SIGMA,),
     scale="log",
-    is_positive=True,
+    excludes={"0": "hurdle_lognormal"},
+    shape_of_mean="exp",
     compares_logs=True,
     totals=_TOTALS,
 )

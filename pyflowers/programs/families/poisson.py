@@ -41,6 +41,9 @@ FAMILY = Family(
     moments=moments,
     scale="log",
     heavier="negbinomial",
+    links=("identity", "softplus"),
+    of_mean="poisson({mu})",
+    of_mean_rng="poisson_rng(fmin({mu}, 4e8))",
     totals=Totals(
         """
 vector[D] y_num = zeros_vector(D); // rows of each cell

@@ -54,4 +54,5 @@ FAMILY = Family(
     moments=_moments,
     auxiliary=(SIGMA, NU),
     scale="y",
+    links=("log", "inverse", "softplus"),
 )

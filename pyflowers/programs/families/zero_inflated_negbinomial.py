@@ -20,6 +20,8 @@ FAMILY = Family(
     moments=lambda eta, values: moments(negbinomial.moments(eta, values), values),
     auxiliary=(SHAPE, ZI),
     scale="log",
+    meaning="log of the expected {} without excess zeros",
+    links=("softplus",),
     functions=functions(
         "zero_inflated_neg_binomial_log", "neg_binomial_2_log", ", real shape", ", shape"
     ),

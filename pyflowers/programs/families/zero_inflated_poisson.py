@@ -48,5 +48,7 @@ FAMILY = Family(
     auxiliary=(ZI,),
     scale="log",
     heavier="zero_inflated_negbinomial",
+    meaning="log of the expected {} without excess zeros",
+    links=("softplus",),
     functions=functions("zero_inflated_poisson_log", "poisson_log", "", ""),
 )

@@ -89,7 +89,7 @@ def write_formula(
         named = (*(term.group for term in formula.groups), *of_parameters)
         centered = dict.fromkeys(named, centered)
     linear = linear_predictors(model, priors, centered or {})
-    auxiliary = auxiliary_parameters(about, priors, priors.scale(model))
+    auxiliary = auxiliary_parameters(about, priors, model)
     parts = parts_of(model, linear, auxiliary)
     program = write_program(formula, about, parts, rows=linear[0].rows, note=priors.note)
     digest = digest_of(program, PredictionRule.model_validate(prediction_of(about, parts)))
@@ -129,5 +129,5 @@ def name_of(text: str, family: str) -> str:
     if not name[:1].isalpha():
         name = f"formula_{name}"
     if family != "gaussian":
-        name = f"{name}_{family}"
+        name = "_".join([name, *re.findall(r"\w+", family)])
     return name

@@ -209,9 +209,9 @@ class _Groups:
         model = self.model
         group, fitted = self._codes[its.term.group], self._fitted
         residual, weight = model.linked - fitted, np.ones(len(group))
-        is_count = model.family.is_discrete and not model.family.is_ordinal
+        is_count = model.family.counts_events or model.family.counts_successes
         if is_count:
-            if model.family.link == "log":
+            if model.family.counts_events:
                 mean = np.exp(np.clip(fitted + model.offset, -20, 20))
                 weight = mean = mean * (model.y.sum() + 0.5) / (mean.sum() + 0.5)
             else:
@@ -257,7 +257,7 @@ class _Groups:
         group = group[np.unique(unit, return_index=True)[1]]
         fitted = self._fitted
         residual = model.linked - fitted
-        if model.family.link == "log" and model.family.is_discrete:
+        if model.family.counts_events:
             means, error = self._of_counts(unit if within else group, coarser, fitted)
             if not within:
                 return means, error

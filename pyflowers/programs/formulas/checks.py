@@ -295,7 +295,7 @@ def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
                     f"{_unlimited(priors, [name])}"
                 )
         return
-    is_count = model.family.is_discrete and model.family.link == "log"
+    is_count = model.family.counts_events
     if np.ptp(model.y) == 0 or not (is_count or model.family.counts_successes):
         return
     matrix, names = model.population_design

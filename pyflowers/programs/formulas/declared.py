@@ -38,11 +38,11 @@ def declaration_of(
     sha256 : str
         The digest of the program.
     """
-    about = {"text": formula.text, "family": family.name, "priors": priors, "sha256": sha256}
+    about = {"text": formula.text, "family": family.text, "priors": priors, "sha256": sha256}
     in_tables = predictors_first(parts)
     numbers = merged(in_tables, "numbers")
     found: dict[str, Any] = {
-        "title": f"{formula.text} ({family.name})",
+        "title": f"{formula.text} ({family.text})",
         "equation": equation(formula, family, parts),
         "story": " ".join(part.story for part in parts if part.story),
         "omit": joined(parts, "omit"),
@@ -64,7 +64,7 @@ def prediction_of(family: Family, parts: Sequence[Part]) -> dict[str, Any]:
     for target in targets(parts):
         sums[target] = " + ".join(summands(parts, target, "predicted")) or "0"
     found = {
-        "family": family.name,
+        "family": family.text,
         "linear_predictor": sums.pop(ETA),
         "effects": merged(parts, "effects"),
         "where": {target.name: target.of(total) for target, total in sums.items()},

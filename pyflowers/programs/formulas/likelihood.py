@@ -83,7 +83,10 @@ def likelihood_alone(
     y = np.asarray(data.y, dtype=float)[kept]
     predicted = {each.target.name for each in others}
     alone_of = [each.name for each in family.auxiliary if each.name not in predicted]
-    other = {name: means[name][None, None, ..., None] for name in alone_of}
+    other = {
+        name: np.asarray(means.get(name, values.get(name)))[None, None, ..., None]
+        for name in alone_of
+    }
     if family.is_ordinal and "X_mean" in values:
         at_means = draws["threshold"] - (draws["b"] @ np.asarray(values["X_mean"]))[..., None]
         other["threshold"] = at_means.mean(axis=(0, 1))[None, None, :, None]
@@ -92,7 +95,8 @@ def likelihood_alone(
     inverses = {its.name: its.link.from_linear for its in family.auxiliary if its.link}
     for each in others:
         other[each.target.name] = inverses[each.target.name](each.linear, 0.0)[None, None]
-    auxiliary = [name for name in alone_of if name != "threshold"]
+    bounded = [its.name for its in family.estimated if its.lower is not None]
+    auxiliary = [name for name in bounded if name not in predicted]
 
     def of_response(eta: FloatArray) -> FloatArray:
         """Return the log likelihood of each row."""

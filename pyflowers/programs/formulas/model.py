@@ -21,6 +21,7 @@ from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
 from pyflowers.programs.families import Auxiliary, Family
+from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.grammar import Formula, GroupTerm
 from pyflowers.programs.terms import hint_of, is_coded, read_terms, refuse_unknown
 from pyflowers.text import in_words, suggestion
@@ -324,22 +325,26 @@ class Model:
             name,
             if_text=f"make the column numeric, as family {family.name} requires",
         )
-        is_count, is_share = family.is_discrete, "upper=1>[N]" in family.response
-        is_binary = is_count and "upper=1>" in family.response
+        is_count, (lowest, highest) = family.is_discrete, family.limits
+        is_binary = is_count and highest == 1
+        below = "be negative" if lowest == 0 else f"be below {lowest:.6g}"
         limits = {
             "must be 0 or 1": is_binary & ~np.isin(y, (0, 1)),
-            "cannot be negative": is_count & (y < 0),
-            "must be a whole number": is_count & (y != np.floor(y)),
-            f"must be at most {LARGEST_INT}": is_count & (y > LARGEST_INT),
             "must be above 0": family.is_positive & (y <= 0),
-            "must be below 1": is_share & (y >= 1),
+            "must be below 1": ("1" in family.excludes) & (y >= 1),
+            f"cannot {below}": y < lowest,
+            "must be a whole number": is_count & (y != np.floor(y)),
+            f"must be at most {min(highest, LARGEST_INT):.10g}": (
+                y > (min(highest, LARGEST_INT) if is_count else highest)
+            ),
         }
         for limit, wrong in limits.items():
             if np.any(wrong):
                 row = int(np.argmax(wrong))
+                others = family.excludes.get(number_text(y[row]), "another family")
                 raise DataError(
                     f"{self.table.where(row)}: {name} is {number_text(y[row])}, but for family "
-                    f"{family.name} it {limit}; correct it or choose another family"
+                    f"{family.name} it {limit}; correct it or choose {others}"
                 )
         return y
 
@@ -401,19 +406,24 @@ class Model:
     @cached_property
     def linked(self) -> FloatArray:
         """The response, transformed to about the linear predictor's scale, minus the offset."""
-        y, link = self.y, self.family.link
-        if self.family.is_ordinal:
+        y, family, link = self.y, self.family, LINKS[self.family.link]
+        if family.is_ordinal:
             values = (y - y.mean()) / (y.std() or 1.0)
-        elif link == "logit" and self.family.is_discrete:
-            values = np.log((y + 0.5) / (self.trials - y + 0.5))
-        elif link == "logit":
-            values = np.log(y / (1 - y))
-        elif self.family.scale == "log" and self.family.is_positive:
-            values = np.log(y)
-        elif self.family.scale == "log":
-            values = np.log(y + 0.1)
-        else:
+        elif family.counts_successes:
+            values = link.of((y + 0.5) / (self.trials + 1))
+        elif family.limits == (0, 1):
+            # An end has no link; it is moved inwards (Smithson and Verkuilen 2006).
+            has_ends = np.isin(y, (0, 1)).any()
+            values = link.of((y * (len(y) - 1) + 0.5) / len(y) if has_ends else y)
+        elif family.scale == "fixed":
+            values = np.clip(link.of(y), -10, 10)
+        elif family.scale == "y" and link.name == "identity":
             values = y
+        elif family.is_discrete:
+            values = link.of(y + 0.1)
+        else:
+            positive = np.where(y > 0, y, np.median(y[y > 0]) if (y > 0).any() else 1.0)
+            values = (LINKS["log"] if family.scale == "log" else link).of(positive)
         return np.asarray(values - self.offset, dtype=np.float64)
 
 

@@ -66,6 +66,8 @@ def parameters_of(linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxilia
     for each in auxiliary:
         if each.name == "threshold":
             found.append(thresholds(linear[0], each))
+        elif each.given is not None:
+            found.append(given_parameter(each, each.given))
         elif each.name not in predicted:
             found.append(another_parameter(each))
     found += [group(each, its) for each in linear for its in each.groups]
@@ -294,6 +296,14 @@ def another_parameter(each: Auxiliary) -> Part:
     )
 
 
+def given_parameter(each: Auxiliary, value: float) -> Part:
+    """Return the part of a parameter of the family that users give."""
+    return Part(
+        settings=[f"{each.declared} {each.name}; // {each.description}"],
+        numbers={each.name: Number(value, each.description)},
+    )
+
+
 def thresholds(linear: LinearPredictor, each: Auxiliary) -> Part:
     """Return the part of the thresholds of ratings, which take the place of the intercept."""
     name, sampled = each.name, each.name
@@ -306,7 +316,7 @@ def thresholds(linear: LinearPredictor, each: Auxiliary) -> Part:
         priors={sampled: prior},
         numbers=numbers,
         meanings={name: {"description": each.description}},
-        draw=partial(_draw_thresholds, name, sampled),
+        draw=partial(_draw_thresholds, each, sampled),
     )
     if not linear.is_shifted:
         return part
@@ -328,7 +338,8 @@ def _prior_of(each: Auxiliary) -> tuple[dict[str, Number], str]:
     numbers = {}
     for key, value in each.values.items():
         if value is not None:
-            numbers[names[key]] = Number(value, f"{key} of the prior on {each.name}")
+            about = f"{key} of the prior on {each.name}"
+            numbers[names[key]] = Number(value, about, is_positive=key != "location")
     return numbers, each.prior.format(**names)
 
 
@@ -383,7 +394,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
             "array[N] int<lower=0, upper=1> held_out; // 1: not in the likelihood",
             "int<lower=0> N_pointwise; // N; or 0, with which log_lik and y_rep are empty",
         ],
-        transformed_data=rows.strip("\n").splitlines(),
+        transformed_data=f"{rows}{family.transformed_data}".strip("\n").splitlines(),
         likelihood=statements,
         generated_quantities=["vector[N_pointwise] log_lik;", y_rep],
         pointwise=[
@@ -431,7 +442,7 @@ def _draw_parameter(each: Auxiliary, values: Values, num: int, rng: Generator) -
     given = [values[f"{each.name}_{key}"] for key in each.values]
     draw = _PRIORS[each.prior.partition("(")[0]]
     draws = draw(rng, given, num)[None]
-    lowest = 1 if each.declared == "real<lower=1>" else 0
+    lowest = -np.inf if each.lower is None else each.lower
     outside = draws < lowest
     while outside.any():
         draws[outside] = draw(rng, given, int(outside.sum()))
@@ -446,14 +457,19 @@ _PRIORS: dict[str, Callable[[Generator, Sequence[float], int], FloatArray]] = {
     "beta": lambda rng, given, num: rng.beta(given[0], given[1], num),
     "exponential": lambda rng, given, num: rng.exponential(1 / given[0], num),
     "lognormal": lambda rng, given, num: rng.lognormal(given[0], given[1], num),
+    "normal": lambda rng, given, num: rng.normal(given[0], given[1], num),
 }
-"""The priors of the parameters of families, which are positive."""
+"""The priors of the parameters of families; the Student t prior is that of positive parameters."""
 
 
-def _draw_thresholds(name: str, sampled: str, values: Values, num: int, rng: Generator) -> Draws:
-    """Draw the thresholds of ratings, which are in order."""
-    draws = values[f"{name}_scale"] * rng.standard_t(3, (1, num, int(values["J"]) - 1))
-    return {sampled: np.sort(draws, axis=-1)}
+def _draw_thresholds(
+    each: Auxiliary, sampled: str, values: Values, num: int, rng: Generator
+) -> Draws:
+    """Draw the thresholds of ratings, which are in order if their type says so."""
+    draws = values[f"{each.name}_scale"] * rng.standard_t(3, (1, num, int(values["J"]) - 1))
+    if each.declared.startswith("ordered"):
+        draws = np.sort(draws, axis=-1)
+    return {sampled: draws}
 
 
 def _shift_back(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.programs.families import ZI
+from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.centring import Centring, centrings
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.priors import (
@@ -262,17 +262,15 @@ def _offsets(model: Model) -> tuple[Sum, ...]:
 def _meaning(model: Model) -> str:
     """Return what a linear predictor is, in words."""
     family, y = model.family, model.formula.response
-    if family.is_ordinal:
+    if family.is_ordinal and family.link == "logit":
         return f"log odds of a higher {y}"
-    if family.link == "logit":
-        return f"log odds of {y}"
-    if ZI in family.auxiliary:
-        return f"log of the expected {y} without excess zeros"
-    if family.link == "log":
-        return f"log of the expected {y}"
-    if family.scale == "log":
+    if family.is_ordinal:
+        return f"latent value of {y}"
+    if family.meaning:
+        return family.meaning.format(y)
+    if family.scale == "log" and family.link == "identity":
         return f"expected log {y}"
-    return f"expected {y}"
+    return LINKS[family.link].meaning.format(y)
 
 
 def _population(model: Model, priors: DefaultPriors) -> Population | None:

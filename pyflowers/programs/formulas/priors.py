@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyflowers.errors import ConfigError
 from pyflowers.programs.densities import prior_density
 from pyflowers.programs.design import origins_of
-from pyflowers.programs.families import Auxiliary, Family
+from pyflowers.programs.families import Auxiliary, Family, find_family
 from pyflowers.programs.formulas.coefficients import WIDTH, CoefficientPrior, coefficient_prior
 from pyflowers.programs.formulas.model import Effects, Model
 from pyflowers.programs.terms import read_terms
@@ -106,6 +106,8 @@ def coefficients(model: Model, priors: DefaultPriors) -> CoefficientPrior | None
         spread = ON_LINK / WIDTH if about_mean else float(np.hypot(1.0, location / WIDTH))
     elif model.family.scale == "y":
         spread = _spread(model.y, about_mean)
+    elif model.family.scale == "linked":
+        spread = _deviation(model.linked) or _spread(model.linked, about_mean)
     elif model.family.scale == "log" and not about_mean:
         spread = max(1.0, _spread(model.linked, about_mean))
     cells = {name: model.cells[name] for name in read_terms(model.population).columns}
@@ -135,14 +137,23 @@ def scales_of_sds(
 
 
 def auxiliary_parameters(
-    family: Family, priors: DefaultPriors, scale: float
+    family: Family, priors: DefaultPriors, model: Model
 ) -> tuple[Auxiliary, ...]:
-    """Return the other parameters of a family, with `scale` for scales that it leaves open."""
-    found = []
-    for each in priors.auxiliary(family):
-        values = {key: scale if value is None else value for key, value in each.values.items()}
-        found.append(replace(each, values=values))
-    return tuple(found)
+    """Return the other parameters of a family, with values for scales that it leaves open."""
+    # With another link, too, a residual sd is on the scale of the response.
+    scale = priors.scale(replace(model, family=find_family(family.name)))
+    return tuple(
+        replace(each, values=_values(model, each, scale)) for each in priors.auxiliary(family)
+    )
+
+
+def _values(model: Model, each: Auxiliary, scale: float) -> dict[str, float]:
+    """Return the hyperparameters of a parameter, with `scale` for those that it leaves open."""
+    values = {key: scale if value is None else value for key, value in each.values.items()}
+    if each.times_y:
+        unit = float(np.median(np.abs(model.y))) or 1.0
+        values[each.times_y] = rounded(values[each.times_y] * unit)
+    return values
 
 
 def rounded(value: float) -> float:
@@ -186,6 +197,8 @@ def _scale(model: Model) -> float:
 
 def _linked_in_brms(model: Model) -> FloatArray:
     """Return the linked response from which brms computes its priors, with the offset."""
+    if model.family.scale == "linked":
+        return model.linked + model.offset
     if model.family.scale != "log":
         return model.y
     return np.log(np.where(model.y == 0, 0.1, model.y))
@@ -213,7 +226,7 @@ def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
     open scale is that of the data.
     """
     deviation = _deviation(model.linked) or float(np.std(model.linked)) or 1.0
-    values = {key: deviation if its is None else its for key, its in about.values.items()}
+    values = _values(model, about, deviation)
     prior = prior_density(about.prior.format(**values), {}, about.lower)
     assert prior.quantile is not None  # the families' priors are proper
     assert about.link is not None
@@ -238,7 +251,12 @@ def _auxiliary(family: Family) -> tuple[Auxiliary, ...]:
 
 def _auxiliary_in_brms(family: Family) -> tuple[Auxiliary, ...]:
     """Return the parameters of a family with the priors of brms, which are vague for some."""
-    vague = {"phi": VAGUE, "shape": VAGUE}
+    vague = {
+        "phi": VAGUE,
+        "shape": VAGUE,
+        "kappa": {**VAGUE, "values": {"alpha": 2.0, "beta": 0.01}},
+        "beta": {**VAGUE, "values": {"alpha": 1.0, "beta": 0.1}},
+    }
     if family.is_discrete:
         del vague["shape"]
     return tuple(replace(each, **vague.get(each.name, {})) for each in family.auxiliary)

@@ -153,7 +153,11 @@ def _broken(line: str) -> list[str]:
     sums = [
         i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] in (" + ", " - ")
     ]
-    choice = [i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] == " : "]
+    choice = [
+        i
+        for i in range(start, len(code))
+        if not depth[i] and code[i : i + 3] == " : " and code[:i].strip()
+    ]
     places = sums or choice
     if code.lstrip().startswith("vector<offset"):
         at, margin = [code.index(", ") + 2], code.index("<") + 1

@@ -419,16 +419,33 @@ def priors_of(formula, frame, family="gaussian"):
 
 
 RESPONSES = {
-    **dict.fromkeys(["gaussian", "student"], "num"),
-    **dict.fromkeys(["lognormal", "gamma"], "positive"),
-    **dict.fromkeys(["poisson", "negbinomial"], "count"),
-    **dict.fromkeys(["zero_inflated_poisson", "zero_inflated_negbinomial"], "count"),
-    "beta": "share",
+    **dict.fromkeys(["beta", "zero_inflated_beta", "ordered_beta"], "share"),
+    "von_mises": "angle",
     "bernoulli": "bit",
-    "binomial": "hits | trials(7)",
-    "cumulative": "rating",
 }
+HU, ZI = {"hu_alpha": 1, "hu_beta": 1}, {"zi_alpha": 1, "zi_beta": 1}
+SHAPE, PHI = {"shape_alpha": 0.4, "shape_beta": 0.3}, {"phi_alpha": 2, "phi_beta": 0.1}
 AUXILIARY = {
+    "acat": {"threshold_scale": 2.5},
+    "sratio": {"threshold_scale": 2.5},
+    "asym_laplace": {"quantile": 0.5},
+    "beta_binomial": PHI,
+    "hurdle_poisson": HU,
+    "hurdle_negbinomial": {**SHAPE, **HU},
+    "hurdle_gamma": {**SHAPE, **HU},
+    "hurdle_lognormal": HU,
+    "zero_inflated_binomial": ZI,
+    "zero_inflated_beta": {**PHI, **ZI},
+    "ordered_beta": {
+        **PHI,
+        "cutzero_location": -2,
+        "cutzero_scale": 2,
+        "cutone_location": 1.4,
+        "cutone_scale": 0.7,
+    },
+    "skew_normal": {"alpha_location": 0, "alpha_scale": 4},
+    "von_mises": {"kappa_rate": 0.1},
+    "weibull": {"shape_location": 0, "shape_scale": 1},
     "student": {"nu_alpha": 2, "nu_beta": 0.1},
     "gamma": {"shape_alpha": 0.4, "shape_beta": 0.3},
     "negbinomial": {"shape_alpha": 0.4, "shape_beta": 0.3},
@@ -454,7 +471,15 @@ def test_the_default_priors_are_those_of_the_guide(family):
     frame["share"], frame["bit"] = rng.uniform(0.1, 0.9, 60), rng.integers(0, 2, 60)
     frame["count"], frame["hits"] = rng.poisson(9, 60), rng.integers(0, 8, 60)
     frame["rating"] = rng.integers(1, 5, 60)
-    response = RESPONSES[family]
+    frame["angle"] = rng.uniform(-3, 3, 60)
+    its = find_family(family)
+    response = RESPONSES.get(family, "count" if its.is_discrete else "positive")
+    if its.has_trials:
+        response = "hits | trials(7)"
+    elif its.is_ordinal:
+        response = "rating"
+    elif its.scale == "y":
+        response = "num"
     program = Program.from_formula(f"{response} ~ x + (x | g)", frame, family=family)
     linked = {
         "num": frame.num,
@@ -466,10 +491,16 @@ def test_the_default_priors_are_those_of_the_guide(family):
     unit = frame.num.std() if response == "num" else 1
     expected = {"b_scale[x]": 2.5 * unit / frame.x.std(), "cor_g_eta": 2}
     expected |= {"sd_g_scale[Intercept]": scale, "sd_g_scale[x]": scale / frame.x.std()}
-    if family != "cumulative":
+    if not its.is_ordinal:
         expected |= {"Intercept_location": y.median(), "Intercept_scale": scale}
-    if family in ("gaussian", "student", "lognormal"):
+    if any(each.name == "sigma" for each in its.auxiliary):
         expected["sigma_scale"] = scale
+    if family == "exgaussian":
+        expected["beta_scale"] = scale
+    if family == "shifted_lognormal":
+        expected["ndt_scale"] = frame.positive.median()
+    if family == "inverse_gaussian":
+        expected |= {"shape_alpha": 0.4, "shape_beta": 0.3 * frame.positive.median()}
     expected |= AUXILIARY.get(family, {})
     assert program.resolve_priors() == pytest.approx(expected, rel=0.006)
     text = program.source.text

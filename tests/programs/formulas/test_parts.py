@@ -125,7 +125,7 @@ def test_each_part_states_all_that_it_adds(case):
     frame, family = from_frame(table()), find_family(case.family)
     model = Model(parse(case.formula), family, frame)
     linear = linear_predictors(model, PYFLOWERS, {})
-    auxiliary = auxiliary_parameters(family, PYFLOWERS, PYFLOWERS.scale(model))
+    auxiliary = auxiliary_parameters(family, PYFLOWERS, model)
     found = parts.parts_of(model, linear, auxiliary)
     for part in found:
         data, sampled = [*part.data, *part.settings], part.parameters

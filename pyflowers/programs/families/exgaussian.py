@@ -1,0 +1,67 @@
+"""The exgaussian family: a normal variable with sd sigma plus an exponential one with mean beta.
+
+The mean of the sum is eta.
+
+References
+----------
+Stan Functions Reference 2.35, "Exponentially modified normal distribution", with mu = eta - beta
+and lambda = 1 / beta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+
+from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Values
+
+
+def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+    from scipy.special import erfcx, log_ndtr
+
+    sigma, beta = values["sigma"], values["beta"]
+    z = (y - eta + beta) / sigma
+    edge = z - sigma / beta
+    # Where the edge is below 0, Φ(edge) = erfcx(-edge / √2) exp(-edge² / 2) / 2, which cancels the
+    # other large terms.
+    below = np.log(0.5 * erfcx(-np.minimum(edge, 0.0) / np.sqrt(2))) - 0.5 * np.square(z)
+    above = 0.5 * np.square(sigma / beta) - z * sigma / beta + log_ndtr(np.maximum(edge, 0.0))
+    return np.asarray(np.where(edge < 0, below, above) - np.log(beta))
+
+
+def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
+    normal = rng.normal(eta - values["beta"], np.broadcast_to(values["sigma"], eta.shape))
+    return np.asarray(normal + values["beta"] * rng.exponential(size=eta.shape))
+
+
+def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+    variance = np.square(values["sigma"]) + np.square(values["beta"])
+    return eta, np.broadcast_to(variance, eta.shape)
+
+
+FAMILY = Family(
+    name="exgaussian",
+    equation="{y} ~ N(eta - beta, sigma²) + exponential with mean beta",
+    link="identity",
+    response="vector[N]",
+    stan="exp_mod_normal({mu} - beta, sigma, inv(beta))",
+    rng="normal_rng({mu} - beta, sigma) + exponential_rng(inv(beta))",
+    log_lik=_log_lik,
+    draw=_draw,
+    mean=lambda eta, values: eta,
+    moments=_moments,
+    auxiliary=(
+        replace(SIGMA, description="sd of the normal part"),
+        Auxiliary(
+            "beta",
+            "real<lower=0>",
+            "student_t(3, 0, {scale})",
+            {"scale": None},
+            "mean of the exponential part",
+        ),
+    ),
+    scale="y",
+    links=("log", "inverse", "softplus"),
+)

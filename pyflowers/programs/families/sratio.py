@@ -1,0 +1,78 @@
+"""The stopping ratio family of ratings that are reached one after the other.
+
+With the distribution function F of the link, a rating that has been reached is the last one with
+probability
+
+    P(y = j | y >= j) = F(threshold[j] - eta).
+
+References
+----------
+Tutz (1991), Sequential models in categorical regression, Computational Statistics & Data Analysis
+11(3), section 2. Bürkner and Vuorre (2019), Ordinal regression models in psychology: a tutorial,
+Advances in Methods and Practices in Psychological Science 2(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pyflowers.programs.families import Family, FloatArray, Values, _ordinal
+from pyflowers.programs.families._links import LINKS, ResponseLink
+
+
+def _family(link: ResponseLink) -> Family:
+    def logs(eta: FloatArray, values: Values) -> FloatArray:
+        odds = _ordinal.log_odds(_ordinal.above(eta, values), link)
+        stops, goes_on = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
+        passed = np.cumsum(np.concatenate([np.zeros_like(stops[:1]), goes_on]), axis=0)
+        return np.asarray(passed + np.concatenate([stops, np.zeros_like(stops[:1])]))
+
+    stops = f"bernoulli_lpmf(j == y | {link.stan.format(eta='threshold[j] - eta')})"
+    if link.name == "logit":
+        stops = "bernoulli_logit_lpmf(j == y | threshold[j] - eta)"
+    return Family(
+        name="sratio",
+        equation=f"{link.name} P({{y}} = j | {{y}} >= j) = threshold[j] - eta",
+        link=link.name,
+        response="array[N] int<lower=1, upper=J>",
+        stan="sratio({eta}, threshold)",
+        rng="sratio_rng({eta}, threshold)",
+        log_lik=_ordinal.log_lik(logs),
+        draw=_ordinal.draw(logs),
+        mean=_ordinal.mean(logs),
+        moments=_ordinal.moments(logs),
+        auxiliary=(
+            replace(
+                _ordinal.THRESHOLD,
+                declared="vector[J - 1]",
+                description="latent values above which the next rating is reached",
+            ),
+        ),
+        is_ordinal=True,
+        shape_of_mean="curved",
+        links=("probit", "cloglog"),
+        with_link=_family,
+        functions=f"""
+real sratio_lpmf(int y, real eta, vector threshold) {{
+  real total = 0;
+  for (j in 1 : num_elements(threshold)) {{
+    if (j <= y) {{
+      total += {stops};
+    }}
+  }}
+  return total;
+}}
+int sratio_rng(real eta, vector threshold) {{
+  for (j in 1 : num_elements(threshold)) {{
+    if (bernoulli_rng({link.stan.format(eta="threshold[j] - eta")}) == 1) {{
+      return j;
+    }}
+  }}
+  return num_elements(threshold) + 1;
+}}""",
+    )
+
+
+FAMILY = _family(LINKS["logit"])
