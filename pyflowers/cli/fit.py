@@ -45,7 +45,7 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     "valid but imprecise do not fail.",
 )
 @click.option(
-    "--refit", is_flag=True, help="Fit again even if the run folder holds the fit of these inputs."
+    "--refit", is_flag=True, help="Refit even if the run folder holds the fit of these inputs."
 )
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."

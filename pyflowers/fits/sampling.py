@@ -76,7 +76,7 @@ def fit(
         Run folder to write. If it holds the fit of the same inputs, that fit is read instead. A
         seed that is not given is that of the run in the folder.
     refit : bool
-        Whether to fit again even if `out` holds the fit of the same inputs.
+        Whether to refit even if `out` holds the fit of the same inputs.
     overwrite : bool
         Whether to replace a run in `out` that had other inputs, and to log what changed.
     cores : int, optional
@@ -358,14 +358,14 @@ class Prepared:
         found, reasons = self.stored(folder)
         if found is not None and not refit:
             announce(
-                f"{self.program.name}: not fitted again, because nothing changed; read from "
-                f"{folder} (--refit fits it again; in Python, refit=True)"
+                f"{self.program.name}: not refitted, because nothing changed; read from {folder} "
+                "(to refit it, use --refit; in Python, refit=True)"
             )
             return found
         if not overwrite:
             refuse_other_run(folder, self.record)
         if reasons:
-            announce(f"{self.program.name}: fitted again, because {'; '.join(reasons)}")
+            announce(f"{self.program.name}: refitted, because {'; '.join(reasons)}")
         return None
 
     def stored(self, folder: Path) -> tuple[Fit | None, tuple[str, ...]]:

@@ -180,12 +180,12 @@ def test_fit_reads_the_run_of_equal_inputs(tmp_path, monkeypatch, caplog):
     assert (again.options.seed, narrow.interval) == (first.options.seed, 0.5)
     (line, _) = caplog.messages
     assert line == (
-        f"iid_normal: not fitted again, because nothing changed; read from {tmp_path / 'run'} "
-        "(--refit fits it again; in Python, refit=True)"
+        f"iid_normal: not refitted, because nothing changed; read from {tmp_path / 'run'} "
+        "(to refit it, use --refit; in Python, refit=True)"
     )
     caplog.clear()
     other = pyflowers.fit("iid_normal", **{**ask, "draws": 30}, overwrite=True)
-    assert caplog.messages == ["iid_normal: fitted again, because draws was 20 and is 30"]
+    assert caplog.messages == ["iid_normal: refitted, because draws was 20 and is 30"]
     assert other.options.seed == first.options.seed
     refit = pyflowers.fit("iid_normal", **{**ask, "draws": 30}, refit=True)
     assert (refit.draws["mu"] == other.draws["mu"]).all()
