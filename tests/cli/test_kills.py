@@ -136,7 +136,7 @@ def test_killed_saves(lecture_fits, tmp_path):
 
 STANLI = ("--engine", "stanli", "--seed", "1", "--chains", "2")
 COMMANDS = {
-    "fit": ("fit", "multilevel_poisson", *STANLI, "--out", "out/run"),
+    "fit": ("fit", "multilevel_poisson", *STANLI, "--refit", "--out", "out/run"),
     "report": ("report", "source", "--out", "out/r.html"),
     "compare": ("compare", "iid_normal", *STANLI[:4], "--out", "out/comparison"),
 }

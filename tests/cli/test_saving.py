@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.sampling import Prepared
 
 QUICK = ("--seed", "1", "--warmup", "100", "--draws", "50", "--cmdstan", "embedded")
 FIT = ("fit", "iid_normal", *QUICK, "--plots", "none", "--out")
@@ -67,18 +68,16 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
         "[output]\nfolder = 'out'\n"
     )
     # A file appears in the second folder after the first model has been fitted.
-    from pyflowers.workflow import experiment
+    real = Prepared.sample
 
-    real = experiment.fit_data  # type: ignore[attr-defined]
-
-    def and_a_file(program, *args, **options):
-        if program.name == "multilevel_poisson":
+    def and_a_file(prepared, **options):
+        if prepared.program.name == "multilevel_poisson":
             folder = tmp_path / "out" / "multilevel_poisson"
             folder.mkdir()
             (folder / "notes.md").write_text("mine")
-        return real(program, *args, **options)
+        return real(prepared, **options)
 
-    monkeypatch.setattr(experiment, "fit_data", and_a_file)
+    monkeypatch.setattr(Prepared, "sample", and_a_file)
     with pytest.raises(ConfigError, match=r"contains notes\.md"):
         invoke("fit", "--config", config, "--cmdstan", "embedded")
     Fit.load(tmp_path / "out" / "iid_normal")
