@@ -194,8 +194,8 @@ interval_option = click.option(
 overwrite_option = click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace any earlier run. [default: replace only a run with the same program, data, "
-    "priors, initial values, engine, options and seed]",
+    help="Also replace a run of other inputs: program, data, priors, initial values, engine, "
+    "options or seed. [default: refuse]",
 )
 
 plots_option = click.option(
