@@ -24,7 +24,7 @@ SAMPLES = {
     # What starts a process.
     *("Pool", "Popen", "Process", "Worker", "check_output", "download", "fork"),
     # What takes seconds for each test: quadrature, simulation, reports, the search for overlaps.
-    *("brute_force", "collisions", "render_report", "simulate"),
+    *("_p_values", "brute_force", "collisions", "render_report", "simulate"),
 }
 """Names that a unit test may not use."""
 
