@@ -125,10 +125,6 @@ def check_memory(normal, out, number, after, growth):
     assert num_open([os.getpid()]) == before
 
 
-def test_memory_in_the_small(normal, tmp_path):
-    check_memory(normal, tmp_path / "out", number=800, after=300, growth=50)
-
-
 @pytest.mark.slow
 def test_memory_over_ten_thousand_tasks(normal, tmp_path):
     check_memory(normal, tmp_path / "out", number=10_000, after=500, growth=50)

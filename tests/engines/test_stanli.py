@@ -47,7 +47,7 @@ def load(tmp_path):
     return make
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def no_workers_left():
     yield
     workers.close_workers()
@@ -179,12 +179,13 @@ def test_a_worker_is_used_again_and_ends_with_its_owner(load):
     assert workers_of() == []
 
 
-def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load):
+@pytest.mark.parametrize("times", [6, pytest.param(40, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_are_errors_and_the_next_fit_works(load, times):
     program = load(MODEL)
     expected = program.sample(DATA, QUICK).draws["m"]
     rng = np.random.default_rng(1)
     long = SamplerOptions(seed=1, chains=2, warmup=1000, draws=200_000)
-    for _ in range(20):
+    for _ in range(times):
         timer = threading.Timer(rng.uniform(0, 0.3), kill_workers)
         timer.start()
         with pytest.raises(FitError, match="killed by signal SIGKILL"):
@@ -209,7 +210,7 @@ from pyflowers.engines import workers
 quick = dict(seed=1, warmup=100, draws=100, chains=2, engine="stanli")
 expected = pyflowers.fit("iid_normal", **quick).draws["mu"]
 rng = np.random.default_rng(2)
-for _ in range(20):
+for _ in range(int(sys.argv[1])):
     moment = threading.Timer(rng.uniform(0.05, 0.5), os.kill, (os.getpid(), signal.SIGINT))
     try:
         moment.start()
@@ -219,19 +220,20 @@ for _ in range(20):
         moment.join()
     assert np.array_equal(pyflowers.fit("iid_normal", **quick).draws["mu"], expected)
 assert len(workers._idle) <= workers.MOST_IDLE
-print("as before", 20)
+print("as before")
 """
 
 
-def test_interrupts_at_random_moments_pass_and_the_next_fit_works(tmp_path):
+@pytest.mark.parametrize("times", [6, pytest.param(40, marks=pytest.mark.slow)])
+def test_interrupts_at_random_moments_pass_and_the_next_fit_works(tmp_path, times):
     # This runs in a separate process, because pytest itself must not be interrupted.
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED],
+        [sys.executable, "-c", INTERRUPTED, str(times)],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (0, "as before 20\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "as before\n"), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
