@@ -198,7 +198,8 @@ def test_the_full_cubed_sine_passes_on_its_function():
     assert not fit.verdict.passed
 
 
-@pytest.mark.parametrize("task", [pytest.param("denoising", marks=pytest.mark.slow), "cubed-sine"])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["denoising", "cubed-sine"])
 def test_networks_are_judged_on_functions_and_their_weights_fail(example, task):
     found = example("neural-network").results[task]
     assert found["verdicts"]["NUTS"]["weights"]["status"] == "failed"
@@ -212,6 +213,7 @@ def test_networks_are_judged_on_functions_and_their_weights_fail(example, task):
     assert found["verdicts"]["mean-field ADVI"] == {"function": None, "weights": None}
 
 
+@pytest.mark.slow
 def test_networks_predict_and_say_what_they_do_not_know(example):
     for index in (0, 1):
         rows = table(example("neural-network"), index)
@@ -222,6 +224,7 @@ def test_networks_predict_and_say_what_they_do_not_know(example):
         )
 
 
+@pytest.mark.slow
 def test_hmc_by_hand_and_nuts_predict_alike_where_both_mix(example):
     rows = table(example("neural-network"), 1)
     assert rows.loc["HMC", "acceptance"] > 0.6
