@@ -21,7 +21,7 @@ from pyflowers.reports import render_report
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal")
 OWN = ("epil", "pumps", "rats", "seeds")
-QUICK = {"pumps", "seeds", "multilevel_poisson", "iid_normal"}
+QUICK = {("multilevel_poisson", "stanli"), ("iid_normal", "cmdstan"), ("seeds", "stanli")}
 SAMPLER = ["--seed", "1", "--chains", "2", "--warmup", "300", "--draws", "200"]
 
 
@@ -40,8 +40,8 @@ def run(*words):
 def cases():
     for name in (*SHIPPED, *OWN):
         for engine in ("stanli", "cmdstan"):
-            slow = name not in QUICK or (engine == "cmdstan" and name in OWN)
-            yield pytest.param(name, engine, marks=[pytest.mark.slow] if slow else [])
+            marks = [] if (name, engine) in QUICK else [pytest.mark.slow]
+            yield pytest.param(name, engine, marks=marks)
 
 
 @pytest.mark.parametrize(("name", "engine"), list(cases()))
