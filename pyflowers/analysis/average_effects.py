@@ -28,6 +28,7 @@ from pyflowers.analysis.predictions import (
     OF_TRIALS,
     RowSets,
     in_blocks,
+    names_in,
     predictor_of,
     row_sets,
 )
@@ -203,7 +204,7 @@ class Effects(Result):
     @property
     def null(self) -> float:
         """The value that means no effect: 1 for ratios, 0 otherwise."""
-        return 1.0 if "ratio" in self.scale else 0.0
+        return float("ratio" in self.scale)
 
     @property
     def is_of_data(self) -> NDArray[np.bool_]:
@@ -229,8 +230,9 @@ class Effects(Result):
         columns = number_columns(values, self.fit.interval)
         if self.ratios is not None:
             for name, prob in interval_quantiles(self.fit.interval).items():
-                column = "ratio" if name == "median" else f"ratio_{name}"
-                columns[column] = np.quantile(self.ratios.values, prob, axis=(0, 1))
+                columns[f"ratio_{name}".removesuffix("_median")] = np.quantile(
+                    self.ratios.values, prob, axis=(0, 1)
+                )
         columns[f"P(> {self.null:g})"] = (values > self.null).mean(axis=(0, 1))
         if self.rope is not None:
             low, high = self.rope
@@ -240,7 +242,9 @@ class Effects(Result):
     @property
     def of_trials(self) -> str:
         """The unit of numbers of successes, in words; empty for other responses."""
-        return OF_TRIALS if self.fit.model.has_trials and not self.parameter else ""
+        if self.fit.model.has_trials and not self.parameter:
+            return OF_TRIALS
+        return ""
 
     @property
     def response(self) -> str:
@@ -252,11 +256,9 @@ class Effects(Result):
         """For which groups the effects are, in words."""
         if self.groups == BOTH:
             return "".join(f"\n  {way}: {self.whose[way]}" for way in ("population", "data"))
-        return f", {self.whose[self.groups]}" if self.groups in self.whose else ""
-
-    @property
-    def _the_change(self) -> str:
-        return "the change of the effects labelled data" if self.groups == BOTH else "the change"
+        if self.groups in self.whose:
+            return f", {self.whose[self.groups]}"
+        return ""
 
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
@@ -266,12 +268,14 @@ class Effects(Result):
             "odds ratio": f"odds ratio of the average probabilities of {value}",
             "ratio": f"ratio of the average {what}",
         }.get(self.scale, f"average {self.scale} of the {what}")
-        what = (
-            f"{what}, over {self.source}{f', weighted by {self.weights}' if self.weights else ''}"
-        )
-        shown = self.table()
+        what = f"{what}, over {self.source}"
+        if self.weights:
+            what = f"{what}, weighted by {self.weights}"
+        shown, change = self.table(), "the change"
+        if self.groups == BOTH:
+            change = "the change of the effects labelled data"
         extra = [name for name in shown.columns if name.startswith(("mcse_", "ess"))]
-        return [
+        lines: list[Line] = [
             heading(self.fit.name, self.fit.program.about),
             f"{what}{self._of_groups}",
             in_file(shown.drop(columns=extra), "effects.csv"),
@@ -283,19 +287,18 @@ class Effects(Result):
             ),
             *(
                 f"note: the groups {name} depend on a changed column, so "
-                f"{self._the_change} also moves each row to another observed group"
+                f"{change} also moves each row to another observed group"
                 for name in self.moved
             ),
-            *(
-                [
-                    f"note: computed from 1 in {self.step} draws, because integrating over the "
-                    "population of groups takes long; with --groups, all draws are used"
-                ]
-                if self.step > 1
-                else []
-            ),
-            *([] if judged.passed else [judged.line]),
         ]
+        if self.step > 1:
+            lines.append(
+                f"note: computed from 1 in {self.step} draws, because integrating over the "
+                "population of groups takes long; with --groups, all draws are used"
+            )
+        if not judged.passed:
+            lines.append(judged.line)
+        return lines
 
     def sentences(self) -> list[str]:
         """Return each ratio in a sentence, if there are ratios, and no more than can be read."""
@@ -466,7 +469,9 @@ def effects(
     if shown == BOTH:
         ways = ("population", "data")
         averages.use_fewer_draws()
-    kind = "slope" if slopes else scale
+    kind: str = scale
+    if slopes:
+        kind = "slope"
     found = [each for change in changes for each in averages.effects(change, ways, kind)]
     index = _index(found, sets, is_of_sets=bool(by), has_ways=shown == BOTH)
     return Effects(
@@ -555,8 +560,7 @@ class _Averages:
     def default_groups(self, by: str | Sequence[str] | None) -> str:
         """Return for which groups effects are shown: for both if an effect varies between them."""
         of_groups = self.model.groups.keys()
-        own_groups = {by} if isinstance(by, str) else {*(by or ())}
-        if not of_groups or own_groups & of_groups:
+        if not of_groups or of_groups & {*names_in(by)}:
             return "data"
         if self.moved or any(
             _varies(self.fit, self.parameter, each, self.tables) for each in self.changes
@@ -785,8 +789,9 @@ def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
     model = fit.model
     if not model.has_trials:
         return np.ones(len(sets.index))
-    fixed = np.full(len(table), model.fixed_trials)
-    trials = table.numbers(model.trials) if model.trials else fixed
+    trials = np.full(len(table), float(model.fixed_trials))
+    if model.trials:
+        trials = table.numbers(model.trials)
     values = trials * sets.shares
     return np.asarray(np.bincount(sets.codes, values, len(sets.index)), dtype=np.float64)
 
@@ -798,11 +803,15 @@ def _ratio_in_words(quantiles: Sequence[float], more: str, fewer: str) -> tuple[
         return f"{median:.3g} times as {_MANY[more]}", f"{low:.3g} to {high:.3g} times"
 
     def way(ratio: float) -> str:
-        return more if ratio >= 1 else fewer
+        if ratio >= 1:
+            return more
+        return fewer
 
     def size(ratio: float) -> str:
         share = abs(100 * (ratio - 1))
-        return f"{share:.2g}%" if share < 99 else f"{share:.4g}%"
+        if share < 99:
+            return f"{share:.2g}%"
+        return f"{share:.4g}%"
 
     ends = f"{size(low)} {way(low)} to {size(high)} {way(high)}"
     if way(low) == way(high):
@@ -828,8 +837,11 @@ def _changes(
     of_group = model.groups.keys() - every.keys()
     wanted = list(columns) or list(model.covariates_of_mean)
     if not wanted:
-        remedy = "compare groups with contrast" if of_group else "add a covariate to the model"
-        remedy = f"name a column of an offset: {', '.join(every)}" if every else remedy
+        remedy = "add a covariate to the model"
+        if of_group:
+            remedy = "compare groups with contrast"
+        if every:
+            remedy = f"name a column of an offset: {', '.join(every)}"
         raise ConfigError(
             f"effects: {fit.name} has no covariates other than groups, offsets and trials; {remedy}"
         )
@@ -855,7 +867,9 @@ def _changes(
             found.append(of_column)
         elif slopes or (columns and step is not None):
             if columns:
-                option = "--slopes" if slopes else "--step"
+                option = "--step"
+                if slopes:
+                    option = "--slopes"
                 raise ConfigError(
                     f"effects: {option} does not apply to {column}, which is a factor; leave "
                     f"{option} out"
@@ -912,9 +926,15 @@ def _of_levels(
 
 def _reference_of(call: ast.expr | None) -> str:
     """Return the reference level in a call of ``C``; empty if there is none."""
-    asked = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
-    ref = ast.literal_eval(asked["ref"]) if "ref" in asked else ""
-    return ref if isinstance(ref, str) else number_text(float(ref))
+    if not isinstance(call, ast.Call):
+        return ""
+    for each in call.keywords:
+        if each.arg == "ref":
+            level = ast.literal_eval(each.value)
+            if isinstance(level, str):
+                return level
+            return number_text(float(level))
+    return ""
 
 
 def _of_numbers(
@@ -930,7 +950,9 @@ def _of_numbers(
     assert fit.data.table is not None
     own, values = fit.data.table.numbers(column), table.numbers(column)
     sd, different = float(own.std(ddof=1)), np.unique(own)
-    within = (different[0], different[-1]) if "bs" in functions else (-np.inf, np.inf)
+    within = -np.inf, np.inf
+    if "bs" in functions:
+        within = different[0], different[-1]
     if slopes:
         beyond = np.flatnonzero((values < within[0]) | (values > within[1]))
         if beyond.size:
@@ -950,13 +972,18 @@ def _of_numbers(
         if step == "sd":
             words = f"per sd ({sd:.4g}) of {column}"
             return Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))
-        try:
-            num = 1.0 if step is None else float(step)
-        except ValueError:
-            num = np.nan
+        num = 1.0
+        if step is not None:
+            try:
+                num = float(step)
+            except ValueError:
+                num = np.nan
         if not np.isfinite(num) or num == 0:
             raise ConfigError(f"step must be a finite number other than 0, or 'sd', got {step!r}")
-        label = f"{'+' if num > 0 else '-'} {abs(num):g}"
+        sign = "+"
+        if num < 0:
+            sign = "-"
+        label = f"{sign} {abs(num):g}"
         words = f"per unit of {column}"
         if num != 1:
             words = f"for {column} {label} compared with {column}"
@@ -983,8 +1010,10 @@ def _derivative(
     The nodes are equally spaced around each value. If one of them would be outside `within`, all
     are moved inside. The weights give the derivative of the polynomial through all nodes.
     """
-    size = np.where(values == 0, sd, np.minimum(sd, np.abs(values))) if is_limited else sd
-    width = STEP * np.broadcast_to(size, values.shape)
+    size = np.full(values.shape, sd)
+    if is_limited:
+        size = np.where(values == 0, sd, np.minimum(sd, np.abs(values)))
+    width = STEP * size
     half = NUM_NODES // 2
     center = np.clip(values, within[0] + half * width, within[1] - half * width)
     offsets = np.arange(-half, half + 1)

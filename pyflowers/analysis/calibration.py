@@ -227,7 +227,9 @@ class Calibration(Result):
             If the folder holds a file of the same name that pyflowers did not write.
         """
         folder, figures = self.batch.folder, dict(plots or {})
-        made = ("calibration.csv", *figures) if figures else ()
+        made: tuple[str, ...] = ()
+        if figures:
+            made = ("calibration.csv", *figures)
         check_files(folder, made)
         earlier = read_json(folder / FILE).get("files", ())
         files = tuple(dict.fromkeys([*earlier, *made]))
@@ -251,7 +253,9 @@ class Calibration(Result):
     @property
     def ranks(self) -> pd.DataFrame:
         """The ranks: a table with a row for each quantity of each fit that is counted."""
-        return self._all[~self._doubtful(self._all)] if self.drop else self._all
+        if self.drop:
+            return self._all[~self._doubtful(self._all)]
+        return self._all
 
     @property
     def num_fits(self) -> int:
@@ -420,7 +424,9 @@ class Calibration(Result):
     def sentence(self) -> str:
         """The verdict, in one sentence."""
         if self.failed:
-            are = "is" if len(self.failed) == 1 else "are"
+            are = "are"
+            if len(self.failed) == 1:
+                are = "is"
             return (
                 f"{len(self.failed)} of {len(self.quantities)} quantities {are} not calibrated: "
                 f"{', '.join(self.failed[:6])}"
@@ -679,7 +685,8 @@ def _tasks(
         if whole:
             # A value that Stan cannot store is left as it is; the task then fails and reports it.
             fits_in = np.isfinite(values).all() and values.max(initial=0) <= _LARGEST_COUNT
-            values = values.astype(np.int64) if fits_in else values
+            if fits_in:
+                values = values.astype(np.int64)
         truth = {name: each[i].tolist() for name, each in true.items()}
         block = {**fixed, observed: values.reshape(shape)}
         yield Task(
@@ -772,7 +779,9 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
 
     blocks = program.source.blocks
     observed = blocks.data[program.declaration.roles.observed]
-    size = observed.sizes[0] if observed.ndim == 1 else ""
+    size = ""
+    if observed.ndim == 1:
+        (size,) = observed.sizes
     if size not in blocks.data or blocks.data[size].ndim:
         raise ConfigError(
             f"{program.name}: posterior SBC adds new observations, but the size of {observed.name} "

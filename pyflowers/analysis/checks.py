@@ -101,6 +101,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability, Draws
+from pyflowers.text import counted
 
 LIMIT = 0.0025
 """A check fails if its p-value is below this limit, or above 1 minus it: one of fifty
@@ -216,8 +217,10 @@ class PredictiveCheck:
         A p-value of 0 or 1 is moved inwards by half a replicated data set, so that no check fails
         only because there are few replicated data sets.
         """
-        p = min(max(self.p_value, self._least), 1 - self._least)
-        return self.limit <= p <= (1 if self.one_sided else 1 - self.limit)
+        p, most = min(max(self.p_value, self._least), 1 - self._least), 1 - self.limit
+        if self.one_sided:
+            most = 1
+        return self.limit <= p <= most
 
     @property
     def can_fail(self) -> bool:
@@ -226,7 +229,9 @@ class PredictiveCheck:
 
     @property
     def _least(self) -> float:
-        return 0.5 / (self.replicated.size + 1) if self.replicated.size else 0.0
+        if not self.replicated.size:
+            return 0.0
+        return 0.5 / (self.replicated.size + 1)
 
     @property
     def p_text(self) -> str:
@@ -235,7 +240,9 @@ class PredictiveCheck:
         With S replicated data sets, a p-value below 1/S cannot be distinguished from 0. It is
         printed as ``p < 0.00025`` if S is 4000.
         """
-        least = 1 / self.replicated.size if self.replicated.size else SMALLEST_P
+        least = SMALLEST_P
+        if self.replicated.size:
+            least = 1 / self.replicated.size
         if self.p_value < least:
             return f"p < {least:g}"
         if self.replicated.size and self.p_value > 1 - least:
@@ -245,9 +252,12 @@ class PredictiveCheck:
     @property
     def judged(self) -> Check:
         """The check, as a part of the verdict."""
-        is_low = self.one_sided or self.p_value < 0.5
-        relation, threshold = ("≥", self.limit) if is_low else ("≤", 1 - self.limit)
-        source = "Gabry et al. (2019)" if self.name == LOO_PIT else "Gelman, Meng and Stern (1996)"
+        relation, threshold = "≤", 1 - self.limit
+        if self.one_sided or self.p_value < 0.5:
+            relation, threshold = "≥", self.limit
+        source = "Gelman, Meng and Stern (1996)"
+        if self.name == LOO_PIT:
+            source = "Gabry et al. (2019)"
         return Check(
             *(self.name, self.p_value, threshold, relation, self.passed, ""),
             *(source, self.advice),
@@ -334,14 +344,18 @@ class PredictiveChecks(Result):
         """The verdict on the fit, with the results of those checks that can fail."""
         judged = tuple(each.judged for each in self.checks if each.can_fail)
         num, num_limited = len(judged), len(self.limited)
-        respects = f"these {num} respects" if num > 1 else "this respect"
+        respects = "this respect"
+        if num > 1:
+            respects = f"these {num} respects"
         if num_limited:
             respects = f"{num - num_limited} of {num} respects"
         claim = f"the model reproduces the data in {respects}"
         if is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
             claim = "the model reproduces the mean of the data, which nearly every model does"
         denial = "the model does not reproduce the data"
-        note = "" if judged else "with so few replicated data sets, no check can fail"
+        note = ""
+        if not judged:
+            note = "with so few replicated data sets, no check can fail"
         return self.fit.verdict.also(Part("data", judged, note, claim, denial, self._limits))
 
     @property
@@ -352,7 +366,9 @@ class PredictiveChecks(Result):
         near = f"near the {' and '.join(ends)} {self.fit.data.value_name}"
         if failed <= _ENDS.keys():
             return f"predictions of single values {near} are wrong"
-        return f"predictions of single values are rough{f', and wrong {near}' if ends else ''}"
+        if ends:
+            return f"predictions of single values are rough, and wrong {near}"
+        return "predictions of single values are rough"
 
     def table(self) -> pd.DataFrame:
         """Return a row for each check: observed and replicated values, p-value and its mcse.
@@ -362,7 +378,9 @@ class PredictiveChecks(Result):
         probs = interval_quantiles(self.fit.interval)
         rows = {}
         for check in self.checks:
-            replicated = check.replicated if check.replicated.size else np.array([np.nan])
+            replicated = check.replicated
+            if not replicated.size:
+                replicated = np.array([np.nan])
             quantiles = np.quantile(replicated, list(probs.values()))
             rows[check.name] = {
                 "observed": check.observed,
@@ -400,13 +418,16 @@ class PredictiveChecks(Result):
             }
             for row, each in zip(records_of(self.table()), self.checks, strict=True)
         ]
+        pit = None
+        if self.pit is not None:
+            pit = self.pit.to_dict()
         return {
             **self.fit.identity(),
             "num_replicates": self.num_replicates,
             "passed": self.passed,
             "verdict": self.verdict.to_dict(),
             "checks": of_checks,
-            "pit": None if self.pit is None else self.pit.to_dict(),
+            "pit": pit,
             "notes": list(self.notes),
         }
 
@@ -483,19 +504,23 @@ def check(
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:
         raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
-    order = None if time is None else _order(fit, time)
+    order = None
+    if time is not None:
+        order = _order(fit, time)
     if replicates is not None:
         whole_number("replicates", replicates, at_least=FEWEST_REPLICATES)
-    chosen = fit.options if seed is None else SamplerOptions.of(seed=seed)
+    chosen = fit.options
+    if seed is not None:
+        chosen = SamplerOptions.of(seed=seed)
     rng = np.random.default_rng([chosen.seed, 3])
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
     labels, counts = fit.data.by_group, fit.program.counts
     by_group = Groups.of(labels, fit.data.num_obs, counts)
     wanted = find_statistics(statistics, usual := usual_statistics(fit))
     if 1 < by_group.sizes.size < fit.data.num_obs:
-        is_ratio = counts and usual != OF_RATINGS
-        name = "dispersion_within" if is_ratio else "sd_within"
-        meaning = f"{'variance over mean' if is_ratio else 'standard deviation'} within groups"
+        name, meaning = "sd_within", "standard deviation within groups"
+        if counts and usual != OF_RATINGS:
+            name, meaning = "dispersion_within", "variance over mean within groups"
         wanted.append(Statistic(name, by_group.within, meaning))
     if fit.data.by_time is not None:
         pairs = by_group.consecutive(fit.data.by_time.codes)
@@ -504,8 +529,9 @@ def check(
             wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
     functions: list[Function] = [by_group.means, *(each.function for each in wanted)]
     means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
-    is_all = positions.size == fit.num_chains * fit.num_draws
-    shape = (fit.num_chains, fit.num_draws) if is_all else (1, positions.size)
+    shape = (1, positions.size)
+    if positions.size == fit.num_chains * fit.num_draws:
+        shape = (fit.num_chains, fit.num_draws)
     y = fit.data.y[None]
     found = [
         _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
@@ -520,7 +546,9 @@ def check(
     found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
     notes = list(patterns.notes)
     if is_binary(fit):
-        but = ", except within groups" if any(its.name.endswith("_within") for its in found) else ""
+        but = ""
+        if any(its.name.endswith("_within") for its in found):
+            but = ", except within groups"
         notes.append(
             f"the values of {fit.data.value_name} are 0 and 1, so their spread is not checked"
             f"{but}; to see whether a covariate or a group is missing, add it and compare the "
@@ -528,20 +556,17 @@ def check(
         )
     least = round(0.5 / min((each.limit for each in found), default=LIMIT))
     if positions.size < least:
-        sets = "set" if positions.size == 1 else "sets"
-        notes.append(
-            f"with {positions.size} replicated data {sets}, some checks cannot fail; at least "
-            f"{least} are needed"
-        )
+        sets = counted(positions.size, "replicated data set")
+        notes.append(f"with {sets}, some checks cannot fail; at least {least} are needed")
     groups = None
     if labels is not None:
         groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
         _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
     if first := first_remedy(fit, patterns):
-        found = [
-            replace(each, advice=first) if _follows(fit, each, patterns) else each for each in found
-        ]
+        for i, each in enumerate(found):
+            if _follows(fit, each, patterns):
+                found[i] = replace(each, advice=first)
     found = _limited(fit, found, patterns, pit)
     found = [replace(each, advice=fit.advised(each.advice)) for each in found]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
@@ -570,8 +595,9 @@ def _check(
     `of_data` is the statistic of the data. Its shape is (1,), or (S,) if it depends on the draw.
     """
     above = (replicated > of_data) + 0.5 * (replicated == of_data)
-    p, observed = float(above.mean()), float(np.median(of_data))
-    mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0]) if 0 < p < 1 else np.nan
+    p, observed, mcse = float(above.mean()), float(np.median(of_data)), np.nan
+    if 0 < p < 1:
+        mcse = float(convergence.mcse_mean(above.reshape(*shape, 1))[0])
     found = PredictiveCheck(name, meaning, p, mcse, observed, replicated, limit=limit)
     if found.passed:
         return found
@@ -602,11 +628,9 @@ def _limited(
         return found
     # The p-value of the minimum is low, and that of the maximum high, if the model predicts values
     # beyond the observed ones.
-    outward = {
-        each.name: each.p_value if each.name == "maximum" else 1 - each.p_value
-        for each in found
-        if each.name in _ENDS
-    }
+    outward = {each.name: each.p_value for each in found if each.name in _ENDS}
+    if "minimum" in outward:
+        outward["minimum"] = 1 - outward["minimum"]
     if min(outward.values(), default=1.0) < OUTLYING or (pit is not None and pit.has_heavy_tails):
         return found
     sizes = {each.pattern.name: each.size for each in patterns.judged}
@@ -687,7 +711,9 @@ def _of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> PredictiveCheck
     """Return the check of a pattern of residuals."""
     pattern, p = judged.pattern, judged.p_value
     num = judged.replicated.size
-    mcse = float(np.sqrt(p * (1 - p) / num)) if 0 < p < 1 else np.nan
+    mcse = np.nan
+    if 0 < p < 1:
+        mcse = float(np.sqrt(p * (1 - p) / num))
     found = PredictiveCheck(
         *(pattern.name, pattern.meaning, p, mcse, judged.observed, judged.replicated),
         limit=PATTERN_LIMIT,
@@ -728,7 +754,9 @@ def _check_groups(
     meaning = f"distance of the most distant {labels.column}"
     means = by_group.comparable_means(fit.data.y[None])[0]
     label = labels.names[int(np.argmax(np.abs(means - means.mean())))]
-    who = label if labels.are_titles else f"{labels.column} {label}"
+    who = label
+    if not labels.are_titles:
+        who = f"{labels.column} {label}"
     of_data = by_group.outlier(fit.data.y[None])
     found.append(_check(fit, GROUP_OUTLIER, meaning, of_data, values, shape, who))
 
@@ -744,10 +772,12 @@ def _check_pit(
     num_draws = fit.num_chains * fit.num_draws
     inside = np.flatnonzero(fit.is_in_likelihood)
     if inside.size < fit.data.num_obs:
-        num_out = fit.data.num_obs - inside.size
+        num_out, rows_are = fit.data.num_obs - inside.size, "rows are"
+        if num_out == 1:
+            rows_are = "row is"
         notes.append(
-            f"{num_out} {'row is' if num_out == 1 else 'rows are'} held out of the likelihood: "
-            f"{LOO_PIT} leaves out these rows, and the other checks include them"
+            f"{num_out} {rows_are} held out of the likelihood: {LOO_PIT} leaves out these rows, "
+            "and the other checks include them"
         )
     if not inside.size:
         return None
@@ -761,7 +791,9 @@ def _check_pit(
     equal = np.sum(weights, axis=1, where=replicated == y)
     values = np.clip(below + rng.random(rows.size) * equal, 0, 1)
     pit = LooPit(values, rows, inside.size, num_draws, k_hat, good_k(num_draws))
-    words = ("", "") if pit.p_value >= PIT_LIMIT else of_pits(fit, pit.values, pit.band.points)
+    words = "", ""
+    if pit.p_value < PIT_LIMIT:
+        words = of_pits(fit, pit.values, pit.band.points)
     about = (LOO_PIT, "PITs of leave-one-out prediction", pit.p_value, np.nan, np.nan, np.empty(0))
     found.append(PredictiveCheck(*about, *words, PIT_LIMIT, one_sided=True))
     if pit.values.size < inside.size:

@@ -171,7 +171,9 @@ def _array(values: Array, labels: Sequence[Sequence[str]] = ()) -> xr.DataArray:
 
 
 def _labels(value: Any) -> tuple[tuple[str, ...], ...]:
-    return () if isinstance(value, int | float) else labels_of(value)
+    if isinstance(value, int | float):
+        return ()
+    return labels_of(value)
 
 
 class _Expression:
@@ -218,9 +220,9 @@ class _Expression:
         for match in re.finditer(rf"(?<![\w.]){EXPECTED}(?!\w)\s*(\[)?", text):
             if match.start() < at:
                 continue
-            conditions, end = (
-                _conditions(self, text, match.end()) if match[1] else ({}, match.end())
-            )
+            conditions, end = dict[str, str](), match.end()
+            if match[1]:
+                conditions, end = _conditions(self, text, end)
             placeholder = f"_expected_{len(self.found)}"
             self.found[placeholder] = _array(_expected(self, conditions))
             self.written[placeholder] = text[match.start() : end]
@@ -249,9 +251,11 @@ class _Expression:
         inner = (p.isdecimal() and 1 <= int(p) <= n for p, n in zip(places, shape, strict=False))
         if numbered or len(places) != len(shape) or not all(inner):
             many = " × ".join(map(str, shape))
+            place = f", or a position among its {many} elements"
+            if numbered:
+                place = ""
             raise self.error(
-                f"{name} has no element [{inside}]; name a label, such as {elements[0]}"
-                f"{'' if numbered else f', or a position among its {many} elements'}"
+                f"{name} has no element [{inside}]; name a label, such as {elements[0]}{place}"
             )
         index = tuple(int(place) - 1 for place in places)
         return int(np.ravel_multi_index(index, shape)), begin + len(inside) + 1
@@ -268,7 +272,9 @@ class _Expression:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return float(str(number))
             case ast.Name(id=name):
-                return self.found[name] if name in self.found else self.quantity(name)
+                if name in self.found:
+                    return self.found[name]
+                return self.quantity(name)
             case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
                 return self.apply(op, *values(left, right))
             case ast.UnaryOp(op, operand) if type(op) in _OPERATORS:
@@ -313,7 +319,7 @@ class _Expression:
 
     def call(self, node: ast.Call, depth: int) -> Any:
         """Apply one of the functions."""
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        name = getattr(node.func, "id", "")
         if name not in FUNCTIONS:
             raise self.error(
                 f"{ast.unparse(node.func)!r} is not a function of expressions; choose one of "
@@ -329,17 +335,21 @@ class _Expression:
             self.must_be(False, value)
         if isinstance(value, int | float):
             return float(FUNCTIONS[name](np.asarray(value)))
-        return _array(FUNCTIONS[name](value.values), () if name in _CLOSING else labels)
+        if name in _CLOSING:
+            labels = ()
+        return _array(FUNCTIONS[name](value.values), labels)
 
     def must_be(self, condition: bool, *values: Any) -> None:
         """Refuse numbers where conditions are expected, and vice versa."""
         for value in values:
             if (np.asarray(value).dtype == np.bool_) != condition:
-                raise self.error(
-                    "'and', 'or' and 'not' combine conditions, such as mu > 0, not numbers"
-                    if condition
-                    else "a condition is not a number; combine conditions with 'and', 'or' or 'not'"
-                )
+                if condition:
+                    why = "'and', 'or' and 'not' combine conditions, such as mu > 0, not numbers"
+                else:
+                    why = (
+                        "a condition is not a number; combine conditions with 'and', 'or' or 'not'"
+                    )
+                raise self.error(why)
 
     def error(self, reason: str) -> ConfigError:
         """Return an error that names the expression, with quantities as the user wrote them."""
@@ -363,10 +373,13 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
         at = len(text) - len(rest)
         column = max((c for c in cells if rest.startswith(f"{c} ")), key=len, default="")
         # A label may begin with blanks, which are also accepted before any other label.
-        exact = rest[len(column) + 1 :] if column else rest
+        exact = label = rest
+        if column:
+            exact = label = rest.removeprefix(f"{column} ")
         value = _longest(exact, cells.get(column, ()))
-        label = exact if value else exact.lstrip()
-        value = value or _longest(label, cells.get(column, ()))
+        if not value:
+            label = exact.lstrip()
+            value = _longest(label, cells.get(column, ()))
         at += len(rest) - len(label)
         length, written = len(value), re.match(r"[^\],]*", label)
         assert written is not None
@@ -421,8 +434,9 @@ def _texts(fit: Fit, column: str) -> list[str]:
     """Return the cells of a column as text: labels as written, and numbers such as 3.0 as 3."""
     table, of_labels = fit.data.table, set(map(fit.data.name_of, fit.data.labels))
     assert table is not None
-    texts = table.texts(column) if column in of_labels else table.plain_texts(column)
-    return list(map(str, texts))
+    if column in of_labels:
+        return list(map(str, table.texts(column)))
+    return list(map(str, table.plain_texts(column)))
 
 
 def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
@@ -539,11 +553,13 @@ class Contrasts(Result):
     def contents(self) -> list[Line]:
         """Return the tables, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
-        return [
+        lines: list[Line] = [
             heading(self.fit.name, self.fit.program.about),
             *(in_file(table, file) for file, table in self.tables().items()),
-            *([] if judged.passed else [judged.line]),
         ]
+        if not judged.passed:
+            lines.append(judged.line)
+        return lines
 
     def files(self) -> dict[str, pd.DataFrame]:
         """Return the tables that are not empty, by file name."""
@@ -630,7 +646,7 @@ def number_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any
     return {
         **{name: found[name] for name in probs},
         **{
-            "mcse" if name == "median" else f"mcse_{name}": convergence.mcse_quantile(draws, prob)
+            f"mcse_{name}".removesuffix("_median"): convergence.mcse_quantile(draws, prob)
             for name, prob in interval_quantiles(interval).items()
         },
         "ess_bulk": found["ess_bulk"],

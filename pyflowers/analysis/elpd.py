@@ -65,7 +65,7 @@ from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability
 from pyflowers.progress import duration, stage
-from pyflowers.text import counted, in_words
+from pyflowers.text import counted, in_words, shortened
 
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
@@ -371,8 +371,8 @@ class LooComparison(ElpdComparison):
             )
         if model.num_bad:
             remedy = model.no_refit or (
-                f"pyflowers loo --refit refits the model without each of them ({model.num_bad} "
-                f"{'refit' if model.num_bad == 1 else 'refits'}, about {model.refit_time})"
+                "pyflowers loo --refit refits the model without each of them "
+                f"({counted(model.num_bad, 'refit')}, about {model.refit_time})"
             )
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
@@ -392,13 +392,17 @@ class LooComparison(ElpdComparison):
                 "more than it allows (Vehtari et al. 2017); see pyflowers check."
             )
         elif (model.k_hat > model.good_k).any():
-            sentences.append(
-                f"{name}: {num} parameters are many for {self.num_obs} observations, so a large "
-                "k-hat need not mean that the model is wrong."
-                if num > self.num_obs / 5
-                else f"{name}: a large k-hat in a model with few parameters, here {num}, points to "
-                "outliers or misspecification; see pyflowers check."
-            )
+            if num > self.num_obs / 5:
+                why = (
+                    f"{num} parameters are many for {self.num_obs} observations, so a large k-hat "
+                    "need not mean that the model is wrong."
+                )
+            else:
+                why = (
+                    f"a large k-hat in a model with few parameters, here {num}, points to outliers "
+                    "or misspecification; see pyflowers check."
+                )
+            sentences.append(f"{name}: {why}")
         return sentences
 
 
@@ -560,7 +564,9 @@ def _psis(
         part = slice(first, first + step)
         log_lik = _log_lik(fit, rows[part])
         log_weights, k_hat[part] = held_out_weights(fit, log_lik)
-        predicted = _log_probability(fit, rows[part]) if is_rounded else log_lik
+        predicted = log_lik
+        if is_rounded:
+            predicted = _log_probability(fit, rows[part])
         by_row = np.moveaxis(predicted, -1, 0).reshape(log_weights.shape)
         elpd[part] = np.logaddexp.reduce(log_weights + by_row, axis=1)
         within[part] = np.logaddexp.reduce(by_row, axis=1) - np.log(num_draws)
@@ -581,7 +587,7 @@ def _psis(
                 found = predict_held_out(fit, sets, advance=lambda: advance(1))
         except PyflowersError as error:
             no_refit = str(error)
-    refitted = bad if found else bad[:0]
+    refitted = bad[: len(found)]  # all of them, or none
     elpd[refitted] = [each.elpd for each in found]
     of_draws = 0.0
     if np.ptp(changes):
@@ -628,7 +634,7 @@ def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
 def first_ten(names: Iterable[object]) -> str:
     """Return the first ten names as text, with an ellipsis if there are more."""
     shown = list(map(str, names))
-    return ", ".join(shown[:10]) + (", …" if len(shown) > 10 else "")
+    return shortened(shown)
 
 
 def error_of_sum(terms: NDArray[np.float64]) -> float:
@@ -686,7 +692,9 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
         else:
             why = "to different data"
         nums = fit.data.num_obs, first.num_obs
-        sizes = f" ({nums[0]} and {nums[1]} rows)" if nums[0] != nums[1] else ""
+        sizes = ""
+        if nums[0] != nums[1]:
+            sizes = f" ({nums[0]} and {nums[1]} rows)"
         raise ConfigError(
             f"loo: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
             "cannot be compared row by row; fit both to the same rows of one file"
@@ -907,7 +915,9 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
         If there is no such column, or it has a single group.
     """
     by_name = fit.model.labels
-    labels = fit.data.by_group if column is None else by_name.get(column)
+    labels = fit.data.by_group
+    if column is not None:
+        labels = by_name.get(column)
     if labels is None:
         have = ", ".join(by_name) or "none"
         if column:

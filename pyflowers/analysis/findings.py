@@ -265,13 +265,25 @@ def is_binary(fit: Fit) -> bool:
     return declared is not None and declared.is_int and declared.upper == "1"
 
 
+_DIRECTIONS = {
+    True: {"side": "larger", "degree": "more", "many": "more", "away": "farther from"},
+    False: {"side": "smaller", "degree": "less", "many": "fewer", "away": "nearer to"},
+}
+"""How the data differ from replicated data, in words, by whether they are larger."""
+
+_NEEDS = {"curvature": "mean"}
+"""The remedy that a pattern needs, if it is not named after the pattern."""
+
+
 def usual_statistics(fit: Fit) -> tuple[str, ...]:
     """Return the names of the usual statistics of a fit's observations."""
     if is_binary(fit):
         return OF_BINARY
     if fit.model.is_ordinal:
         return OF_RATINGS
-    return OF_COUNTS if fit.program.counts else OF_MEASUREMENTS
+    if fit.program.counts:
+        return OF_COUNTS
+    return OF_MEASUREMENTS
 
 
 def of_statistic(
@@ -294,32 +306,32 @@ def of_statistic(
     """
     median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
     is_larger = bool(np.mean(replicated > observed) < np.mean(replicated < observed))
-    labels, times = fit.data.by_group, fit.data.by_time
-    group = "group" if labels is None else labels.column
-    time = "time" if times is None else times.column
-    are_groups = labels is not None and len(labels) < fit.data.num_obs
-    within = f" within each {group}" if are_groups else ""
-    degree = "more" if is_larger else "less"
-    where = within if name.endswith("_within") else ""
-    much = f"{degree}{where} than"
+    group, time, where = "group", "time", ""
+    if fit.data.by_group is not None:
+        group = fit.data.by_group.column
+    if fit.data.by_time is not None:
+        time = fit.data.by_time.column
+    if name.endswith("_within"):
+        where = _within_groups(fit)
+    directions = _DIRECTIONS[is_larger]
+    much = f"{directions['degree']}{where} than"
     if median > 0 and observed / median >= RATIO_IN_WORDS:
         much = f"{observed / median:.2g} times as much{where} as"
     found, if_larger, if_smaller = _FINDINGS.get(name, (_OTHER, "", ""))
     words = {
         "name": name,
         "values": _values(fit),
-        "side": "larger" if is_larger else "smaller",
-        "degree": degree,
+        **directions,
         "much": much,
-        "many": "more" if is_larger else "fewer",
-        "away": "farther from" if is_larger else "nearer to",
         "who": who,
         "group": group,
         "time": time,
-        "within": within,
+        "within": _within_groups(fit),
         "order": f"if {time} does not order the rows in time, do not declare it as the time",
     }
-    need = if_larger if is_larger else if_smaller
+    need = if_smaller
+    if is_larger:
+        need = if_larger
     if is_binary(fit) and name == "dispersion_within":
         need = "chosen"
     elif need == "limit" and not fit.program.counts and np.isin(fit.data.y, (0, 1)).all():
@@ -368,18 +380,18 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
     pattern, replicated = judged.pattern, judged.replicated
     x, other = pattern.columns[0], pattern.columns[-1]
     median, low, high = np.quantile(replicated, list(interval_quantiles(fit.interval).values()))
-    is_larger = judged.observed > median
-    labels = fit.data.by_group
-    are_groups = labels is not None and len(labels) < fit.data.num_obs
     words = {
         "values": _values(fit),
         "x": x,
         "other": other,
-        "side": "larger" if is_larger else "smaller",
-        "within": f" within each {labels.column}" if are_groups and labels is not None else "",
+        "side": _DIRECTIONS[bool(judged.observed > median)]["side"],
+        "within": _within_groups(fit),
         "extremes": _extremes(fit, judged),
     }
-    found = _OF_PATTERNS[ROWS if x == ROWS else pattern.kind].format_map(words)
+    kind, neighbours = pattern.kind, "neighbours"
+    if x == ROWS:
+        kind = neighbours = ROWS
+    found = _OF_PATTERNS[kind].format_map(words)
     numbers = [format_number(float(value)) for value in (judged.observed, low, high)]
     shown = "{} {}; replicated {} to {}".format(pattern.meaning, *numbers)
     is_explained = pattern.name not in patterns.remaining
@@ -393,10 +405,10 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
     elif pattern.kind == "spread":
         advice = _advice(fit, _of_spread(fit, judged, words), words)
     elif pattern.kind == "autocorrelation":
-        advice = _advice(fit, "rows" if x == ROWS else "neighbours", words)
+        advice = _advice(fit, neighbours, words)
     else:
         words["term"] = f"C({quote(x)})"
-        advice = _advice(fit, "mean" if pattern.kind == "curvature" else pattern.kind, words)
+        advice = _advice(fit, _NEEDS.get(pattern.kind, pattern.kind), words)
     return f"{found} the model predicts ({shown})", advice
 
 
@@ -404,7 +416,9 @@ def first_remedy(fit: Fit, patterns: Patterns) -> str:
     """Return the advice on the patterns that may be the cause of other failures; empty if none."""
     if patterns.steps:
         return of_mean(fit, patterns)
-    return of_pattern(fit, patterns, patterns.spread)[1] if patterns.spread is not None else ""
+    if patterns.spread is None:
+        return ""
+    return of_pattern(fit, patterns, patterns.spread)[1]
 
 
 def of_mean(fit: Fit, patterns: Patterns) -> str:
@@ -414,13 +428,15 @@ def of_mean(fit: Fit, patterns: Patterns) -> str:
         return _of_heavier(fit, patterns)
     if formula is not None:
         better = with_terms(formula.text, [step.term for step in patterns.steps])
-        family = f" --family {formula.family}" if formula.family != "gaussian" else ""
+        family = ""
+        if formula.family != "gaussian":
+            family = f" --family {formula.family}"
         return _advice(fit, "formula", {"formula": better, "family": family})
     found = []
     for step in patterns.steps:
         pattern = step.found.pattern
         words = {"x": pattern.columns[0], "other": pattern.columns[-1], "term": step.term}
-        need = "mean" if pattern.kind == "curvature" else pattern.kind
+        need = _NEEDS.get(pattern.kind, pattern.kind)
         found.append(_REMEDIES[need][""].format_map(words))
     return "; ".join(found)
 
@@ -458,8 +474,9 @@ def _of_spread(fit: Fit, judged: Judged, words: dict[str, str]) -> str:
     inside = pattern.where >= 0
     y = fit.data.y
     means = np.bincount(pattern.where[inside], y[inside]) / np.bincount(pattern.where[inside])
-    varies = means.size > 2 and means.std() > 0 and judged.by_bin.std() > 0
-    grows = float(np.corrcoef(means, judged.by_bin)[0, 1]) if varies else 0.0
+    grows = 0.0
+    if means.size > 2 and means.std() > 0 and judged.by_bin.std() > 0:
+        grows = float(np.corrcoef(means, judged.by_bin)[0, 1])
     formula = fit.program.declaration.formula
     multiplies = formula is not None and formula.family in ("lognormal", "gamma")
     if multiplies and grows < -GROWS:
@@ -470,7 +487,9 @@ def _of_spread(fit: Fit, judged: Judged, words: dict[str, str]) -> str:
         if x not in groups:
             words["declared"] = f'{name} = {{ column = "{x}", index = true }} under [data], and '
         return "unequal levels"
-    return "unequal above 0" if y.min() > 0 and grows > GROWS else "unequal"
+    if y.min() > 0 and grows > GROWS:
+        return "unequal above 0"
+    return "unequal"
 
 
 def with_terms(text: str, terms: Sequence[str]) -> str:
@@ -491,7 +510,9 @@ def with_terms(text: str, terms: Sequence[str]) -> str:
             x, name = of_group.groups()
             for i, group in enumerate(groups):
                 if group.group == name:
-                    own = "" if group.effects.strip() == "1" else f"{group.effects} + "
+                    own = f"{group.effects} + "
+                    if group.effects.strip() == "1":
+                        own = ""
                     groups[i] = replace(group, effects=f"{own}{x}")
             continue
         parts = term.split(" * ")
@@ -545,14 +566,20 @@ def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
         # standard errors.
         share = ecdf.counts(u, points, u.size) / u.size
         z = int(np.argmax(np.abs(share - points) / np.sqrt(points * (1 - points))))
-        is_coarse = abs(share[z] - points[z]) >= 0.01 and 0.01 <= points[z] <= 0.99
-        digits = 0 if is_coarse else 2
+        digits = 2
+        if abs(share[z] - points[z]) >= 0.01 and 0.01 <= points[z] <= 0.99:
+            digits = 0
         below, predicted = (f"{each:.{digits}%}" for each in (share[z], points[z]))
         found = f"{below} of {values} are below their predicted {predicted} quantile"
         return found, "see the figure of the PITs for where predictions and data differ"
     if abs(slope) > abs(spread):
-        low, above = "low" if slope > 0 else "high", np.mean(u > 0.5)
-        found = f"predictions are too {low}: {above:.0%} of {values} are above their predicted "
+        low = "high"
+        if slope > 0:
+            low = "low"
+        found = (
+            f"predictions are too {low}: {np.mean(u > 0.5):.0%} of {values} are above their "
+            "predicted "
+        )
         return f"{found}median", _advice(fit, "location", {})
     outside, far = (float(np.mean(np.abs(u - 0.5) > half)) for half in (0.4, 0.495))
     if spread < 0 and far > 0.01 and not fit.program.counts:
@@ -562,17 +589,30 @@ def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
             f"{far:.1%} outside the 99% interval"
         )
         return found, _advice(fit, "tails", {})
+    degree, need = "less", "narrower"
+    if spread > 0:
+        degree, need = "more", "wider"
     found = (
-        f"{values} vary {'more' if spread > 0 else 'less'} than the model predicts: {outside:.0%} "
-        "of them are outside the 80% interval predicted for each"
+        f"{values} vary {degree} than the model predicts: {outside:.0%} of them are outside the "
+        "80% interval predicted for each"
     )
-    return found, _advice(fit, "wider" if spread > 0 else "narrower", {})
+    return found, _advice(fit, need, {})
 
 
 def _values(fit: Fit) -> str:
     """Return a phrase for the observed values, with the user's name for the column."""
-    are_counts = fit.program.counts and usual_statistics(fit) == OF_COUNTS
-    return f"the {'counts' if are_counts else 'values'} of {fit.data.value_name}"
+    what = "values"
+    if fit.program.counts and usual_statistics(fit) == OF_COUNTS:
+        what = "counts"
+    return f"the {what} of {fit.data.value_name}"
+
+
+def _within_groups(fit: Fit) -> str:
+    """Return words for the groups, if any of them has several observations."""
+    labels = fit.data.by_group
+    if labels is None or len(labels) == fit.data.num_obs:
+        return ""
+    return f" within each {labels.column}"
 
 
 def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
@@ -583,9 +623,12 @@ def _advice(fit: Fit, need: str, words: dict[str, str]) -> str:
     advice = _REMEDIES[need]
     if formula is not None:
         text = advice.get(formula.family, advice.get("formula", advice[""]))
-        is_given = text == _WIDER["binomial"] and _has_effects_of_rows(fit)
-        return (_EXTREME if is_given else text).format_map(words)
-    text = advice.get("counts", advice[""]) if fit.program.counts else advice[""]
+        if text == _WIDER["binomial"] and _has_effects_of_rows(fit):
+            text = _EXTREME
+        return text.format_map(words)
+    text = advice[""]
+    if fit.program.counts:
+        text = advice.get("counts", text)
     text = text.format_map(words)
     if need == "location" or reference.endswith(".stan"):
         return text

@@ -246,7 +246,7 @@ class Comparison(Result):
                 "elbo": result.elbo,
                 "kl": result.kl,
                 "k_hat": result.k_hat,
-                "k_hat_verdict": "" if np.isnan(result.k_hat) else k_hat_verdict(result.k_hat),
+                "k_hat_verdict": _in_words(result.k_hat),
                 "draws": result.num_draws,
                 "ess": result.ess,
                 "wall_seconds": result.wall_time,
@@ -288,6 +288,12 @@ class Comparison(Result):
             "left_out": dict(self.failures),
             "diagnostics": self.nuts.diagnostics.to_dict(),
         }
+
+
+def _in_words(k_hat: float) -> str:
+    if np.isnan(k_hat):
+        return ""
+    return k_hat_verdict(k_hat)
 
 
 @takes_inputs(*INPUTS)
@@ -356,7 +362,9 @@ def compare(
         raise ConfigError(f"{reference.name} cannot be the reference, because {STREAMED}")
     results = {reference_method(reference): _reference(reference)}
     find = partial(find_cmdstan, spec.cmdstan)
-    failures = _approximations(reference, find, results) if approximations else {}
+    failures: dict[str, str] = {}
+    if approximations:
+        failures = _approximations(reference, find, results)
     exact, vb = _closed_form(reference, results)
     afar = reference.program.python.closed_form.vb_from_afar
     return Comparison(
@@ -413,9 +421,14 @@ def _closed_form(
         vb = closed.vb(data)
         found, seconds = summary(vb), time.perf_counter() - started
         elbo = float(vb.elbo)
-        kl = exact.log_evidence - elbo if exact is not None else np.nan
-        warnings = () if vb.converged else (f"not converged after {vb.num_iter} sweeps",)
-        results["vb"] = MethodResult("vb", found, seconds, elbo=elbo, kl=kl, warnings=warnings)
+        kl, warnings = np.nan, tuple[str, ...]()
+        if exact is not None:
+            kl = exact.log_evidence - elbo
+        if not vb.converged:
+            warnings = (f"not converged after {vb.num_iter} sweeps",)
+        results["vb"] = MethodResult(
+            "vb", found, seconds, elbo=elbo, kl=kl, warnings=tuple(warnings)
+        )
     return exact, vb
 
 

@@ -38,6 +38,7 @@ from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule, free_name
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor
 from pyflowers.programs.terms import hint_of
+from pyflowers.text import counted, shortened
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -151,13 +152,14 @@ class Predictions(Result):
     def contents(self) -> list[Line]:
         """Return the table, its notes, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
-        return [
+        lines: list[Line] = [
             heading(self.fit.name, self.fit.program.about),
             in_file(self.table(), "predictions.csv"),
             *(f"note: {note}" for note in self.notes),
-            *([] if judged.passed else [judged.line]),
-            f"seed: {self.seed}",
         ]
+        if not judged.passed:
+            lines.append(judged.line)
+        return [*lines, f"seed: {self.seed}"]
 
     def files(self) -> dict[str, pd.DataFrame]:
         """Return the table by file name."""
@@ -178,7 +180,9 @@ def cell_text(cell: Any) -> str:
     if not isinstance(cell, float) and not _WHOLE.fullmatch(str(cell)):
         return str(cell)
     number = float(cell)
-    return number_text(number) if number.is_integer() else f"{number:.6g}"
+    if number.is_integer():
+        return number_text(number)
+    return f"{number:.6g}"
 
 
 _WHOLE = re.compile(r"-?\d{1,15}\.0+")
@@ -214,6 +218,13 @@ class RowSets:
         return total
 
 
+def names_in(by: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return one name, or several, as a tuple in which each stands once."""
+    if isinstance(by, str):
+        return (by,)
+    return tuple(dict.fromkeys(by or ()))
+
+
 def row_sets(
     table: Table,
     by: str | Sequence[str] | None,
@@ -241,19 +252,20 @@ def row_sets(
     DataError
         If there is no such column, a weight is negative, or all rows of a set have weight 0.
     """
-    columns = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by or ()))
-    for name in (*columns, *([] if weights is None else [weights])):
+    columns = names_in(by)
+    read = [*columns]
+    if weights is not None:
+        read.append(weights)
+    for name in read:
         if not isinstance(name, str):
             raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
-    for column in (*columns, *([weights] if weights else [])):
+    for column in filter(None, read):
         if is_of_fit and column not in table.cells:
             whole = next((name for name in table.cells if column in name.split(":")), "")
-            kept = (
-                f"has kept this column only as part of {whole}"
-                if whole
-                else "does not use this column and has not kept it"
-            )
-            hint = "" if whole else f" ({hint_of(column, table.cells)})"
+            kept = "does not use this column and has not kept it"
+            hint = f" ({hint_of(column, table.cells)})"
+            if whole:
+                kept, hint = f"has kept this column only as part of {whole}", ""
             raise DataError(
                 f"{column}: the fit {kept}; pass --new (in Python, new) a table with this "
                 f"column{hint}"
@@ -267,14 +279,17 @@ def row_sets(
         texts = [[cell_text(name) for name in its.names] for its in labels]
         # Labels with the same text, such as 1 and 1.0, keep their names.
         shown = [
-            text if len(set(text)) == len(text) else its.names
+            its.names if len(set(text)) < len(text) else text
             for text, its in zip(texts, labels, strict=True)
         ]
         names = [tuple(its[i] for its, i in zip(shown, row, strict=True)) for row in different]
         titles = [free_name(column, OF_TABLES) for column in columns]
         index = pd.MultiIndex.from_tuples(names, names=titles)
-        index = index if len(columns) > 1 else index.get_level_values(0)
-    weight = np.ones(len(table)) if weights is None else table.numbers(weights)
+        if len(columns) == 1:
+            index = index.get_level_values(0)
+    weight = np.ones(len(table))
+    if weights is not None:
+        weight = table.numbers(weights)
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise DataError(
@@ -465,8 +480,9 @@ class RowPredictions(Result):
 
     def contents(self) -> list[Line]:
         """Return the predicted quantity, the table, and the fit's verdict if it is negative."""
-        judged = self.fit.verdict
-        one = "new observations" if self.sets is not None else "a new observation"
+        judged, one = self.fit.verdict, "a new observation"
+        if self.sets is not None:
+            one = "new observations"
         what = {
             "expected": self.parameter or f"expected {self.fit.data.scored_name}",
             "linear": f"linear predictor{f' of {self.parameter}' if self.parameter else ''}",
@@ -476,33 +492,39 @@ class RowPredictions(Result):
             "data": "",
             "none": ", with the effects of groups at their mean",
             "population": ", integrated over the population of groups",
-        }[self.predictor.groups if self.fit.model.has_effects else "data"]
-        new = ", ".join(
-            f"{name} {', '.join(labels[:5])}{', …' if len(labels) > 5 else ''}"
-            for name, labels in self.predictor.new_labels.items()
-        )
-        weights = self.weights
-        has_trials = self.fit.model.has_trials and not self.parameter
-        what += OF_TRIALS if has_trials and self.kind != "linear" else ""
-        what = f"average of {what}" if self.sets is not None else what
-        what += f", weighted by {weights}" if weights else ""
-        rows = "1 row" if self.num == 1 else f"{self.num} rows"
-        return [
+        }[self._groups]
+        if self.fit.model.has_trials and not self.parameter and self.kind != "linear":
+            what += OF_TRIALS
+        of = " of"
+        if self.sets is not None:
+            what, of = f"average of {what}", ", over"
+        if self.weights:
+            what += f", weighted by {self.weights}"
+        rows = counted(self.num, "row")
+        lines: list[Line] = [
             heading(self.fit.name, self.fit.program.about),
-            f"{what}{', over' if self.sets is not None else ' of'} {rows} of {self._table.source}"
-            f"{of_groups}",
+            f"{what}{of} {rows} of {self._table.source}{of_groups}",
             in_file(self.table(), "predictions.csv"),
-            *(
-                [
-                    "note: these labels are not in the fit, so their effects are drawn from the "
-                    f"population: {new}"
-                ]
-                if new
-                else []
-            ),
-            *([] if judged.passed else [judged.line]),
-            f"seed: {self.predictor.seed}",
         ]
+        if self.predictor.new_labels:
+            new = (
+                f"{name} {shortened(labels, 5)}"
+                for name, labels in self.predictor.new_labels.items()
+            )
+            lines.append(
+                "note: these labels are not in the fit, so their effects are drawn from the "
+                f"population: {', '.join(new)}"
+            )
+        if not judged.passed:
+            lines.append(judged.line)
+        return [*lines, f"seed: {self.predictor.seed}"]
+
+    @property
+    def _groups(self) -> str:
+        """How the effects of groups enter; ``data`` if there are none."""
+        if self.fit.model.has_effects:
+            return self.predictor.groups
+        return "data"
 
 
 def predict(
@@ -588,17 +610,24 @@ def predict(
     of_rows = any(each is not None for each in (new, kind, by, weights, parameter))
     has_next = fit.program.can(Capability.Y_NEW) or not fit.model.has_rule
     if of_rows or not has_next:
-        kind = "expected" if kind is None else kind
+        kind = kind or "expected"
         return _predict_rows(fit, new, kind, groups, by, weights, parameter, seed, reading)
-    if groups != "data" or reading:
+    of_rows_only = [*reading]
+    if groups != "data":
+        of_rows_only.insert(0, "groups")
+    if of_rows_only:
         raise ConfigError(
-            f"{'groups' if groups != 'data' else next(iter(reading))} applies only to rows of a "
-            "table; give new, or give kind to predict the rows of the fit"
+            f"{of_rows_only[0]} applies only to rows of a table; give new, or give kind to predict "
+            "the rows of the fit"
         )
     fit.program.require(Capability.Y_NEW)
-    seed = (fit.options if seed is None else SamplerOptions.of(seed=seed)).seed
+    seed = _seed_of(fit, seed)
     notes: list[str] = []
-    group = fit.data.name_of(fit.data.group) if fit.data.group else "group"
+    group, next_time = "group", "new observation"
+    if fit.data.group:
+        group = fit.data.name_of(fit.data.group)
+    if fit.data.time:
+        next_time = f"next {fit.data.name_of(fit.data.time)}"
     roles = fit.program.declaration.roles
     if not fit.program.predicts_groups:
         titles = {roles.y_new: "new data", roles.y_new_group: f"new {group}"}
@@ -608,11 +637,13 @@ def predict(
             if name in fit.draws
         ]
         return Predictions(fit, tuple(parts), seed, ())
-    next_time = f"next {fit.data.name_of(fit.data.time)}" if fit.data.time else "new observation"
     mean = fit.posterior.data_vars.get(roles.group_mean)
     values = fit.model.next_of_groups(fit.draws, np.random.default_rng([seed, 4]))
-    one = _labelled("y_new", values[..., 0])
-    parts = [Prediction(next_time, one if mean is None else mean.copy(data=values).rename("y_new"))]
+    if mean is None:
+        quantity = _labelled("y_new", values[..., 0])
+    else:
+        quantity = mean.copy(data=values).rename("y_new")
+    parts = [Prediction(next_time, quantity)]
     if fit.program.can(Capability.NEW_GROUP):
         label, predictor = f"{NEW} {group}", fit.model.new_group(fit.draws, seed)
         try:
@@ -680,7 +711,7 @@ def predictor_of(
     return fit.model.of_parameter(parameter).predictor_of(
         fit.draws,
         new,
-        seed=(fit.options if seed is None else SamplerOptions.of(seed=seed)).seed,
+        seed=_seed_of(fit, seed),
         groups=groups,
         reading=reading,
         is_linear=kind == "linear",
@@ -723,8 +754,16 @@ def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
     """Return draws of a single number or of labelled groups as a DataArray."""
     import xarray as xr
 
-    dims = ("chain", "draw", "group") if groups else ("chain", "draw")
-    return xr.DataArray(values, {"group": list(groups)} if groups else None, dims, name)
+    if groups:
+        return xr.DataArray(values, {"group": list(groups)}, ("chain", "draw", "group"), name)
+    return xr.DataArray(values, None, ("chain", "draw"), name)
+
+
+def _seed_of(fit: Fit, seed: int | None) -> int:
+    """Return a seed, checked; the fit's if there is none."""
+    if seed is None:
+        return fit.options.seed
+    return SamplerOptions.of(seed=seed).seed
 
 
 def _summary(part: Prediction, interval: float) -> pd.DataFrame:

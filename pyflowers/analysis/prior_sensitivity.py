@@ -336,14 +336,15 @@ class Sensitivity(Result):
             else:
                 but = ""
             below = f"every sensitivity is below {THRESHOLD:g}{but}"
-            prior_of = "prior" if len(self.flat) == 1 else "priors"
-            flat = f"; the flat {prior_of} of {', '.join(self.flat)} cannot be scaled"
-            return (
-                f"The posterior of {self.name} hardly depends on its prior: {below}"
-                f"{flat if self.flat else ''}."
-            )
-        named = and_more(self.sensitive, 4)
-        verb = "depend" if len(self.sensitive) > 1 else "depends"
+            flat, priors = "", "priors"
+            if len(self.flat) == 1:
+                priors = "prior"
+            if self.flat:
+                flat = f"; the flat {priors} of {', '.join(self.flat)} cannot be scaled"
+            return f"The posterior of {self.name} hardly depends on its prior: {below}{flat}."
+        named, verb = and_more(self.sensitive, 4), "depends"
+        if len(self.sensitive) > 1:
+            verb = "depend"
         return (
             f"In {self.name}, {named} {verb} on the prior (sensitivity "
             f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons "
@@ -434,7 +435,8 @@ def _flat_priors(fit: Fit) -> tuple[str, ...]:
             prior = None
         if prior is not None and prior.density is not None:
             density = prior.density(np.ravel(fit.draws[name]))
-            found += [name] if np.ptp(density) <= 1e-10 * np.max(np.abs(density)) else []
+            if np.ptp(density) <= 1e-10 * np.max(np.abs(density)):
+                found.append(name)
     return tuple(found)
 
 

@@ -45,7 +45,7 @@ from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.spec import INPUTS, OF_PRIOR, Spec, takes_inputs
 from pyflowers.fits.verdict import Part
 from pyflowers.programs import Capability, Data, Model, Program
-from pyflowers.text import in_words
+from pyflowers.text import counted, in_words
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -158,7 +158,7 @@ class PriorPredictive(Result):
         """Return both tables, their notes, and the verdict on the sampling, if any."""
         num = self.data.num_obs
         implied: list[Line] = [
-            f"The data that the prior implies, {num} {'value' if num == 1 else 'values'} of "
+            f"The data that the prior implies, {counted(num, 'value')} of "
             f"{self.data.value_name} in each draw:",
             in_file(self.implied(), "implied.csv"),
         ]
@@ -358,7 +358,9 @@ def _statistics(
 ) -> dict[str, FloatArray]:
     """Return the usual and the requested statistics of implied data, shape (chain, draw)."""
     may_be_0 = program.counts and data.value not in data.labels  # ratings begin at 1
-    names = ["mean", "sd", "minimum", "maximum", *(["zeros"] if may_be_0 else [])]
+    names = ["mean", "sd", "minimum", "maximum"]
+    if may_be_0:
+        names.append("zeros")
     called = {"zeros": STATISTICS["zeros"].meaning}
     wanted = {called.get(name, name): STATISTICS[name].function for name in names}
     labels = data.by_group

@@ -73,7 +73,9 @@ def variance_to_mean(y: FloatArray) -> FloatArray:
 
 
 def _sd(y: FloatArray) -> FloatArray:
-    return np.asarray(y.std(axis=-1, ddof=1) if y.shape[-1] > 1 else np.zeros(y.shape[0]))
+    if y.shape[-1] == 1:
+        return np.zeros(y.shape[0])
+    return np.asarray(y.std(axis=-1, ddof=1))
 
 
 STATISTICS: Mapping[str, Statistic] = {

@@ -132,7 +132,9 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
     drawn = RUN_FIGURES if fit.posterior else ()
     # Compared with level 6, the default for PNG, level 4 takes two thirds of the time and 1% more
     # bytes.
-    level: dict[str, Any] = {"pil_kwargs": {"compress_level": 4}} if suffix == "png" else {}
+    level: dict[str, Any] = {}
+    if suffix == "png":
+        level = {"pil_kwargs": {"compress_level": 4}}
 
     def image(draw: Callable[[Fit], Figure]) -> bytes:
         buffer = BytesIO()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -205,7 +205,9 @@ def _observed(fit: Fit) -> NDArray[np.float64]:
     assert own is not None
     if fit.data.scores is not None:
         return fit.data.scores[fit.data.y.astype(np.int64) - 1]
-    return fit.data.y / np.maximum(own.numbers(trials), 1) if trials else fit.data.y
+    if trials:
+        return fit.data.y / np.maximum(own.numbers(trials), 1)
+    return fit.data.y
 
 
 def _predictor(
@@ -217,7 +219,16 @@ def _predictor(
 
 
 def _value_name(fit: Fit) -> str:
-    return f"{'share of' if fit.model.trials else 'expected'} {fit.data.scored_name}"
+    if fit.model.trials:
+        return f"share of {fit.data.scored_name}"
+    return f"expected {fit.data.scored_name}"
+
+
+def _cells(table: Table, column: str, texts: Sequence[str]) -> NDArray[Any]:
+    """Return texts as cells of a column: labels of a factor, or numbers."""
+    if table.is_factor(column):
+        return np.array(texts, dtype=object)
+    return np.array(texts, dtype=float)
 
 
 def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure:
@@ -226,7 +237,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     assert own is not None
     combinations = list(product(*every.values()))
     cells = {
-        name: np.array(its, dtype=object if own.is_factor(name) else float)
+        name: _cells(own, name, its)
         for name, its in zip(every, zip(*combinations, strict=True), strict=True)
     }
     draws = _predictor(fit, _reference(fit, len(combinations), **cells)).expected()
@@ -248,7 +259,9 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     dot = style.key("observed", marker=".", ls="", color=theme.data)
     style.legend(figure, [dot, *handles])
     ax.set_xlabel(fitted(_value_name(fit), 4.4))
-    each = "levels" if len(every) == 1 else "combinations"
+    each = "combinations"
+    if len(every) == 1:
+        each = "levels"
     alt = (
         f"{upper_first(_value_name(fit))} at each of {len(levels)} {each} of {column}: medians "
         f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
@@ -267,20 +280,22 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     if spread is not None:
         curves = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
-        which = "each" if curves.shape[1] < MOST_LABELS else f"{MOST_LABELS} labels of"
+        which = f"{MOST_LABELS} labels of"
+        if curves.shape[1] < MOST_LABELS:
+            which = "each"
         handles.append(style.key(f"{which} {label(spread)}, median", color=theme.muted, lw=0.8))
-    few = _few_numbers(fit, [by], MOST_CURVES) if by else {}
-    levels = {**few, **fit.model.levels}[by] if by else [None]
+    levels: Sequence[str | None] = [None]
+    if by:
+        levels = {**_few_numbers(fit, [by], MOST_CURVES), **fit.model.levels}[by]
     kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
     medians, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
-    texts = own.plain_texts(by)[seen] if by else np.array([])
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}
-        here, dots = seen, theme.data
+        here, dots, name = seen, theme.data, "median"
         if by is not None and level is not None:
-            value, kind = (level, object) if own.is_factor(by) else (float(level), float)
-            fixed[by] = np.full(NUM_POINTS, value, dtype=kind)
-            here, dots = seen[texts == level], color
+            fixed[by] = _cells(own, by, [level] * NUM_POINTS)
+            here, dots = seen[own.plain_texts(by)[seen] == level], color
+            name = label(level, 18)
         ax.plot(values[here], y[here], ".", ms=4, color=dots, alpha=0.45, zorder=1)
         draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
         low, inner_low, median, inner_high, high = np.quantile(
@@ -290,8 +305,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         ax.fill_between(grid, inner_low, inner_high, color=color, alpha=0.3, lw=0, zorder=3)
         ax.plot(grid, median, color=color, lw=1.8, zorder=4)
         medians.append(median)
-        name = f"{'median' if level is None else label(level, 18)}, 50% and {percent(fit.interval)}"
-        handles.append(style.key(name, color=color, lw=1.8))
+        key = f"{name}, 50% and {percent(fit.interval)}"
+        handles.append(style.key(key, color=color, lw=1.8))
     _show_all(ax, y[kept], np.array(medians))
     style.legend(figure, handles, ncols=min(len(handles), 3))
     ax.set_xlabel(fitted(column, 4.4))
@@ -321,7 +336,9 @@ def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) ->
 
 
 def _colours(theme: Theme, num: int) -> list[str]:
-    return [theme.model] if num == 1 else list(theme.chains[:num])
+    if num == 1:
+        return [theme.model]
+    return list(theme.chains[:num])
 
 
 def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -367,13 +384,18 @@ def _held(fit: Fit, *but: str) -> str:
         if own.is_factor(name):
             return str(row.texts(name)[0])
         number, largest = float(row.numbers(name)[0]), float(np.abs(own.numbers(name)).max())
-        # The mean of a centred column is 0 but for rounding.
-        return f"{number if abs(number) > 1e-12 * largest else 0:.4g}"
+        if abs(number) <= 1e-12 * largest:  # the mean of a centred column is 0 but for rounding
+            return "0"
+        return f"{number:.4g}"
 
     others = [
         f"{name} = {value(name)}" for name in fit.model.covariates_and_offsets if name not in but
     ]
-    fixed = f"Fixed: {label(', '.join(others), 90)}" if others else ""
-    groups = "effects of groups at their mean" if fit.model.has_effects else ""
-    text = "; ".join(filter(None, (fixed, groups)))
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    held = []
+    if others:
+        held.append(f"Fixed: {label(', '.join(others), 90)}")
+    if fit.model.has_effects:
+        held.append("effects of groups at their mean")
+    if not held:
+        return ""
+    return f"{upper_first('; '.join(held))}."

@@ -89,24 +89,22 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     levels = np.quantile(flat(found), interval_probs(fit.interval), axis=(0, 1))
     shown, note = extremes(-levels[2])
     names = [labels_of(found)[0][i] for i in shown]
-    is_effect, unit = quantity in effects, fit.program.unit_of(quantity, fit.data)
-    figure, ax = named_rows(
-        names, "column" if is_effect else fit.data.name_of(own_dims(found)[0]), theme
-    )
-    if is_effect:
+    unit, of_rows = fit.program.unit_of(quantity, fit.data), fit.data.name_of(own_dims(found)[0])
+    if quantity in effects:
+        unit, of_rows = unit or fit.program.description_of(quantity), "column"
+    figure, ax = named_rows(names, of_rows, theme)
+    if quantity in effects:
         ax.axvline(0, color=theme.muted, lw=0.8, zorder=0)
-        unit = unit or fit.program.description_of(quantity)
     ax.set_xlabel(fitted(unit or quantity, 3.4))
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
     top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
-    is_one = levels.shape[1] == 1
-    alt = f"Forest plot of {quantity} of {fit.name}: the " + (
-        f"median is {levels[2, 0]:.3g}, for {top}."
-        if is_one
-        else f"largest median is {levels[2].max():.3g}, for {top}, and the smallest is "
+    medians = (
+        f"largest median is {levels[2].max():.3g}, for {top}, and the smallest is "
         f"{levels[2].min():.3g}, for {bottom}."
     )
-    return finish(figure, alt, note)
+    if levels.shape[1] == 1:
+        medians = f"median is {levels[2, 0]:.3g}, for {top}."
+    return finish(figure, f"Forest plot of {quantity} of {fit.name}: the {medians}", note)
 
 
 def coefficients(fit: Fit) -> list[str]:
@@ -233,7 +231,9 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
         for element in element_names(part.quantity)
     ]
     num = len(element_names(parts[0].quantity))
-    groups, note = extremes(-levels[2, :num]) if num > MOST_ROWS else (np.arange(num), "")
+    groups, note = np.arange(num), ""
+    if num > MOST_ROWS:
+        groups, note = extremes(-levels[2, :num])
     shown = np.concatenate([groups, np.arange(num, len(names))])
     figure, ax = named_rows([names[i] for i in shown], "", theme)
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
@@ -243,9 +243,9 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     right = min(float(high.max()), float(inner_high.max()) + 2 * span)
     left = max(float(low.min()), float(inner_low.min()) - 2 * span)
     ax.set_xlim(left - 0.04 * (right - left), right + 0.04 * (right - left))
-    is_beyond = bool((high > right).any() or (low < left).any())
-    note_beyond = "Some intervals extend beyond the axis; their ends are in the table."
-    beyond = note_beyond if is_beyond else ""
+    beyond = ""
+    if (high > right).any() or (low < left).any():
+        beyond = "Some intervals extend beyond the axis; their ends are in the table."
     titles = in_words([part.title for part in parts])
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
     alt = (
@@ -270,7 +270,9 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
         return ", ".join([first, *more])
 
     names = list(map(joined, rows))
-    shown, note = extremes(-levels[2]) if len(names) > MOST_ROWS else (np.arange(len(names)), "")
+    shown, note = np.arange(len(names)), ""
+    if len(names) > MOST_ROWS:
+        shown, note = extremes(-levels[2])
     figure, ax = named_rows([names[i] for i in shown], joined(table.index.names), theme)
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, interval))
     what = {
@@ -455,7 +457,8 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
 def _limits(data: Data) -> tuple[float, float]:
     """Return limits that contain all observations, and 0 if the smallest one is near 0."""
     low, high = float(data.y.min()), float(data.y.max())
-    low = 0.0 if 0 < low < NEAR_ZERO * high else low
+    if 0 < low < NEAR_ZERO * high:
+        low = 0.0
     margin = 0.09 * ((high - low) or 1.0)
     return low - margin, high + margin
 
@@ -463,15 +466,16 @@ def _limits(data: Data) -> tuple[float, float]:
 def _dots(data: Data, groups: Labels, shown: NDArray[np.int64], theme: Theme) -> StyledFigure:
     """Draw a row of dots for each group, at different heights so that equal values stay visible."""
     most = int(groups.counts[shown].max())
-    height = max(shown.size, 4) * (0.2 if most == 1 else 0.3)
+    size, of_row = 1.8, 0.3
+    if most <= 24:
+        size = 3.6
+    if most == 1:
+        size, of_row = 5.0, 0.2
+    height = max(shown.size, 4) * of_row
     figure = style.new_figure(0.6 + height, theme)
     ax = figure.subplots()
     rows = [np.flatnonzero(groups.codes == group) for group in shown]
     at = [i + 0.3 * np.linspace(-1, 1, r.size + 2)[1:-1] for i, r in enumerate(rows)]
-    if most == 1:
-        size = 5.0
-    else:
-        size = 3.6 if most <= 24 else 1.8
     ax.plot(data.y[np.concatenate(rows)], np.concatenate(at), "o", ms=size, color=theme.model)
     _name_rows(ax, [groups.names[group] for group in shown], groups.column, height)
     ax.grid(axis="y", visible=True)
@@ -488,7 +492,9 @@ def _time_panels(
     assert groups is not None  # observations() has checked this
     assert times is not None
     columns = min(4, max(shown.size, 1))
-    height = 1.75 if shown.size <= 4 else 1.25
+    height = 1.25
+    if shown.size <= 4:
+        height = 1.75
     figure, axes = style.panels(shown.size, columns, height, theme, sharex=True, sharey=True)
     names = [groups.names[group] for group in shown]
     whole = [f"{groups.column} {name}" for name in names]
@@ -500,7 +506,9 @@ def _time_panels(
     ticks = [label(times.names[i], 9) for i in at]
     upright = sum(map(len, ticks)) + len(ticks) > ROW_CHARACTERS / columns
     room = style.panel_width(columns)
-    steps, size = np.arange(len(times)), 3.6 if len(times) <= 24 else 1.8
+    steps, size = np.arange(len(times)), 1.8
+    if len(times) <= 24:
+        size = 3.6
     cross: dict[str, Any] = {"marker": "x", "color": theme.alarm}
     for i, (ax, values) in enumerate(zip(axes, table[shown], strict=True)):
         ax.plot(steps, values, "o-", ms=size, lw=0.9, color=theme.model)

@@ -87,7 +87,10 @@ def coordinate_ascent(
     states = [*vb.states[:3], vb.states[-1]]
     titles = ("start", f"after updating q({mean})", f"after updating q({scale})", "at convergence")
     x, z = np.meshgrid(*_axes_values(exact, mean, scale, precision, states))
-    sigma2, log_jacobian = (1 / z, -2 * np.log(z)) if precision else (z, 0.0)
+    log_jacobian: Any = 0.0
+    sigma2, second = z, scale
+    if precision:
+        sigma2, log_jacobian, second = 1 / z, -2 * np.log(z), f"lambda = 1 / {scale}"
     target = exact.logpdf(x, sigma2) + log_jacobian
     figure, axes = panels(4, 2, 2.3, theme, sharex=True, sharey=True)
     for ax, state, title in zip(axes, states, titles, strict=True):
@@ -99,7 +102,7 @@ def coordinate_ascent(
             ax.contour(x, z, np.exp(density - np.max(density)), levels=LEVELS, **look)
         ax.set_title(f"{title}\nELBO {float(state.elbo):.3f}")
         ax.label_outer()
-    figure.supylabel(f"lambda = 1 / {scale}" if precision else scale, fontsize=9)
+    figure.supylabel(second, fontsize=9)
     for ax in axes[2:]:
         ax.set_xlabel(mean)
     posterior = style.key("posterior", color=theme.ink)
@@ -118,7 +121,9 @@ def _axes_values(
     """Return grids that hold the posterior, the last two states of q and the first two centres."""
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
-    spread = np.array([0.015, 0.997] if precision else [0.003, 0.985])
+    spread = np.array([0.003, 0.985])
+    if precision:
+        spread = np.array([0.015, 0.997])
     means = [exact.quantile(mean, tails), *(q[mean].quantile(tails) for q in late)]
     means += [q[mean].quantile(np.array([0.1, 0.9])) for q in early]
     scales = [exact.quantile(scale, spread), *(q[scale].quantile(spread) for q in late)]
@@ -170,21 +175,24 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         top, highest = 0.0, 0.0
         for method in comparison.results:
             density = _density(comparison, method, name, grid, logarithmic)
-            is_thick = method in ("exact", comparison.reference)
-            width = 2.2 if is_thick else 1.1
-            label = METHOD_NAMES[method]
+            width, label = 1.1, METHOD_NAMES[method]
+            if method in ("exact", comparison.reference):
+                # A method with far too narrow a density must not flatten the others.
+                width, top = 2.2, max(top, float(density.max()) * HIGHEST_PEAK)
             ax.plot(grid, density, color=colours[method], linewidth=width, label=label)
-            # A method with far too narrow a density must not flatten the others.
-            top = max(top, float(density.max()) * HIGHEST_PEAK) if is_thick else top
             highest = max(highest, float(density.max()))
         _scale_x(ax, low, high, logarithmic)
         ax.set_ylim(0, min(top, 1.05 * highest) or None)
         is_cut = is_cut or highest > top
         ax.set_yticks([])
-        log = " (log axis)" if logarithmic else ""
+        log = ""
+        if logarithmic:
+            log = " (log axis)"
         ax.set_xlabel(fitted(name, panel_width(columns) - style.text_width(log)) + log)
     style.legend(figure, axes[0].lines, "upper left", ncols=3)
-    cut = "Peaks above the axes are cut off." if is_cut else ""
+    cut = ""
+    if is_cut:
+        cut = "Peaks above the axes are cut off."
     num = len(comparison.results)
     alt = f"Marginal densities of {', '.join(shown)} by {num} methods."
     return finish(figure, alt, _left_out(comparison), cut)
@@ -285,10 +293,11 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         left, right, logarithmic = _reach(comparison, name)
         is_beyond = is_beyond or bool(((median < left) | (median > right)).any())
         for row, (x, tint) in enumerate(zip(median, tints, strict=True)):
+            marker = "o"
             if x < left:
                 marker = "<"
-            else:
-                marker = ">" if x > right else "o"
+            elif x > right:
+                marker = ">"
             ax.scatter(np.clip(x, left, right), row, s=16, c=tint, marker=marker, zorder=3)
         for position in _truth(comparison, name):
             ax.axvline(position, color=theme.muted, linewidth=0.6, linestyle=":")
@@ -297,7 +306,9 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
         ax.grid(visible=False, axis="y")
     axes[0].set_yticks(rows, [METHOD_NAMES[method] for method in methods])
     axes[0].invert_yaxis()
-    beyond = "An arrow marks a median beyond the axis." if is_beyond else ""
+    beyond = ""
+    if is_beyond:
+        beyond = "An arrow marks a median beyond the axis."
     interval = percent(comparison.nuts.interval)
     alt = f"Medians and {interval} intervals of {', '.join(shown)} by {len(methods)} methods."
     return finish(figure, alt, _left_out(comparison), beyond)
@@ -389,7 +400,9 @@ def _scale_x(ax: Axes, low: float, high: float, logarithmic: bool) -> None:
         ax.set_xscale("log")
         # Ticks between powers of ten help if the axis spans few decades, but overlap if it spans
         # many.
-        subs = (1, 2, 5) if high < MOST_RATIO * low else (1,)
+        subs: tuple[int, ...] = (1,)
+        if high < MOST_RATIO * low:
+            subs = (1, 2, 5)
         ax.xaxis.set_major_locator(LogLocator(subs=subs, numticks=5))
         style.plain_ticks(ax.xaxis)
 

@@ -144,6 +144,13 @@ def choose(
     return [Element(name, np.asarray(draws[name], dtype=np.float64)) for name in names], note
 
 
+def _marker(num_draws: int) -> str:
+    """Return the marker of a line of draws; a single draw is a dot."""
+    if num_draws == 1:
+        return "."
+    return ""
+
+
 def _variable(name: str) -> str:
     return name.partition("[")[0]
 
@@ -153,7 +160,9 @@ def _asked(fit: Fit, names: list[str], parameters: Sequence[str]) -> list[str]:
         kind = type(parameters).__name__
         raise ConfigError(f"parameters must be a list of names, such as ['mu'], got {kind}")
     wanted: dict[str, None] = {}
-    for parameter in [parameters] if isinstance(parameters, str) else parameters:
+    if isinstance(parameters, str):
+        parameters = [parameters]
+    for parameter in parameters:
         own = name_in(fit.posterior, parameter)
         found = [name for name in names if own in (name, _variable(name))]
         if not found:
@@ -200,11 +209,11 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     >>> figure = pyflowers.plots.trace_first_chain(fit, "mu_plant[2]")
     >>> figure.savefig("trace_first_chain.png")
     """
-    (element, *_), _ = choose(fit, 1, None if parameter is None else [parameter])
+    (element, *_), _ = choose(fit, 1, parameter)
     figure, (ax,) = panels(1, 1, 2.1, theme)
     draws = element.draws[0]
-    dot = "." if draws.size == 1 else ""
-    ax.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model, marker=dot)
+    marker = _marker(draws.size)
+    ax.plot(np.arange(1, draws.size + 1), draws, lw=0.6, color=theme.model, marker=marker)
     ax.axhline(float(np.median(draws)), color=theme.ink, lw=0.8, ls="--")
     _trace_axes(ax, fit, element, f"{element.name}, first chain", theme)
     ax.set_xlabel(STEP[fit.record.independent is None])
@@ -255,7 +264,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     num_chains, num_draws = shown[0].draws.shape
     figure, axes = panels(len(shown), 1, 1.02, theme, sharex=True)
     dense = len(shown) * shown[0].draws.size > MOST_VECTOR_POINTS
-    look = {"lw": 0.45, "alpha": 0.85, "marker": "." if num_draws == 1 else ""}
+    look = {"lw": 0.45, "alpha": 0.85, "marker": _marker(num_draws)}
     apart = []
     for ax, element in zip(axes, shown, strict=True):
         for draws, colour in zip(element.draws, cycle(theme.chains), strict=False):
@@ -357,13 +366,19 @@ def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -
     """Add a title with the unit to a trace; a heavy-tailed parameter gets a logarithmic axis."""
     room = style.panel_width(1)
     unit = fit.program.unit_of(element.name, fit.data)
-    shown = fitted(name, 0.6 * room if unit else room, size=9.5, bold=True)
+    of_name = room
+    if unit:
+        of_name = 0.6 * room
+    shown = fitted(name, of_name, size=9.5, bold=True)
     left = room - style.text_width(shown, size=9.5, bold=True) - 0.2
     small = {"fontsize": 8, "fontweight": "normal", "color": theme.muted}
     ax.set_title(shown, pad=2)
     ax.set_title(fitted(unit, left, size=8), loc="right", pad=2, **small)
     num_draws = element.draws.shape[1]
-    ax.set_xlim((1, num_draws) if num_draws > 1 else (0, 2))
+    if num_draws > 1:
+        ax.set_xlim(1, num_draws)
+    else:
+        ax.set_xlim(0, 2)
     ax.locator_params(axis="x", integer=True)
     ax.set_yscale(element.scale)
     style.few_ticks(ax, "y", 5 if element.is_heavy else 4)
@@ -472,9 +487,12 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         mark = {"ls": "", "marker": "x", "color": theme.alarm}
         style.legend(figure, [style.key(f"divergent: {total}", **mark)])
         told = f"{total or 'none'} of {diverging.size} transitions diverged"
-        told += " (marked)" if total else ""
-    which = "draws that did not diverge" if total else "draws"
-    points = f"One in {step} of the {which} is shown." if step > 1 else ""
+    which, points = "draws", ""
+    if total:
+        told += " (marked)"
+        which = "draws that did not diverge"
+    if step > 1:
+        points = f"One in {step} of the {which} is shown."
     alt = f"Pair plot of {_names(shown)} of {fit.name}: {told}.{_strongest(shown)}"
     return finish(figure, alt, note, points, *_outside(shown, spans))
 
@@ -482,14 +500,18 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 def _span(element: Element) -> tuple[float, float]:
     """Return axis limits around the bulk of the draws, so that outliers do not squeeze them."""
     tail = (1 - SHOWN_SHARE) / 2
-    values = np.log(element.draws) if element.is_heavy else element.draws
+    values = element.draws
+    if element.is_heavy:
+        values = np.log(values)
     values = values[np.isfinite(values)]
     if not values.size:
         return 1.0, 2.0  # nothing is shown
     low, high = np.quantile(values, (tail, 1 - tail))
     margin = 0.08 * (high - low) or 0.5
     low, high = max(low - margin, values.min() - margin), min(high + margin, values.max() + margin)
-    return (np.exp(low), np.exp(high)) if element.is_heavy else (low, high)
+    if element.is_heavy:
+        return np.exp(low), np.exp(high)
+    return low, high
 
 
 def _axis_name(element: Element, room: float) -> str:
@@ -498,7 +520,9 @@ def _axis_name(element: Element, room: float) -> str:
     name = fitted(element.name, room, size=8)
     if position and style.text_width(style.label(element.name), size=8) > room:
         name = f"{fitted(variable, room, size=8)}\n{fitted(bracket + position, room, size=8)}"
-    return name + ("\n(log axis)" if element.is_heavy else "")
+    if element.is_heavy:
+        name += "\n(log axis)"
+    return name
 
 
 def _outside(shown: Sequence[Element], spans: Sequence[tuple[float, float]]) -> list[str]:
@@ -577,8 +601,9 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         prior, sd = fit.program.prior_of(element.name, fit.data.values), float(element.draws.std())
         assert prior is not None
         declared = fit.program.log_axis(element.name)
-        asked = element.is_heavy if declared is None else declared
-        logarithmic = bool(element.draws.min() > 0 and asked)
+        if declared is None:
+            declared = element.is_heavy
+        logarithmic = bool(element.draws.min() > 0 and declared)
         _prior_panel(ax, element, prior, logarithmic, theme)
         style.title(ax, element.name, 2, fit.program.unit_of(element.name, fit.data))
         _, low, high = np.quantile(element.draws, probs)
@@ -601,18 +626,23 @@ def _prior_panel(
     else:
         values = element.draws.ravel()
     low, high = np.quantile(values, (0.002, 0.998))
-    margin = (0.6 if logarithmic else 0.25) * (high - low) or 1.0
+    room = 0.25
+    if logarithmic:
+        room = 0.6
+    margin = room * (high - low) or 1.0
     left, right = low - margin, high + margin
     is_positive = prior.density is None or not np.any(prior.density(-np.logspace(-6, 6, 25)))
     if not logarithmic and values.min() > 0 and is_positive:
         left = max(left, right * 1e-6)  # below 0 there is nothing to draw
     grid = np.linspace(left, right, GRID)
-    x = np.exp(grid) if logarithmic else grid
+    x, jacobian = grid, np.ones(GRID)  # |dx / d log x| on a logarithmic axis
+    if logarithmic:
+        x = jacobian = np.exp(grid)
     posterior = kernel_density(values, grid)
     ax.fill_between(x, posterior, color=theme.model, alpha=0.35, lw=0)
     ax.plot(x, posterior, color=theme.model)
     if prior.density is not None:
-        believed = prior.density(x) * (x if logarithmic else 1.0)  # |dx / d log x|
+        believed = prior.density(x) * jacobian
     else:
         # A flat prior has no scale, so it is drawn through half the posterior's peak at the
         # posterior's median. Per unit of the logarithm, its density is proportional to x.
@@ -648,7 +678,9 @@ def kernel_density(values: NDArray[np.float64], grid: NDArray[np.float64]) -> ND
     """
     iqr = float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / 1.349
     spread = min((s for s in (float(values.std()), iqr) if s > 0), default=1.0)
-    width = 0.9 * (spread if np.isfinite(spread) else 1.0) * values.size**-0.2
+    if not np.isfinite(spread):
+        spread = 1.0
+    width = 0.9 * spread * values.size**-0.2
     first, last = grid[0] - 4 * width, grid[-1] + 4 * width  # draws within 4 widths affect the grid
     num_bins = int(np.clip((last - first) / (width / BINS_OF_A_KERNEL), GRID / 4, 4 * GRID))
     edges = np.linspace(first, last, num_bins + 1)

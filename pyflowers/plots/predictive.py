@@ -168,7 +168,9 @@ def _rootogram(
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.grid(axis="x", visible=False)
     ax.set_ylabel("observations (√ axis)")
-    each = "ratings" if lowest else "counts"
+    each = "counts"
+    if lowest:
+        each = "ratings"
     if width == 1:
         what = f"frequencies of {each}"
     else:
@@ -346,7 +348,9 @@ def _lattice(values: NDArray[np.float64]) -> float:
 def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
     """Add the title of a check, with its p-value, to its panel."""
     ax.set_title(label(check.name), pad=14)
-    word, colour = ("", theme.muted) if check.passed else (", FAILS", theme.alarm)
+    word, colour = ", FAILS", theme.alarm
+    if check.passed:
+        word, colour = "", theme.muted
     small = {"fontsize": 8, "fontweight": "normal", "color": colour}
     ax.text(0, 1.03, f"{check.p_text}{word}", transform=ax.transAxes, va="bottom", **small)
 
@@ -459,8 +463,10 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
         f"Ranks of the true values of {found.name} over {found.num_fits} simulated data sets, as "
         f"their distribution function minus the uniform one: {found}."
     )
-    note = f"{len(names)} of {len(table)} quantities are shown: those with the least uniform ranks."
-    note = note if len(names) < len(table) else ""
+    note = ""
+    if len(names) < len(table):
+        least = "those with the least uniform ranks"
+        note = f"{len(names)} of {len(table)} quantities are shown: {least}."
     return finish(figure, alt, note)
 
 

@@ -180,9 +180,11 @@ def _histograms(
 def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Theme) -> None:
     least, most = np.quantile(values, SHOWN, method="inverted_cdf")
     shown = values[(values >= least) & (values <= most) & np.isfinite(values)]
-    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
-    quarter, three_quarters = np.quantile(shown, (0.25, 0.75)) if shown.size else (0.0, 1.0)
-    spread = (float(np.quantile(np.abs(shown), 0.25)) if shown.size else 0.0) or 1.0
+    low, high, quarter, three_quarters, spread = 0.0, 1.0, 0.0, 1.0, 1.0
+    if shown.size:
+        low, high = float(shown.min()), float(shown.max())
+        quarter, three_quarters = np.quantile(shown, (0.25, 0.75))
+        spread = float(np.quantile(np.abs(shown), 0.25)) or 1.0
     is_heavy = high - low > HEAVY_TAIL * max(three_quarters - quarter, 1e-300)
     if low > 0 and high > HEAVY_TAIL * low:
         ax.set_xscale("log")
@@ -195,7 +197,9 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         edges = spread * np.sinh(np.linspace(*ends, BINS + 1))
         ax.set_xlim(edges[0], edges[-1])
     else:
-        room = 0.0 if high > low else 0.5
+        room = 0.5
+        if high > low:
+            room = 0.0
         edges = np.linspace(low - room, high + room, BINS + 1)
     count, _ = np.histogram(shown, edges)
     ax.stairs(count, edges, fill=True, color=theme.prior, alpha=0.45)
@@ -245,7 +249,8 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     """
     from pyflowers.analysis.prior_sensitivity import THRESHOLD, Sensitivity
 
-    found = [found] if isinstance(found, Sensitivity) else found
+    if isinstance(found, Sensitivity):
+        found = [found]
     shown = [_most_sensitive(each.distances) for each in found]
     num_rows = sum(map(len, shown))
     if not num_rows:
@@ -255,14 +260,20 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     places, names, sentences = list[float](), list[str](), list[str]()
     points: dict[str, list[float]] = {"prior": [], "likelihood": []}
     for each, elements in zip(found, shown, strict=True):
-        begin = places[-1] + 1.6 if places else 0.0  # leaves a gap between fits
+        begin = 0.0
+        if places:
+            begin = places[-1] + 1.6  # leaves a gap between fits
         places += [begin + i for i in range(len(elements))]
-        names += [element if len(found) == 1 else f"{each.name}: {element}" for element in elements]
+        owner = f"{each.name}: "
+        if len(found) == 1:
+            owner = ""
+        names += [f"{owner}{element}" for element in elements]
+        distances = each.distances.reindex(columns=list(points)).loc[elements]
         for component, values in points.items():
-            column = each.distances.get(component)
-            values += [np.nan if column is None else float(column[e]) for e in elements]
-        told = [f"{element} {each.distances['prior'][element]:.2g}" for element in elements]
-        sentences += [f" {each.name}: {', '.join(told)}."] if told else []
+            values += distances[component].tolist()
+        told = [f"{element} {distances['prior'][element]:.2g}" for element in elements]
+        if told:
+            sentences.append(f" {each.name}: {', '.join(told)}.")
     looks = (("D", theme.prior), ("o", theme.model))
     for (component, values), (marker, colour) in zip(points.items(), looks, strict=True):
         x = np.maximum(values, LEAST)
@@ -276,8 +287,9 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     ax.set_xlabel(f"sensitivity to power-scaling; it matters if ≥ {THRESHOLD:g} (dashed)")
     style.legend(figure, ax.get_legend_handles_labels()[0], "upper left")
     total = sum(len(each.distances) for each in found)
-    note = f"{num_rows} of {total} quantities are shown: those most sensitive to the prior."
-    note = note if num_rows < total else ""
+    note = ""
+    if num_rows < total:
+        note = f"{num_rows} of {total} quantities are shown: those most sensitive to the prior."
     return finish(figure, f"Sensitivity to power-scaling of the prior.{''.join(sentences)}", note)
 
 

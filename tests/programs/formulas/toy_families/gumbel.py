@@ -1,6 +1,5 @@
 """A toy family in one file: Gumbel, with a scale that may have a formula."""
 
-import numpy as np
 from scipy.stats import gumbel_r
 
 from pyflowers.programs.families import Auxiliary, Family
