@@ -618,20 +618,13 @@ def sbc(
         raise ConfigError("posterior and simulate cannot be combined; leave one of them out")
     if simulate is not None:
         made = simulate(sims, sampler.seed)
-        num = 0 if made.y_rep is None else made.y_rep.shape[0] * made.y_rep.shape[1]
-        if made.y_rep is not None and num < sims:
-            raise ConfigError(
-                f"simulate returned {num} data sets for {sims} simulations; return at least {sims}"
-            )
     elif posterior:
-        made = simulate_from_posterior(
-            spec, max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
-        )
+        draws = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
+        made = simulate_from_posterior(spec, draws)
     else:
         design = {name: getattr(spec, name) for name in spec.model_fields_set - OF_FITS}
         made = prior(**design, draws=max(4, sims * PRIOR_THIN))
-    if made.y_rep is None:
-        made.program.require(Capability.Y_REP)
+    _check_simulations(made, sims)
     tasks = list(_tasks(made, spec, sims, thin, quantities))
     found = Calibration(
         batch(
@@ -653,6 +646,18 @@ def sbc(
     )
     found.save()
     return found
+
+
+def _check_simulations(made: PriorPredictive, sims: int) -> None:
+    """Refuse simulations without data sets, or with too few of them."""
+    if made.y_rep is None:
+        made.program.require(Capability.Y_REP)
+        return
+    num = made.y_rep.shape[0] * made.y_rep.shape[1]
+    if num < sims:
+        raise ConfigError(
+            f"simulate returned {num} data sets for {sims} simulations; return at least {sims}"
+        )
 
 
 def _tasks(

@@ -514,19 +514,9 @@ def check(
         chosen = SamplerOptions.of(seed=seed)
     rng = np.random.default_rng([chosen.seed, 3])
     positions = evenly(fit.num_chains * fit.num_draws, replicates)
-    labels, counts = fit.data.by_group, fit.program.counts
-    by_group = Groups.of(labels, fit.data.num_obs, counts)
-    wanted = find_statistics(statistics, usual := usual_statistics(fit))
-    if 1 < by_group.sizes.size < fit.data.num_obs:
-        name, meaning = "sd_within", "standard deviation within groups"
-        if counts and usual != OF_RATINGS:
-            name, meaning = "dispersion_within", "variance over mean within groups"
-        wanted.append(Statistic(name, by_group.within, meaning))
-    if fit.data.by_time is not None:
-        pairs = by_group.consecutive(fit.data.by_time.codes)
-        if pairs.size:
-            lagged = partial(by_group.autocorrelation, pairs=pairs)
-            wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
+    labels = fit.data.by_group
+    by_group = Groups.of(labels, fit.data.num_obs, fit.program.counts)
+    wanted = _statistics(fit, by_group, statistics)
     functions: list[Function] = [by_group.means, *(each.function for each in wanted)]
     means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
     shape = (1, positions.size)
@@ -544,20 +534,7 @@ def check(
 
     patterns = find_patterns(fit, replicated, positions.size, order)
     found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
-    notes = list(patterns.notes)
-    if is_binary(fit):
-        but = ""
-        if any(its.name.endswith("_within") for its in found):
-            but = ", except within groups"
-        notes.append(
-            f"the values of {fit.data.value_name} are 0 and 1, so their spread is not checked"
-            f"{but}; to see whether a covariate or a group is missing, add it and compare the "
-            "models with pyflowers loo"
-        )
-    least = round(0.5 / min((each.limit for each in found), default=LIMIT))
-    if positions.size < least:
-        sets = counted(positions.size, "replicated data set")
-        notes.append(f"with {sets}, some checks cannot fail; at least {least} are needed")
+    notes = [*patterns.notes, *_limits(fit, found, positions.size)]
     groups = None
     if labels is not None:
         groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
@@ -570,6 +547,40 @@ def check(
     found = _limited(fit, found, patterns, pit)
     found = [replace(each, advice=fit.advised(each.advice)) for each in found]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
+
+
+def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[Statistic]:
+    """Return the usual and the requested statistics, and those of groups and times."""
+    usual = usual_statistics(fit)
+    wanted = find_statistics(statistics, usual)
+    if 1 < by_group.sizes.size < fit.data.num_obs:
+        name, meaning = "sd_within", "standard deviation within groups"
+        if fit.program.counts and usual != OF_RATINGS:
+            name, meaning = "dispersion_within", "variance over mean within groups"
+        wanted.append(Statistic(name, by_group.within, meaning))
+    if fit.data.by_time is not None:
+        pairs = by_group.consecutive(fit.data.by_time.codes)
+        if pairs.size:
+            lagged = partial(by_group.autocorrelation, pairs=pairs)
+            wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
+    return wanted
+
+
+def _limits(fit: Fit, found: Sequence[PredictiveCheck], num: int) -> Iterator[str]:
+    """Yield notes on what the checks cannot show, given the number of replicated data sets."""
+    if is_binary(fit):
+        but = ""
+        if any(its.name.endswith("_within") for its in found):
+            but = ", except within groups"
+        yield (
+            f"the values of {fit.data.value_name} are 0 and 1, so their spread is not checked"
+            f"{but}; to see whether a covariate or a group is missing, add it and compare the "
+            "models with pyflowers loo"
+        )
+    least = round(0.5 / min((each.limit for each in found), default=LIMIT))
+    if num < least:
+        sets = counted(num, "replicated data set")
+        yield f"with {sets}, some checks cannot fail; at least {least} are needed"
 
 
 def _of_replicates(

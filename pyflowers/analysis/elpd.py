@@ -55,7 +55,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.analysis.refits import predict_held_out
+from pyflowers.analysis.refits import HeldOutDensity, predict_held_out
 from pyflowers.convergence import ess_mean, good_k
 from pyflowers.cores import usable_cores
 from pyflowers.data import Labels
@@ -573,18 +573,13 @@ def _psis(
         good = ~(k_hat[part] > limit)
         relative = np.exp(log_weights + by_row - elpd[part, None]) - np.exp(log_weights)
         changes += relative[good].sum(axis=0)
-    found, no_refit = [], ""
+    found, no_refit = list[HeldOutDensity](), ""
     bad = np.flatnonzero(k_hat > limit)
-    # A refit uses one core at a time.
-    seconds = sum(chain["total"] for chain in fit.record.times.chains) / usable_cores()
     if is_rounded:
         no_refit = "refits give densities, not probabilities of the rounded response"
     elif bad.size and refit:
-        words = f"{counted(bad.size, 'refit')} of {fit.name}"
         try:
-            with stage(f"{words}, about {duration(bad.size * seconds)}", bad.size) as advance:
-                sets = [rows[bad[[i]]] for i in range(bad.size)]
-                found = predict_held_out(fit, sets, advance=lambda: advance(1))
+            found = _refits(fit, [rows[bad[[i]]] for i in range(bad.size)])
         except PyflowersError as error:
             no_refit = str(error)
     refitted = bad[: len(found)]  # all of them, or none
@@ -612,8 +607,21 @@ def _psis(
         ),
         "no_refit": no_refit,
         "passed": not fit.diagnostics.failed,
-        "seconds": seconds,
+        "seconds": _seconds_of_refit(fit),
     }
+
+
+def _refits(fit: Fit, sets: Sequence[NDArray[np.int64]]) -> list[HeldOutDensity]:
+    """Return the densities of sets of rows, each predicted by a refit without them."""
+    words = f"{counted(len(sets), 'refit')} of {fit.name}"
+    seconds = duration(len(sets) * _seconds_of_refit(fit))
+    with stage(f"{words}, about {seconds}", len(sets)) as advance:
+        return predict_held_out(fit, sets, advance=lambda: advance(1))
+
+
+def _seconds_of_refit(fit: Fit) -> float:
+    """Return how long a refit takes, which uses one core at a time."""
+    return sum(chain["total"] for chain in fit.record.times.chains) / usable_cores()
 
 
 def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -302,20 +302,10 @@ def prior(
         drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
     if can:
         y_rep = Model(opened, whole).y_rep(found, rng)
-    if y_rep is None:
-        made = {}
-    else:
+    made: dict[str, FloatArray] = {}
+    if y_rep is not None:
         made = _statistics(opened, whole, y_rep, statistics or {})
-    if y_rep is None:
-        notes.append(
-            f"the data that the prior implies are not shown, as {opened.name} has no y_rep: "
-            f"{Capability.Y_REP.remedy}"
-        )
-    elif beyond := int(np.count_nonzero((np.abs(y_rep) >= HUGE).any(axis=-1))):
-        notes.append(
-            f"{beyond} of {y_rep[..., 0].size} draws imply values above {HUGE:g}: the prior is "
-            "far too wide for such data"
-        )
+    notes += _notes(opened, y_rep)
     if y_rep is not None and judged is not None and not judged.passed:
         notes.append(
             "the diagnostics of these draws fail, so the chains may not have explored the "
@@ -327,6 +317,22 @@ def prior(
         notes=tuple(notes),
         interval=spec.interval,
     )
+
+
+def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
+    """Yield why there are no implied data, or that they are far too large."""
+    if y_rep is None:
+        yield (
+            f"the data that the prior implies are not shown, as {program.name} has no y_rep: "
+            f"{Capability.Y_REP.remedy}"
+        )
+        return
+    beyond = int(np.count_nonzero((np.abs(y_rep) >= HUGE).any(axis=-1)))
+    if beyond:
+        yield (
+            f"{beyond} of {y_rep[..., 0].size} draws imply values above {HUGE:g}: the prior is "
+            "far too wide for such data"
+        )
 
 
 def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from pyflowers import cores
@@ -77,7 +77,7 @@ def report(
         Calibrations of the fitted programs, as :func:`pyflowers.sbc` returns them.
     sections : sequence of Section
         The sections of the page, in order. Those without content are left out.
-        :func:`pyflowers.reports.section_of` makes a section of a result.
+        ``pyflowers.reports.section_of`` makes a section of a result.
 
     Returns
     -------
@@ -180,7 +180,8 @@ def render_report(
     chapters = [chapter for chapter in chapters if chapter.blocks]
     title, subtitle = _titles(made)
     # A formula is not broken within brackets.
-    heading = re.sub(r"\([^()]*\)", lambda bracket: bracket[0].replace(" ", "\xa0"), title)
+    brackets = r"\([^()]{1,24}\)"
+    heading = re.sub(brackets, r'<span class="option">\g<0></span>', str(escape(title)))
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -194,7 +195,7 @@ def render_report(
     }
     html = environment.get_template("report.html.j2").render(
         title=title,
-        heading=heading,
+        heading=Markup(heading),
         subtitle=subtitle,
         banner=banner(made, join(section.banner(made) for section in sections)),
         chapters=chapters,

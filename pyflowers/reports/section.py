@@ -83,7 +83,7 @@ def _no_text(_: Material) -> Text:
 class Section:
     """A section of the report.
 
-    Every function takes the :class:`~pyflowers.reports.material.Material` of the report, which has
+    Every function takes the ``Material`` of the report, which has
     the fits and the results that are computed from them.
 
     Attributes
