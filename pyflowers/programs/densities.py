@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.errors import ConfigError
-from pyflowers.text import counted
+from pyflowers.text import counted, suggestion
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -53,22 +53,126 @@ class PriorDensity:
         return lambda x: np.exp(log_density(x))
 
 
-_CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
+_CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:T\s*\[([^,\[\]]*),([^,\[\]]*)\])?\s*")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+LKJ, CONSTANT = "lkj", "constant"
+"""A prior of all correlations of a group, and a fixed value: what a user can state besides the
+densities."""
+
+
+@dataclass(frozen=True)
+class StatedPrior:
+    """A prior as a user states it, such as ``normal(0, 1) T[0, ]``.
+
+    Attributes
+    ----------
+    name : str
+        The density in Stan, `LKJ` or `CONSTANT`.
+    arguments : tuple of float
+        Its arguments.
+    lower, upper : float or None
+        The bounds of the values that have the prior: those of the density, and of ``T[lower,
+        upper]``.
+    cut : str
+        The truncation as it is written; empty without one.
+    """
+
+    name: str
+    arguments: tuple[float, ...]
+    lower: float | None = None
+    upper: float | None = None
+    cut: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{value:.10g}' for value in self.arguments)}){self.cut}"
+
+
+def read_stated(parameter: str, text: str) -> StatedPrior:
+    """Read the prior that a user states for a parameter; only a density and numbers are allowed.
+
+    Raises
+    ------
+    ConfigError
+        If it is not a known density with numbers in their ranges.
+    """
+    about = f"prior {parameter} ~ {text}: "
+    match = _CALL.fullmatch(text) if isinstance(text, str) and text.isascii() else None
+    if match is None:
+        raise ConfigError(
+            f"{about}write a density with numbers, such as normal(0, 1) or, truncated, "
+            "normal(0, 1) T[0, ]"
+        )
+    name, num = match[1], {LKJ: 1, CONSTANT: 1}.get(match[1])
+    if name in _FAMILIES:
+        num = _FAMILIES[name].num
+    if num is None:
+        raise ConfigError(
+            f"{about}{name} is not one of the densities that can be stated; "
+            f"{suggestion(name, [*_FAMILIES, LKJ, CONSTANT])}"
+        )
+    words = [word.strip() for word in match[2].split(",")] if match[2].strip() else []
+    if len(words) != num:
+        raise ConfigError(f"{about}{name} takes {counted(num, 'argument')}, got {len(words)}")
+    ends = [(match[3] or "").strip(), (match[4] or "").strip()]
+    for word in (*words, *filter(None, ends)):
+        if not _NUMBER.fullmatch(word) or not abs(float(word)) < 1e100:
+            raise ConfigError(f"{about}{word!r} is not a number; write numbers only")
+    numbers = tuple(map(float, words))
+    positive = _FAMILIES[name].positive if name in _FAMILIES else (0,) if name == LKJ else ()
+    if not all(numbers[i] > 0 for i in positive):
+        which = next(i for i in positive if numbers[i] <= 0)
+        raise ConfigError(
+            f"{about}argument {which + 1} of {name} must be above 0, got {numbers[which]:g}"
+        )
+    if name == "uniform" and numbers[0] >= numbers[1]:
+        raise ConfigError(f"{about}the first bound of uniform must be below the second")
+    lower, upper = support_of(name, numbers)
+    low, high = (float(end) if end else None for end in ends)
+    if match[3] is None:
+        return StatedPrior(name, numbers, lower, upper)
+    if name in (LKJ, CONSTANT):
+        raise ConfigError(f"{about}{name} cannot be truncated; leave T[{ends[0]}, {ends[1]}] out")
+    lower, upper = _tighter(lower, low, max), _tighter(upper, high, min)
+    if lower is not None and upper is not None and lower >= upper:
+        raise ConfigError(f"{about}no value lies between the bounds; correct them")
+    return StatedPrior(name, numbers, lower, upper, f" T[{ends[0]}, {ends[1]}]")
+
+
+def support_of(name: str, arguments: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the bounds of the values for which a density is above 0; None where there is none."""
+    if name == "uniform":
+        return arguments[0], arguments[1]
+    family = _FAMILIES.get(name)
+    return (family.lower, family.upper) if family else (None, None)
+
+
+def _tighter(
+    one: float | None, other: float | None, choose: Callable[[float, float], float]
+) -> float | None:
+    """Return the tighter of two bounds, of which `choose` is max or min; None if there is none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return choose(one, other)
 
 
 def prior_density(
-    expression: str, values: Mapping[str, Any], lower: float | None = None
+    expression: str,
+    values: Mapping[str, Any],
+    lower: float | None = None,
+    upper: float | None = None,
 ) -> PriorDensity:
     """Return a prior from its expression, such as ``normal(mu_mean, 10)``.
 
     Parameters
     ----------
     expression : str
-        A distribution of Stan with its arguments: numbers, or names in `values`.
+        A distribution of Stan with its arguments: numbers, or names in `values`. It may be
+        followed by its truncation, such as ``T[0, ]``.
     values : mapping
         The data block, hyperparameters included.
-    lower : float, optional
-        The lower bound of the parameter, at which the distribution is truncated.
+    lower, upper : float, optional
+        The bounds of the parameter, at which the distribution is truncated.
 
     Raises
     ------
@@ -82,7 +186,7 @@ def prior_density(
             f"prior {expression!r}: write it as one of Stan's distributions ({known}) with its "
             "arguments, such as normal(mu_mean, mu_sd)"
         )
-    family, num, positive = _FAMILIES[match[1]]
+    family, num, positive = (its := _FAMILIES[match[1]]).make, its.num, its.positive
     words = [word.strip() for word in match[2].split(",") if word.strip()]
     if len(words) != num:
         raise ConfigError(f"prior {expression!r}: {match[1]} takes {counted(num, 'argument')}")
@@ -93,39 +197,53 @@ def prior_density(
             text = "flat on (0, ∞)"
         return PriorDensity(text, None, float("nan"), None, None)
     found = family(*numbers)
-    if lower is None:
-        return found
-    return _above(found, lower)
+    ends = [float(end) if end and end.strip() else None for end in match.groups()[2:]]
+    return _within(found, _tighter(lower, ends[0], max), _tighter(upper, ends[1], min))
 
 
-def _above(prior: PriorDensity, lower: float) -> PriorDensity:
-    """Return a prior, truncated at a lower bound if it has mass below it."""
+def _within(prior: PriorDensity, lower: float | None, upper: float | None) -> PriorDensity:
+    """Return a prior, truncated at the bounds beyond which it has mass."""
     quantile, density, log_density = prior.quantile, prior.density, prior.log_density
-    if quantile is None or density is None or log_density is None or quantile(1e-9) >= lower:
+    if quantile is None or density is None or log_density is None:
         return prior
-    low, high = 0.0, 1.0  # the mass below the bound, by bisection of the quantile function
+    below, up_to, text = 0.0, 1.0, prior.text
+    if lower is not None and quantile(1e-9) < lower:
+        below, text = _mass_below(quantile, lower), f"{text} above {lower:g}"
+    if upper is not None and quantile(1 - 1e-9) > upper:
+        up_to, text = _mass_below(quantile, upper), f"{text} below {upper:g}"
+    within = up_to - below
+    if within == 1:
+        return prior
+    low = quantile(1e-9) if below == 0 else lower
+    high = quantile(1 - 1e-9) if up_to == 1 else upper
+    assert low is not None
+    assert high is not None
+    x = low + np.concatenate([[0.0], np.geomspace(1e-6 * (high - low), high - low, 4000)])
+    mass = np.diff(x) * (density(x)[1:] + density(x)[:-1]) / 2 / within
+    middle = (x[1:] + x[:-1]) / 2
+    variance = float(mass @ middle**2 - (mass @ middle) ** 2)
+    has_sd = np.isfinite(prior.sd) or up_to < 1
+    inverse = np.vectorize(lambda prob: quantile(below + prob * within), otypes=[np.float64])
+    first, last = -np.inf if below == 0 else low, np.inf if up_to == 1 else high
+    return PriorDensity(
+        text,
+        lambda x: np.where((x >= first) & (x <= last), log_density(x), -np.inf) - math.log(within),
+        math.sqrt(variance) if has_sd else prior.sd,
+        lambda prob: quantile(below + prob * within),
+        lambda rng, shape: inverse(rng.random(shape)),
+    )
+
+
+def _mass_below(quantile: Callable[[float], float], bound: float) -> float:
+    """Return the probability below a bound, by bisection of the quantile function."""
+    low, high = 0.0, 1.0
     for _ in range(60):
         half = (low + high) / 2
-        if quantile(half) < lower:
+        if quantile(half) < bound:
             low = half
         else:
             high = half
-    below, above = high, 1 - high
-    width = quantile(1 - 1e-9) - lower
-    x = lower + np.concatenate([[0.0], np.geomspace(1e-6 * width, width, 4000)])
-    mass = np.diff(x) * (density(x)[1:] + density(x)[:-1]) / 2 / above
-    middle = (x[1:] + x[:-1]) / 2
-    sd = prior.sd
-    if np.isfinite(sd):
-        sd = math.sqrt(mass @ middle**2 - (mass @ middle) ** 2)
-    inverse = np.vectorize(lambda prob: quantile(below + prob * above), otypes=[np.float64])
-    return PriorDensity(
-        f"{prior.text} above {lower:g}",
-        lambda x: np.where(x >= lower, log_density(x), -np.inf) - math.log(above),
-        sd,
-        lambda prob: quantile(below + prob * above),
-        lambda rng, shape: inverse(rng.random(shape)),
-    )
+    return high
 
 
 def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
@@ -213,7 +331,13 @@ def _gamma_quantile(shape: float, prob: float) -> float:
 
 
 def _family(
-    name: str, scipy_name: str, num: int, positive: tuple[int, ...], arguments: Callable[..., Any]
+    name: str,
+    scipy_name: str,
+    num: int,
+    positive: tuple[int, ...],
+    arguments: Callable[..., Any],
+    lower: float | None = None,
+    upper: float | None = None,
 ) -> _Family:
     """Return a distribution of SciPy; `arguments` maps Stan's parameters to SciPy's."""
 
@@ -233,22 +357,53 @@ def _family(
             lambda rng, shape: np.asarray(family.rvs(size=shape, random_state=rng)),
         )
 
-    return make, num, positive
+    return _Family(make, num, positive, lower, upper)
 
 
-_Family = tuple[Callable[..., PriorDensity], int, tuple[int, ...]]
-"""A prior's constructor, the number of its parameters, and which of them must be positive."""
+@dataclass(frozen=True)
+class _Family:
+    """A family of priors.
+
+    Attributes
+    ----------
+    make : callable
+        Function of the arguments that returns the prior.
+    num : int
+        The number of arguments.
+    positive : tuple of int
+        The arguments that must be above 0.
+    lower, upper : float or None
+        The bounds of its values; None if there is none.
+    """
+
+    make: Callable[..., PriorDensity]
+    num: int
+    positive: tuple[int, ...]
+    lower: float | None = None
+    upper: float | None = None
+
 
 _FAMILIES: dict[str, _Family] = {
-    "normal": (_normal, 2, (1,)),
-    "scaled_inv_chi_square": (_scaled_inv_chi_square, 2, (0, 1)),
-    "std_normal": (lambda: _normal(0.0, 1.0), 0, ()),
-    "student_t": (_student_t, 3, (0, 2)),
+    "normal": _Family(_normal, 2, (1,)),
+    "scaled_inv_chi_square": _Family(_scaled_inv_chi_square, 2, (0, 1), 0.0),
+    "std_normal": _Family(lambda: _normal(0.0, 1.0), 0, ()),
+    "student_t": _Family(_student_t, 3, (0, 2)),
     "cauchy": _family("Cauchy", "cauchy", 2, (1,), lambda m, s: ((), {"loc": m, "scale": s})),
-    "lognormal": _family("logN", "lognorm", 2, (1,), lambda m, s: ((s,), {"scale": np.exp(m)})),
-    "exponential": _family("Exponential", "expon", 1, (0,), lambda rate: ((), {"scale": 1 / rate})),
-    "gamma": _family("Gamma", "gamma", 2, (0, 1), lambda a, b: ((a,), {"scale": 1 / b})),
-    "inv_gamma": _family("Inv-Gamma", "invgamma", 2, (0, 1), lambda a, b: ((a,), {"scale": b})),
-    "beta": _family("Beta", "beta", 2, (0, 1), lambda a, b: ((a, b), {})),
+    "logistic": _family("Logistic", "logistic", 2, (1,), lambda m, s: ((), {"loc": m, "scale": s})),
+    "double_exponential": _family(
+        "Laplace", "laplace", 2, (1,), lambda m, s: ((), {"loc": m, "scale": s})
+    ),
+    "lognormal": _family(
+        "logN", "lognorm", 2, (1,), lambda m, s: ((s,), {"scale": np.exp(m)}), 0.0
+    ),
+    "exponential": _family(
+        "Exponential", "expon", 1, (0,), lambda rate: ((), {"scale": 1 / rate}), 0.0
+    ),
+    "gamma": _family("Gamma", "gamma", 2, (0, 1), lambda a, b: ((a,), {"scale": 1 / b}), 0.0),
+    "inv_gamma": _family(
+        "Inv-Gamma", "invgamma", 2, (0, 1), lambda a, b: ((a,), {"scale": b}), 0.0
+    ),
+    "weibull": _family("Weibull", "weibull_min", 2, (0, 1), lambda a, s: ((a,), {"scale": s}), 0.0),
+    "beta": _family("Beta", "beta", 2, (0, 1), lambda a, b: ((a, b), {}), 0.0, 1.0),
     "uniform": _family("Uniform", "uniform", 2, (), lambda a, b: ((), {"loc": a, "scale": b - a})),
 }
