@@ -16,11 +16,11 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import (
     DataRecord,
-    EngineRecord,
     ProgramRecord,
     RunRecord,
     TimesRecord,
 )
+from pyflowers.fits.key import EngineRecord
 from pyflowers.programs import Data, find_program
 
 

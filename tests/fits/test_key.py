@@ -195,8 +195,11 @@ def test_fit_reads_the_run_of_equal_inputs(tmp_path, monkeypatch, caplog):
 def test_a_fit_fills_its_data_block_once(monkeypatch):
     calls = []
     fill = pyflowers.Program.fill
-    monkeypatch.setattr(
-        pyflowers.Program, "fill", lambda *args, **how: calls.append(1) or fill(*args, **how)
-    )
+
+    def counted(*args, **how):
+        calls.append(1)
+        return fill(*args, **how)
+
+    monkeypatch.setattr(pyflowers.Program, "fill", counted)
     pyflowers.fit("iid_normal", engine="exact", draws=20)
     assert len(calls) == 1
