@@ -88,6 +88,7 @@ _READ: dict[str, Callable[..., Any]] = {
     "centered": _centered,
     "columns": partial(_pairs, str, "NAME=COLUMN"),
     "inits": _inits,
+    "known": partial(_pairs, str, "NAME=FILE"),
     "priors": partial(_pairs, float, "NAME=VALUE with a number"),
 }
 """How the inputs that have a syntax of their own are read."""

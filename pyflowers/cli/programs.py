@@ -82,7 +82,8 @@ def _show(program: Program, with_remedies: bool) -> None:
 @click.option("--from", "source", metavar="NAME", help="Shipped model to copy.")
 @click.option("--data", type=PATH, help="Table for the formula or for the drafted declaration.")
 @inputs(
-    "family", "link", "default_priors", "centered", "sep", "decimal", "encoding", "drop_missing"
+    *("family", "link", "default_priors", "known", "centered"),
+    *("sep", "decimal", "encoding", "drop_missing"),
 )
 @inputs("include_paths")
 def new_command(

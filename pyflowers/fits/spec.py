@@ -237,6 +237,13 @@ class Spec(Reading, Sampling):
         unset="proper priors on the scale of the data",
         option="--priors",
     )
+    known: Annotated[dict[str, Any], SkipValidation] = asked(
+        "Known covariance NAME of labels, for a term such as (1 | gr(animal, cov=NAME)) of a "
+        "formula: a CSV file with the labels in its first column and its header; in Python, also a "
+        "DataFrame.",
+        {},
+        metavar="NAME=FILE",
+    )
     priors: Annotated[dict[str, float], SkipValidation] = asked(
         "Set a hyperparameter. To list a program's hyperparameters, run pyflowers models NAME; for "
         "a formula, see the .toml file that pyflowers new writes.",
@@ -409,6 +416,7 @@ class Spec(Reading, Sampling):
             family=self.family,
             centered=self.centered,
             default_priors=self.default_priors,
+            known=self.known,
             **self.reading,
         )
 

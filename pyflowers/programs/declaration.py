@@ -261,7 +261,7 @@ class Terms(Kind):
     levels : mapping of str to tuple of str
         The ordered levels of factors. Default: the sorted levels in the table.
     state : mapping
-        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the table for which the
+        Values that ``scale``, ``poly``, ``s`` and others computed from the table for which the
         terms were written, listed by function call. Default: computed from the table that is read.
     """
 
@@ -508,8 +508,8 @@ class PredictionRule(Record):
         block stands for its value in the row.
     effects : mapping of str to str
         The population from which effects are drawn for a label that is not in the data:
-        ``r = "normal(0, tau)"``, ``"multi_normal(sd, cor)"`` for the correlated columns of a
-        matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
+        ``r = "normal(0, tau)"``, ``"student_t(nu, 0, tau)"``, ``"multi_normal(sd, cor)"`` for the
+        correlated columns of a matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
     where : mapping of str to str
         Definitions of names in the expressions that are not quantities of the program,
         ``sigma = "sqrt(sigma2)"``, or of parameters of the family, ``sigma = "sigma[sex]"``.

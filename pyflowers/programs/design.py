@@ -20,10 +20,14 @@ from numpy.typing import NDArray
 
 from pyflowers.data.columns import number_text
 from pyflowers.errors import DataError
+from pyflowers.programs import bases
 from pyflowers.programs.terms import (
     COLUMN,
+    DEFAULT_SIZES,
     INTERCEPT,
     MOST_COLUMNS,
+    OF_LEVELS,
+    SECOND,
     SEVERAL,
     hide_columns,
     outside_brackets,
@@ -44,9 +48,6 @@ _FACTOR_OF_ERROR = re.compile(r"Unable to evaluate factor `(.*?)`\. \[", re.DOTA
 
 _FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
 
-
-_SECOND = {"poly": "degree", "bs": "df"}
-"""What the second argument of a function means."""
 
 _DEGREES = {"poly": 1, "bs": 3}
 """The degree if none is given."""
@@ -110,8 +111,8 @@ def evaluate(
         The levels of a numeric column that ``C(...)`` converts to a factor. Default: all of its
         values, in order.
     state : mapping, optional
-        Values that ``scale``, ``center``, ``poly`` and ``bs`` computed from the rows of the fit, to
-        be reused for other rows; see :func:`state_of`. Default: computed from these rows.
+        Values that ``scale``, ``poly``, ``s`` and others computed from the rows of the fit, to be
+        reused for other rows; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
         Function that takes a sentence about the data and, if the sentence is about one row, the
         position of that row. Returns the exception to raise.
@@ -258,17 +259,26 @@ def _evaluated(
         {placeholders.get(name, name): its for name, its in cells.items()},
         index=pd.RangeIndex(_num_rows(cells)),
     )
-    context = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
+    context: dict[str, Any] = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
+    context |= {name: _transform(function) for name, function in bases.FUNCTIONS.items()}
 
-    def factor(values: Any, ref: Any = None) -> Any:
+    def uncoded(values: Any) -> pd.Series:
         its = pd.Series(values)
         name = quoted.get(str(its.name), str(its.name))
-        return _coded(as_factor(its.rename(name), levels.get(name)), ref)
+        return as_factor(its.rename(name), levels.get(name))
+
+    def factor(values: Any, ref: Any = None) -> Any:
+        return _coded(uncoded(values), ref)
+
+    def steps(values: Any) -> Any:
+        return _columns_of(bases.steps(uncoded(values)))
+
+    context |= {"C": factor, "mo": steps}
 
     try:
         with np.errstate(all="ignore"):
             spec = ModelSpec(formula=formula, transform_state=_restored(state), na_action="ignore")
-            return spec.get_model_matrix(frame, context=context | {"C": factor})
+            return spec.get_model_matrix(frame, context=context)
     except (FormulaicError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         where = "a term"
         cause: BaseException = error
@@ -291,6 +301,27 @@ def _evaluated(
 def _num_rows(cells: Mapping[str, Any]) -> int:
     """Return the number of rows; 0 without columns."""
     return len(next(iter(cells.values()), ()))
+
+
+def _transform(function: Callable[..., FloatArray]) -> Any:
+    """Return a function of :mod:`.bases` as formulaic calls it, which keeps the function's state.
+
+    Rows of another table are then evaluated as those of the fit.
+    """
+    from formulaic.utils.stateful_transforms import stateful_transform
+
+    def made(x: Any, *args: Any, _state: Any = None, **options: Any) -> Any:
+        return _columns_of(function(x, *args, state=_state, **options))
+
+    return stateful_transform(made)
+
+
+def _columns_of(matrix: FloatArray) -> Any:
+    """Return a matrix as the columns of a factor in formulaic."""
+    from formulaic.materializers.types import FactorValues
+
+    columns = {i + 1: matrix[:, i] for i in range(matrix.shape[1])}
+    return FactorValues(columns, kind="numerical", spans_intercept=False, format="{name}[{field}]")
 
 
 def _refuse_unfit(
@@ -332,7 +363,7 @@ def _width(
     inside = {n.id for n in ast.walk(call) if isinstance(n, ast.Name)} - {own}
     its = {name: cells[name] for each in inside if (name := quoted.get(each, each)) in cells}
     name, values = next(iter(its.items()), (expression, np.empty(0)))
-    if own == "C":
+    if own in OF_LEVELS:
         known = getattr(values, "categories", levels.get(name))
         if known is None:
             known = levels_of_numbers(values)
@@ -347,7 +378,7 @@ def _width(
                 f"{show_columns(expression, quoted)} takes numbers; write {name} by itself"
             )
     given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
-    given |= {_SECOND.get(own): ast.literal_eval(v) for v in call.args[1:]}
+    given |= {SECOND.get(own): ast.literal_eval(v) for v in call.args[1:]}
     degree = given.get("degree", _DEGREES.get(own, 1))
     is_new = own == "poly" and expression not in state and len(values) > 0
     if is_new and (num := len(np.unique(values))) <= degree:
@@ -359,7 +390,7 @@ def _width(
             f"{show_columns(expression, quoted)} needs at least {degree + 1}; {remedy}"
         )
     if own in SEVERAL:
-        return int(given.get("df", degree))
+        return int(given.get("df", given.get("k", DEFAULT_SIZES.get(own, degree))))
     return 1
 
 

@@ -25,6 +25,7 @@ def find_program(
     family: str | None = None,
     centered: bool | Mapping[str, bool] | None = None,
     default_priors: str | None = None,
+    known: Mapping[str, Any] | None = None,
     **reading: Any,
 ) -> Program:
     """Open a program by its name or path, or write the program of a formula.
@@ -35,10 +36,11 @@ def find_program(
         The name of a shipped program, the path of a ``.stan`` file, an open program, or a formula.
     include_paths : sequence of path
         Folders that are searched for included files.
-    data, family, centered, default_priors, **reading
+    data, family, centered, default_priors, known, **reading
         For a formula: its table, the family of the response, the parametrisation, the source of
-        the default priors and how the table is read; see :meth:`Program.from_formula`. For any
-        other reference, a family or default priors are refused and the other options are ignored.
+        the default priors, known covariances and how the table is read; see
+        :meth:`Program.from_formula`. For any other reference, a family, default priors and known
+        covariances are refused and the other options are ignored.
 
     Raises
     ------
@@ -55,8 +57,13 @@ def find_program(
         )
     if is_formula(reference):
         how = {**reading, "centered": centered, "default_priors": default_priors}
+        how["known"] = known or None
         return _of_formula(str(reference), include_paths, data, family, how)
-    for option, given in {"--family": family, "--priors": default_priors}.items():
+    for option, given in {
+        "--family": family,
+        "--priors": default_priors,
+        "--known": known,
+    }.items():
         if given:
             if isinstance(reference, Program):
                 reference = reference.name

@@ -38,7 +38,7 @@ from pyflowers.programs.declaration import (
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
-from pyflowers.programs.terms import around, is_coded
+from pyflowers.programs.terms import is_coded
 from pyflowers.text import in_words
 
 FloatArray = NDArray[np.float64]
@@ -172,7 +172,7 @@ def frozen(data: Data) -> Declaration:
             for column, its in cells.items():
                 if isinstance(its, pd.Categorical):
                     levels[column] = tuple(map(str, its.categories))
-                elif "C" in around(column, source.terms):
+                elif is_coded(column, [source.terms]):
                     levels[column] = levels_of_numbers(its)
             levels |= source.levels
             state = source.state or state_of(source.terms, cells, levels)
@@ -778,6 +778,11 @@ class Predictor:
         """Return the variance of the linear predictor over groups, shape (chain, draw, 1 or N)."""
         total: Any = 0.0
         for name in self._linear_effects:
+            if _function_of(self.rule.effects[name]) == "student_t":
+                raise ConfigError(
+                    f"groups 'population': the population of {name} is a Student t distribution, "
+                    "over which the expected response may be infinite; use groups 'data' or 'none'"
+                )
             _, scale = self._population(name)
             factors = self._factors_of(name)
             for j in range(scale.shape[-1]):
@@ -826,10 +831,11 @@ class Predictor:
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
         """Return a mean and a Cholesky factor for a new label's effects, chain and draw first."""
         text = self.rule.effects[name]
-        call = _parsed(text)
         size = self._size(name) or 1
-        arguments = [self._value(each) for each in getattr(call, "args", [])]
+        arguments = self._arguments(name)
         kind = _function_of(text)
+        if kind == "student_t" and len(arguments) == 3:
+            kind, arguments = "normal", arguments[1:]
         if kind == "normal" and len(arguments) == 2:
             location, scale = (np.broadcast_to(each, (*self.lead, 1)) for each in arguments)
             return location, scale[..., None]
@@ -844,9 +850,14 @@ class Predictor:
                 "'data' or 'population', or kind 'expected'"
             )
         raise ConfigError(
-            f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), multi_normal(sd), "
+            f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), "
+            "student_t(nu, mean, scale), multi_normal(sd), "
             "multi_normal(sd, correlations) or scaled_inv_chi_square(nu, scale)"
         )
+
+    def _arguments(self, name: str) -> list[Any]:
+        """Return the arguments of the population of an effect."""
+        return [self._value(each) for each in getattr(_parsed(self.rule.effects[name]), "args", [])]
 
     def _size(self, name: str) -> int:
         """Return the number of correlated effects of each label; 0 for a scalar effect."""
@@ -889,6 +900,9 @@ class Predictor:
             return np.asarray(nu * scale**2 / rng.chisquare(nu, (*self.lead, num)))
         location, factor = self._population(name)
         z = rng.standard_normal((*self.lead, num, factor.shape[-1]))
+        if _function_of(self.rule.effects[name]) == "student_t":
+            nu = np.broadcast_to(self._arguments(name)[0], (*self.lead, 1))[..., None]
+            z = z / np.sqrt(rng.chisquare(nu, (*self.lead, num, 1)) / nu)
         found = np.asarray(location[..., None, :] + z @ np.swapaxes(factor, -1, -2))
         if self._size(name):
             return found

@@ -232,6 +232,7 @@ class Program(Shown):
         drop_missing: bool = False,
         centered: bool | Mapping[str, bool] | None = None,
         default_priors: str | None = None,
+        known: Mapping[str, Any] | None = None,
         **reading: Any,
     ) -> Program:
         """Write a program for a formula and a table.
@@ -255,6 +256,8 @@ class Program(Shown):
         default_priors : str, optional
             ``brms`` for the default priors of brms 2.23, which are flat on coefficients. Default:
             proper priors on the scale of the data; see the guide to formulas.
+        known : mapping of str to path or DataFrame, optional
+            Known covariances of labels by the names in terms such as ``(1 | gr(animal, cov=A))``.
         **reading
             ``sep``, ``decimal`` and ``encoding``; see :func:`pyflowers.read_table`.
 
@@ -296,6 +299,7 @@ class Program(Shown):
             drop_missing=drop_missing,
             centered=centered,
             default_priors=default_priors,
+            known=known,
         )
         source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()})
         where = f"the declaration of {formula!r}"

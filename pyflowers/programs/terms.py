@@ -27,8 +27,30 @@ from pyflowers.text import in_words, nearest
 
 INTERCEPT = "Intercept"
 
-FUNCTIONS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center", "poly", "bs", "I", "C")
+OF_CURVES = ("s", "gp", "mo")
+"""Functions that give the columns of a curve, whose coefficients have a prior of their own."""
+
+_OF_NUMBERS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center")
+
+FUNCTIONS = (*_OF_NUMBERS, "poly", "bs", "ns", "cc", "I", "C", *OF_CURVES)
 """Functions in terms. ``I`` is for arithmetic; ``C(x, ref="a")`` converts a column to a factor."""
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "C": ("ref",),
+    "poly": ("degree",),
+    "bs": ("df", "degree"),
+    "ns": ("df",),
+    "cc": ("df", "period"),
+    "s": ("k", "bs", "period"),
+    "gp": ("k", "c"),
+}
+"""The options of functions, which follow the column."""
+
+SECOND: Mapping[str, str] = {"poly": "degree", "bs": "df", "ns": "df", "cc": "df"}
+"""The option that the second argument of a function is, if it has no name."""
+
+DEFAULT_SIZES: Mapping[str, int] = {"ns": 4, "cc": 4, "s": 10, "gp": 25}
+"""The number of columns of a function, if it is not given; for ``s`` it is an upper limit."""
 
 LONGEST = 2_000
 """The maximum number of characters in a sum or formula; longer texts may exhaust a parser."""
@@ -45,7 +67,10 @@ _DOTTED = r"(?<![\w.])([^\W\d]\w*(?:\.\w+)+)(?![\w.(])"
 
 _QUOTES = r"\"[^\"]*\"|'[^']*'"
 
-SEVERAL = ("poly", "bs", "C")
+OF_LEVELS = ("C", "mo")
+"""Functions that take the levels of a column, which may be numbers."""
+
+SEVERAL = ("poly", "bs", "ns", "cc", "C", *OF_CURVES)
 """Functions that give several columns, and so cannot be used inside another function."""
 
 COLUMN = re.compile(r"column__\d+_")
@@ -180,9 +205,9 @@ EDIT_PROGRAM = (
 """The remedy for what a formula cannot express."""
 
 _OF_BRMS = {
-    **dict.fromkeys(("gp", "ar", "ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
+    **dict.fromkeys(("ar", "ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
     **dict.fromkeys(("me", "mi", "mm", "cs", "t2"), EDIT_PROGRAM),
-    "mo": "write C(...) for a separate step at each level, or the column as a number",
+    "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",
     "cut": "make a column of intervals, such as with pandas.cut",
 }
 """Terms of brms and functions of R, each with the remedy."""
@@ -298,8 +323,10 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def is_coded(column: str, sums: Iterable[str]) -> bool:
-    """Whether one of several sums of terms has the column in ``C(...)``."""
-    return any(re.search(rf"\bC\(\s*`?{re.escape(column)}`?\s*[,)]", text) for text in sums)
+    """Whether one of several sums of terms has the levels of a column, as ``C(...)`` has."""
+    of_levels = "|".join(OF_LEVELS)
+    pattern = rf"\b(?:{of_levels})\(\s*`?{re.escape(column)}`?\s*[,)]"
+    return any(re.search(pattern, text) for text in sums)
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
@@ -449,13 +476,12 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         raise ConfigError(f"{where}an argument of {factor} begins with *; leave the * out")
     if not call.args:
         raise ConfigError(f"{where}{factor} names no column; give it one")
-    if name == "C" and not isinstance(call.args[0], ast.Name):
-        raise ConfigError(f"{where}C() takes a single column; correct {factor}")
+    if name in OF_LEVELS and not isinstance(call.args[0], ast.Name):
+        raise ConfigError(f"{where}{name}() takes a single column; correct {factor}")
     yield from _names(call.args[0], factor, text, allows_arithmetic=True)
-    first = {"poly": "degree", "bs": "df"}.get(name)
-    options = [(first, each) for each in call.args[1:]]
+    options = [(SECOND.get(name), each) for each in call.args[1:]]
     options += [(keyword.arg, keyword.value) for keyword in call.keywords]
-    known = {"C": ("ref",), "poly": ("degree",), "bs": ("df", "degree")}.get(name, ())
+    known = OPTIONS.get(name, ())
     found: dict[str | None, Any] = {}
     for key, value in options:
         if key not in known or key in found or not isinstance(value, ast.Constant):
@@ -465,13 +491,48 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
                 takes += ", where … is a number, or a level in quotes"
             raise ConfigError(f"{where}{name} takes {takes}; correct {factor}")
         found[key] = value.value
-        is_degree = type(value.value) is int and 1 <= value.value <= 50
-        if key == "ref" and type(value.value) not in (int, float, str):
-            raise ConfigError(f"{where}ref= takes a number, or a level in quotes; correct {factor}")
-        if key != "ref" and not is_degree:
-            raise ConfigError(f"{where}{factor}: {key} must be a whole number from 1 to 50")
+        if not _is_allowed(str(key), value.value):
+            raise ConfigError(f"{where}{factor}: {key} must be {_ALLOWED[str(key)]}")
     if name == "bs" and found.get("df", 50) < (degree := found.get("degree", 3)):
         raise ConfigError(f"{where}{factor}: df must be at least the degree, {degree}")
+    is_periodic = name == "cc" or found.get("bs") == "cc"
+    if is_periodic and "period" not in found:
+        raise ConfigError(
+            f"{where}{factor} needs the period; add period=…, such as period=12 for months"
+        )
+    if "period" in found and not is_periodic:
+        raise ConfigError(f'{where}{factor}: a period needs bs="cc"; add it, or leave period out')
+
+
+def _is_real(value: Any) -> bool:
+    """Whether a value is a number, which True is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_ALLOWED: Mapping[str, str] = {
+    "ref": "a number, or a level in quotes",
+    "df": "a whole number from 1 to 50",
+    "degree": "a whole number from 1 to 50",
+    "k": "a whole number from 4 to 200",
+    "bs": '"cr", a natural cubic spline, or "cc", a periodic one; correct it, or leave bs out',
+    "period": "a number above 0",
+    "c": "a number above 1, such as 1.5",
+}
+"""What each option of a function may be."""
+
+
+def _is_allowed(option: str, value: Any) -> bool:
+    """Whether an option may have a value; see `_ALLOWED`."""
+    if option == "ref":
+        return _is_real(value) or isinstance(value, str)
+    if option == "bs":
+        return value in ("cr", "cc")
+    if option == "period":
+        return _is_real(value) and 0 < value <= 1e15
+    if option == "c":
+        return _is_real(value) and 1 < value <= 100
+    least, most = (4, 200) if option == "k" else (1, 50)
+    return type(value) is int and least <= value <= most
 
 
 def _number(node: ast.expr) -> float | None:

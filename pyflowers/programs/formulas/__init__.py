@@ -21,12 +21,13 @@ from dataclasses import replace
 from typing import Any
 
 from pyflowers.data import Table
+from pyflowers.errors import ConfigError
 from pyflowers.programs.declaration import PredictionRule
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.checks import check_model
 from pyflowers.programs.formulas.declared import declaration_of, prediction_of, to_toml
 from pyflowers.programs.formulas.grammar import parse
-from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.model import Model, known_covariance
 from pyflowers.programs.formulas.parts import parts_of
 from pyflowers.programs.formulas.predictor import linear_predictors
 from pyflowers.programs.formulas.priors import auxiliary_parameters, find_default_priors
@@ -43,6 +44,7 @@ def write_formula(
     drop_missing: bool = False,
     centered: bool | Mapping[str, bool] | None = None,
     default_priors: str | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> tuple[str, str, dict[str, Any]]:
     """Write a program for a formula and a table.
 
@@ -61,6 +63,8 @@ def write_formula(
         group. Default: chosen from the data.
     default_priors : str, optional
         ``brms`` for the default priors of brms.
+    known : mapping of str to path or DataFrame, optional
+        Known covariances of labels, for terms such as ``(1 | gr(g, cov=A))``.
 
     Returns
     -------
@@ -80,7 +84,15 @@ def write_formula(
     """
     formula, about = parse(text), find_family(family)
     priors = find_default_priors(default_priors)
-    model = Model(formula, about, table)
+    frames = {name: known_covariance(name, its) for name, its in (known or {}).items()}
+    groups = [*formula.groups, *(its for each in formula.parameters for its in each.groups)]
+    for name in frames:
+        if all(term.covariance != name for term in groups):
+            raise ConfigError(
+                f"known {name}: no term of the formula names {name}; write "
+                f"(1 | gr(g, cov={name})), or leave it out"
+            )
+    model = Model(formula, about, table, known=frames)
     kept = table.without_missing(model.all_columns, drop=drop_missing)
     model = replace(model, table=kept)
     check_model(model, priors)

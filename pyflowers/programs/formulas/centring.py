@@ -98,6 +98,13 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
             is_around = place is not None and variances[place][0] >= KNOWN_AROUND
             is_explained = len(its.effects) > 1 and groups.has_group_columns(its)
             chosen = ratio > least and not is_around and not is_explained
+        if its.term.by or its.term.covariance:
+            if chosen and its.term.group in asked:
+                raise ConfigError(
+                    f"centered {its.term.group}: the effects of {its.term} are sampled "
+                    "standardised only; leave the option out"
+                )
+            chosen = False
         centered.append(bool(chosen))
     # Each coefficient is added to at most one centred term, the one whose mean the data determine
     # least. A term whose groups are nested in those of another term gets no coefficient; if both
@@ -115,7 +122,13 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     found = []
     for i, (its, place) in enumerate(zip(model.effects, outer, strict=True)):
         within = ""
-        if place is not None and its.is_intercept and model.effects[place].is_intercept:
+        is_plain = place is not None and not model.effects[place].term.options
+        if (
+            place is not None
+            and is_plain
+            and its.is_intercept
+            and model.effects[place].is_intercept
+        ):
             within = model.effects[place].name
         found.append(Centring(its, centered[i], frozenset(anchored[i]), within))
     return sorted(found, key=lambda its: groups.size(its.effects) if its.within else 0)
@@ -194,9 +207,12 @@ class _Groups:
 
     @cached_property
     def _fitted(self) -> FloatArray:
-        """The least-squares fit of the population terms to the response `linked`."""
-        fixed = np.hstack([np.ones((len(self.model.table), 1)), self.model.population_design[0]])
-        return np.asarray(fixed @ np.linalg.lstsq(fixed, self.model.linked, rcond=None)[0])
+        """The least-squares fit of the population's terms and curves to the response `linked`."""
+        model = self.model
+        curves = [model.design(curve.terms)[0] for curve, _ in model.curves]
+        ones = np.ones((len(model.table), 1))
+        fixed = np.hstack([ones, model.population_design[0], *curves])
+        return np.asarray(fixed @ np.linalg.lstsq(fixed, model.linked, rcond=None)[0])
 
     def _smallest_ratio(self, its: Effects, matrix: FloatArray, around: NDArray[np.int64]) -> float:
         """Return the smallest ratio of variance between groups to error among a term's effects.

@@ -15,6 +15,7 @@ from pyflowers.data.columns import number_of, number_text
 from pyflowers.data.labels import are_dates
 from pyflowers.data.table import MOST_NAMED
 from pyflowers.errors import DataError
+from pyflowers.programs.formulas.grammar import GroupTerm
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.priors import DefaultPriors
 from pyflowers.text import counted, in_words, shortened
@@ -229,6 +230,8 @@ def _about_groups(model: Model) -> Iterator[str]:
             )
         if len(labels) < 2:
             raise DataError(f"{table.source}: {term.group} has one label; leave {term} out")
+        if term.by:
+            _refuse_several_levels(model, term)
         if len(labels) < FEWEST_GROUPS:
             yield (
                 f"{term.group} has {len(labels)} labels, so that sd_{its.name} rests mostly on its "
@@ -248,6 +251,25 @@ def _about_groups(model: Model) -> Iterator[str]:
                 f"({term.effects} || {term.group}), or fewer effects"
             )
     yield from _about_labels(model)
+
+
+def _refuse_several_levels(model: Model, term: GroupTerm) -> None:
+    """Refuse a factor that has several levels within a group, and one with a single level."""
+    labels, levels = model.table.labels(term.group), model.table.labels(term.by)
+    if len(levels) < 2:
+        raise DataError(
+            f"{model.table.source}: {term.by} is {levels.names[0]!r} in every row; leave "
+            f"by={term.by} out of {term}"
+        )
+    first, different = labels.first_of_each(levels.codes)
+    if different.size:
+        row = int(different[0])
+        one, other = (levels.names[code] for code in (first[labels.codes[row]], levels.codes[row]))
+        raise DataError(
+            f"{model.table.where(row)}: {term.group} {labels.names[labels.codes[row]]} has "
+            f"{term.by} {other} here and {one} in another row, but {term} needs one {term.by} for "
+            f"each {term.group}; write (0 + {term.by} || {term.group}), or correct the table"
+        )
 
 
 def _about_labels(model: Model) -> Iterator[str]:

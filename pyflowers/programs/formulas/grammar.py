@@ -1,20 +1,30 @@
 """Parsing the text of a formula into response, population and groups; nothing is evaluated.
 
-    response ~ population + (effects | group) + (effects || group); parameter ~ …
+    response ~ population + s(x) + mo(x) + gp(x) + (effects | group) + (effects || group);
+    parameter ~ …
 
-Brackets with a bar are extracted here. The remainder, and the part of each bracket before its bar,
-are sums of terms for :mod:`pyflowers.programs.terms`. The formulas of other parameters follow that
-of the response after semicolons, or on lines of their own.
+Brackets with a bar, and curves, are extracted here. The remainder, and the part of each bracket
+before its bar, are sums of terms for :mod:`pyflowers.programs.terms`. The formulas of other
+parameters follow that of the response after semicolons, or on lines of their own.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.terms import EDIT_PROGRAM, LONGEST, SEVERAL, read_terms
+from pyflowers.programs.terms import (
+    EDIT_PROGRAM,
+    LONGEST,
+    OF_CURVES,
+    SEVERAL,
+    hide_columns,
+    read_terms,
+    show_columns,
+)
 
 _NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
 _RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|\s*trials\(\s*({_NAME}|\d+)\s*\)\s*)?")
@@ -49,20 +59,78 @@ class GroupTerm:
         Whether the effects of a label are correlated.
     is_merged : bool
         Whether the term was written as several terms.
+    by : str
+        The column whose levels have standard deviations of their own, in ``gr(g, by=f)``.
+    covariance : str
+        The name of the known covariance of the labels, in ``gr(g, cov=A)``.
+    is_student : bool
+        Whether the effects have a Student t distribution, in ``gr(g, dist=student)``.
     """
 
     effects: str
     group: str
     correlated: bool
     is_merged: bool = False
+    by: str = ""
+    covariance: str = ""
+    is_student: bool = False
 
     @property
     def columns(self) -> list[str]:
         """The columns whose combination is the group."""
         return self.group.split(":")
 
+    @property
+    def options(self) -> list[str]:
+        """The options in ``gr``, as they are written."""
+        found = [f"by={self.by}"] if self.by else []
+        found += [f"cov={self.covariance}"] if self.covariance else []
+        return [*found, "dist=student"] if self.is_student else found
+
     def __str__(self) -> str:
-        return f"({self.effects} {'|' if self.correlated else '||'} {self.group})"
+        bar, group = "|" if self.correlated else "||", self.group
+        if self.options:
+            group = f"gr({', '.join([self.group, *self.options])})"
+        return f"({self.effects} {bar} {group})"
+
+
+@dataclass(frozen=True)
+class CurveTerm:
+    """A curve along a column: a smooth ``s``, a monotonic effect ``mo`` or a process ``gp``.
+
+    Attributes
+    ----------
+    function : str
+        The function.
+    call : str
+        The term without `by`; it is a term whose columns are those of the curve.
+    argument : str
+        The column, or an expression of it.
+    by : str
+        The column of factors or numbers by which the curve varies; empty if there is none.
+    """
+
+    function: str
+    call: str
+    argument: str
+    by: str = ""
+
+    @property
+    def terms(self) -> str:
+        """The sum of terms whose columns are those of the curve."""
+        if self.by:
+            return f"0 + {self.call}:{self.by}"
+        return f"0 + {self.call}"
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether it has a period."""
+        return "period=" in self.call
+
+    def __str__(self) -> str:
+        if self.by:
+            return f"{self.call[:-1]}, by={self.by})"
+        return self.call
 
 
 @dataclass(frozen=True)
@@ -75,7 +143,7 @@ class ParameterFormula:
         The formula.
     parameter : str
         The parameter.
-    population, groups
+    population, groups, curves
         See :class:`Formula`.
     """
 
@@ -83,6 +151,7 @@ class ParameterFormula:
     parameter: str
     population: str
     groups: tuple[GroupTerm, ...]
+    curves: tuple[CurveTerm, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +172,8 @@ class Formula:
         The group terms.
     parameters : tuple of ParameterFormula
         The formulas of other parameters of the family.
+    curves : tuple of CurveTerm
+        The curves.
     """
 
     text: str
@@ -111,6 +182,7 @@ class Formula:
     population: str
     groups: tuple[GroupTerm, ...]
     parameters: tuple[ParameterFormula, ...] = ()
+    curves: tuple[CurveTerm, ...] = ()
 
     @property
     def response_columns(self) -> list[str]:
@@ -209,8 +281,10 @@ def _of_response(text: str, whole: str) -> Formula:
             f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
             "trials(n); transform it in the table, or choose a family for its scale"
         )
-    population, groups = _without_brackets(text, right)
-    return Formula(whole, _bare(match[1]), _bare(match[2] or ""), population, groups)
+    rest, groups = _without_brackets(text, right)
+    population, curves = _without_curves(text, rest)
+    response, trials = _bare(match[1]), _bare(match[2] or "")
+    return Formula(whole, response, trials, population, groups, curves=curves)
 
 
 def _of_parameter(text: str) -> ParameterFormula:
@@ -222,8 +296,9 @@ def _of_parameter(text: str) -> ParameterFormula:
             f"formula {text!r}: the formulas after the first are those of other parameters, and "
             f"{name or 'nothing'!r} is not the name of one; write a name such as sigma before the ~"
         )
-    population, groups = _without_brackets(text, right)
-    return ParameterFormula(text, name, population, groups)
+    rest, groups = _without_brackets(text, right)
+    population, curves = _without_curves(text, rest)
+    return ParameterFormula(text, name, population, groups, curves)
 
 
 def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]]:
@@ -262,14 +337,112 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
     return rest or "1", _merged(text, groups)
 
 
+_CURVE = re.compile(rf"(?<![\w.])({'|'.join(OF_CURVES)})\(")
+
+
+def _without_curves(text: str, terms: str) -> tuple[str, tuple[CurveTerm, ...]]:
+    """Return the sum of terms without the curves, and the curves."""
+    if not _CURVE.search(_outside_quotes(terms)):
+        return terms, ()
+    rest, curves = list[str](), list[CurveTerm]()
+    for sign, term in _summands(terms):
+        called = _CURVE.search(_outside_quotes(term))
+        if called is None:
+            rest.append(f"{sign} {term}")
+            continue
+        ends = [end for _, end in _top_brackets(term)]
+        if called.start() or ends != [len(term) - 1]:
+            example = f"{called[1]}(x)"
+            remedy = f"write {example} + …"
+            if called[1] == "s":
+                remedy = "write s(x, by=z) for a curve that varies with z"
+            raise ConfigError(
+                f"formula {text!r}: {called[1]}() must be a term by itself, but it stands in "
+                f"{term}; {remedy}"
+            )
+        if sign == "-":
+            raise ConfigError(
+                f"formula {text!r}: {term} is subtracted, but a curve can only be added; leave it "
+                "out, or write +"
+            )
+        curve = _curve(text, term, called[1])
+        if curve in curves:
+            raise ConfigError(f"formula {text!r}: {term} occurs twice; keep only one")
+        curves.append(curve)
+    left = re.sub(r"^\+ ", "", " ".join(rest)).strip()
+    return left or "1", tuple(curves)
+
+
+def _summands(terms: str) -> Iterator[tuple[str, str]]:
+    """Yield each term of a sum outside brackets, with the sign before it."""
+    depth, start, sign = 0, 0, "+"
+    plain = _outside_quotes(terms)
+    for i, mark in enumerate(f"{plain}+"):
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark in "+-" and depth == 0:
+            if terms[start:i].strip():
+                yield sign, terms[start:i].strip()
+            sign, start = mark, i + 1
+
+
+def _curve(text: str, term: str, function: str) -> CurveTerm:
+    """Return a curve, given its call."""
+    hidden, quoted = hide_columns(term)
+    where = f"formula {text!r}: "
+    try:
+        call = ast.parse(hidden, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ConfigError(
+            f"{where}{term} cannot be read; write {function}(x), where x is a column"
+        ) from None
+    assert isinstance(call, ast.Call)
+    if len(call.args) > 1 and isinstance(call.args[1], ast.Name):
+        raise ConfigError(
+            f"{where}{term} has several columns, but a curve has one; write a term for each"
+        )
+    by = next((each.value for each in call.keywords if each.arg == "by"), None)
+    if by is not None and function != "s":
+        raise ConfigError(
+            f"{where}{term}: {function}() does not vary with another column; leave by out, or use "
+            "s(x, by=…)"
+        )
+    if by is not None and not isinstance(by, ast.Name):
+        raise ConfigError(f"{where}{term}: by must be a column; correct it")
+    options = [*call.args[1:], *(each for each in call.keywords if each.arg != "by")]
+    argument = ""
+    if call.args:
+        argument = show_columns(ast.unparse(call.args[0]), quoted)
+    arguments = ", ".join([argument, *(ast.unparse(each) for each in options)])
+    found = CurveTerm(
+        function=function,
+        call=f"{function}({arguments})",
+        argument=argument,
+        by="" if by is None else show_columns(ast.unparse(by), quoted),
+    )
+    read_terms(found.terms)  # refuses what cannot be a column or an option
+    return found
+
+
 def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
     """Yield the group terms of a bracket: ``a/b`` means ``a`` and ``a:b``."""
     effects, is_double = inside[:bar].strip(), inside[bar : bar + 2] == "||"
     group = inside[bar + 1 + is_double :].strip()
+    options = dict[str, str]()
+    if call := re.fullmatch(r"gr\((.*)\)", group):
+        group, options = _options_of_group(text, inside, call[1])
+    if re.match(r"mm\(", group):
+        raise ConfigError(
+            f"formula {text!r}: a group of several members, mm(), is not supported; {EDIT_PROGRAM}"
+        )
     if not effects or not _GROUP.fullmatch(group):
         raise ConfigError(
             f"formula {text!r}: the group term ({inside}) cannot be read; write (effects | group), "
             "where group is a column, a:b or a/b, and effects are terms such as 1 + x"
+        )
+    if curve := _CURVE.search(_outside_quotes(effects)):
+        raise ConfigError(
+            f"formula {text!r}: {curve[1]}() cannot vary by group, but it stands in ({inside}); "
+            f"for a curve of each label write s(x, by={group})"
         )
     outer: list[str] = []
     for nested in re.findall(r"(?:`[^`]*`|[^`/])+", group):
@@ -282,7 +455,55 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
         repeated = next((name for name in outer if outer.count(name) > 1), None)
         if repeated is not None:
             raise ConfigError(f"formula {text!r}: ({inside}) names {repeated} twice; keep only one")
-        yield GroupTerm(effects, ":".join(outer), not is_double)
+        term = GroupTerm(
+            effects,
+            ":".join(outer),
+            not is_double,
+            by=options.get("by", ""),
+            covariance=options.get("cov", ""),
+            is_student="dist" in options,
+        )
+        own = read_terms(effects)
+        if options and not (own.is_empty and own.has_intercept):
+            raise ConfigError(
+                f"formula {text!r}: {term} has several effects, but gr() with options takes one; "
+                f"write {replace(term, effects='1')}, or leave the options out"
+            )
+        yield term
+
+
+def _options_of_group(text: str, inside: str, arguments: str) -> tuple[str, dict[str, str]]:
+    """Return the group in ``gr(...)``, and its options."""
+    where = f"formula {text!r}: "
+    plain = re.sub(rf"({_QUOTES})|,", lambda match: match[1] or "\0", arguments)
+    group, *given = (part.strip() for part in plain.split("\0"))
+    if not _GROUP.fullmatch(group) or "/" in re.sub(_QUOTES, "", group):
+        raise ConfigError(
+            f"{where}gr() in ({inside}) takes one group; write gr(g), where g is a column or a:b"
+        )
+    options = dict[str, str]()
+    for each in given:
+        key, _, value = (part.strip() for part in each.partition("="))
+        if key not in _OF_GROUPS or key in options or not value:
+            raise ConfigError(
+                f"{where}gr() in ({inside}) takes by=f, cov=A or dist=student after the group; "
+                f"correct {each}"
+            )
+        options[key] = _bare(value.strip("\"'"))
+    if options.get("dist", "student") != "student":
+        raise ConfigError(
+            f"{where}dist={options['dist']} in ({inside}): the distribution of effects is student "
+            f"or, without dist, gaussian; write dist=student, or leave dist out"
+        )
+    if len(options) > 1:
+        raise ConfigError(
+            f"{where}gr() in ({inside}) takes one of by, cov and dist; leave the others out"
+        )
+    return group, options
+
+
+_OF_GROUPS = ("by", "cov", "dist")
+"""The options of ``gr``."""
 
 
 def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
@@ -294,6 +515,11 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
         if before is None:
             found[key] = term
             continue
+        if before.options or term.options:
+            raise ConfigError(
+                f"formula {text!r}: {before} and {term} are two terms of {term.group}, but a term "
+                "with options is the only one of its group; leave one of them out"
+            )
         parts = sorted((before, term), key=lambda t: not read_terms(t.effects).has_intercept)
         own = [read_terms(part.effects).text.removeprefix("0 + ") for part in parts]
         if read_terms(parts[1].effects).has_intercept:

@@ -5,7 +5,9 @@ References
 Papaspiliopoulos, Roberts and Sköld (2007), Statistical Science 22(1), section 2, for the
 parametrisations. Gelfand, Sahu and Carlin (1995), Biometrika 82(3), section 2, for the centre of
 centred effects. Lewandowski, Kurowicka and Joe (2009), J. of Multivariate Analysis 100(9),
-section 2.4, for draws of correlation matrices.
+section 2.4, for draws of correlation matrices. Lynch and Walsh (1998), Genetics and Analysis of
+Quantitative Traits, chapter 26, for effects whose covariance is known up to a factor. Juárez and
+Steel (2010), J. of Business and Economic Statistics 28(1), for the prior on degrees of freedom.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -25,11 +26,17 @@ from pyflowers.text import in_words
 
 def group(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of a group term."""
+    if its.levels:
+        return _by_levels(linear, its)
+    if its.labels:
+        return _with_covariance(linear, its)
     part = _one_effect(linear, its) if its.is_intercept else _several_effects(linear, its)
     part = _with_standard_deviations(part, linear, its)
     part = _with_data(part, linear, its)
     if its.pairs:
         part = _with_correlations(part, its)
+    if its.is_student:
+        part = _with_degrees_of_freedom(part, its)
     return part
 
 
@@ -46,16 +53,99 @@ def _one_effect(linear: LinearPredictor, its: Group) -> Part:
     elif anchors:
         centre = f"offset=-centered_{g} * {anchors[0]}, "
     scale = f"multiplier=(centered_{g} ? 1 : sd_{g}[1])"
+    distribution, words = f"normal(0, sd_{g}[1])", "a normal distribution"
+    if its.is_student:
+        distribution, words = f"student_t(df_{g}, 0, sd_{g}[1])", "a Student t distribution"
     return Part(
         target=linear.target,
         parameters=[f"vector<{centre}{scale}>[{size}] r_{g}; // effects"],
-        model=[f"r_{g} ~ normal(0, sd_{g}[1]);"],
+        model=[f"r_{g} ~ {distribution};"],
         eta=row,
         dims={f"r_{g}": [its.by]},
         predicted=row,
+        effects={f"r_{g}": distribution},
+        shown=f"r_{g}",
+        story=f"Intercept{_of(linear)} varies by {its.by}, with {words}.",
+    )
+
+
+def _by_levels(linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of intercepts whose standard deviation depends on the level of a factor."""
+    g, rows, index, size = its.name, linear.rows, its.index, f"N_{its.index}"
+    row = f"sd_{g}[by_{g}] .* z_{g}[{index}]"
+    part = Part(
+        target=linear.target,
+        parameters=[f"vector[{size}] z_{g}; // effects, in units of their sds"],
+        model=[f"z_{g} ~ std_normal();"],
+        eta=row,
+        generated_quantities=[
+            f"vector[{size}] r_{g}; // effects",
+            f"for (n in 1 : {rows}) {{",
+            f"  r_{g}[{index}[n]] = sd_{g}[by_{g}[n]] * z_{g}[{index}[n]];",
+            "}",
+        ],
+        dims={f"r_{g}": [its.by], f"z_{g}": [its.by]},
+        predicted=row.replace(".*", "*"),
+        effects={f"z_{g}": "normal(0, 1)"},
+        shown=f"r_{g}",
+        story=f"Intercept{_of(linear)} varies by {its.by}, with a normal distribution for each "
+        f"{its.factor}.",
+    )
+    part = _with_labels(_with_standard_deviations(part, linear, its), linear, its)
+    _, *sampled = part.parameters
+    level, about = f"by_{g}", f"sds of the effects by {its.by}{_of(linear)}, for each {its.factor}"
+    source = {"column": its.factor, "index": True, "order": list(its.levels)}
+    if linear.per:
+        source["per"] = linear.per
+    what = f"effects of the labels of {its.by}{_of(linear)}, in units of their sds"
+    return replace(
+        part,
+        data=[
+            *part.data,
+            f"int<lower=1> N_{level}; // levels of {its.factor}",
+            f"array[{rows}] int<lower=1, upper=N_{level}> {level}; // {its.factor}",
+        ],
+        parameters=[f"vector<lower=0>[N_{level}] sd_{g}; // {about}", *sampled],
+        sources={**part.sources, level: source},
+        dims={**part.dims, f"sd_{g}": [its.factor]},
+        coords={},
+        meanings={
+            **part.meanings,
+            f"sd_{g}": {**part.meanings[f"sd_{g}"], "description": about},
+            f"z_{g}": {"description": what},
+        },
+        draw=partial(_draw_by_levels, g, index),
+    )
+
+
+def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of intercepts whose covariance is known up to a factor."""
+    g, known, size = its.name, f"known_{its.name}", f"N_{its.index}"
+    part = Part(
+        target=linear.target,
+        transformed_data=[f"matrix[{size}, {size}] L_{known} = cholesky_decompose({known});"],
+        parameters=[f"vector[{size}] z_{g}; // independent effects"],
+        transformed_parameters=[
+            f"vector[{size}] r_{g} = sd_{g}[1] * (L_{known} * z_{g}); // effects"
+        ],
+        model=[f"z_{g} ~ std_normal();"],
+        eta=f"r_{g}[{its.index}]",
+        dims={f"r_{g}": [its.by]},
+        omit=[f"z_{g}"],
+        predicted=f"r_{g}[{its.index}]",
         effects={f"r_{g}": f"normal(0, sd_{g}[1])"},
         shown=f"r_{g}",
-        story=f"Intercept{_of(linear)} varies by {its.by}, with a normal distribution.",
+        story=f"Intercept{_of(linear)} varies by {its.by}, with a covariance known up to a factor.",
+    )
+    part = _with_labels(_with_standard_deviations(part, linear, its), linear, its)
+    sources = dict(part.sources)
+    if its.covariance is not None:
+        sources[known] = {"value": its.covariance.tolist()}
+    return replace(
+        part,
+        data=[*part.data, f"cov_matrix[{size}] {known}; // covariance of the labels of {its.by}"],
+        sources=sources,
+        draw=partial(_draw_with_covariance, g),
     )
 
 
@@ -146,18 +236,27 @@ def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -
     )
 
 
+def _with_labels(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Add the labels of the group, unless another linear predictor has them."""
+    if not its.has_index:
+        return part
+    index, source = its.index, {"column": its.by, "index": True}
+    if linear.per:
+        source["per"] = linear.per
+    if its.labels:
+        source["order"] = list(its.labels)
+    data = [
+        f"int<lower=1> N_{index}; // labels of {its.by}",
+        f"array[{linear.rows}] int<lower=1, upper=N_{index}> {index}; // {its.by}",
+    ]
+    return replace(part, data=data, sources={index: source})
+
+
 def _with_data(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the labels of the group, the columns of its effects and the switch of its centring."""
     g, index, rows = its.name, its.index, linear.rows
-    data, sources = list[str](), dict[str, dict[str, Any]]()
-    if its.has_index:
-        data = [
-            f"int<lower=1> N_{index}; // labels of {its.by}",
-            f"array[{rows}] int<lower=1, upper=N_{index}> {index}; // {its.by}",
-        ]
-        sources[index] = {"column": its.by, "index": True}
-        if linear.per:
-            sources[index]["per"] = linear.per
+    part = _with_labels(part, linear, its)
+    data, sources = list(part.data), dict(part.sources)
     if not its.is_intercept:
         data.append(f"int<lower=1> M_{g}; // effects by {its.by}")
         data.append(f"matrix[{rows}, M_{g}] Z_{g}; // {its.terms.text}")
@@ -199,6 +298,28 @@ def _with_correlations(part: Part, its: Group) -> Part:
         coords={**part.coords, f"pairs_{g}": list(its.pairs)},
         meanings={**meanings, f"cor_{g}": correlations, f"r_{g}": labels},
         omit=[*part.omit, f"L_{g}"],
+    )
+
+
+def _with_degrees_of_freedom(part: Part, its: Group) -> Part:
+    """Add the degrees of freedom of effects with a Student t distribution."""
+    g = its.name
+    df, about = f"df_{g}", f"the prior on df_{g}"
+    numbers = {f"{df}_alpha": Number(2.0, f"alpha of {about}")}
+    numbers[f"{df}_beta"] = Number(0.1, f"beta of {about}")
+    prior, what = f"gamma({df}_alpha, {df}_beta)", "degrees of freedom of the effects"
+    sd, *effects = part.parameters
+    effect = part.meanings[f"r_{g}"]
+    others = {name: its for name, its in part.meanings.items() if name != f"r_{g}"}
+    described = {"description": f"{what} by {its.by}", "prior": prior}
+    return replace(
+        part,
+        settings=[*part.settings, *declared(numbers)],
+        numbers={**part.numbers, **numbers},
+        parameters=[sd, f"real<lower=1> {df}; // {what} by {its.by}", *effects],
+        priors={**part.priors, df: prior},
+        meanings={**others, df: described, f"r_{g}": effect},
+        draw=partial(_draw_student, g, its.index),
     )
 
 
@@ -253,6 +374,34 @@ def _draw(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws
     if f"Z_{g}" not in values:
         effects = effects[..., 0]
     return {**found, f"r_{g}": effects}
+
+
+def _draw_by_levels(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw effects whose standard deviation depends on the level of a factor."""
+    labels, level = np.asarray(values[index]) - 1, np.asarray(values[f"by_{g}"]) - 1
+    of_label = np.zeros(int(values[f"N_{index}"]), dtype=np.int64)
+    of_label[labels] = level
+    scale = values[f"sd_{g}_scale"]
+    sd = np.abs(rng.standard_t(3, (1, num, int(values[f"N_by_{g}"])))) * scale
+    z = rng.normal(size=(1, num, len(of_label)))
+    return {f"sd_{g}": sd, f"z_{g}": z, f"r_{g}": sd[..., of_label] * z}
+
+
+def _draw_with_covariance(g: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw effects with a known covariance."""
+    sd = np.abs(rng.standard_t(3, (1, num, 1))) * values[f"sd_{g}_scale"]
+    factor = np.linalg.cholesky(np.asarray(values[f"known_{g}"], dtype=float))
+    return {f"sd_{g}": sd, f"r_{g}": sd * (rng.normal(size=(1, num, len(factor))) @ factor.T)}
+
+
+def _draw_student(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw effects with a Student t distribution."""
+    sd = np.abs(rng.standard_t(3, (1, num, 1))) * values[f"sd_{g}_scale"]
+    df = np.zeros((1, num))
+    while (low := df < 1).any():
+        df[low] = rng.gamma(values[f"df_{g}_alpha"], 1 / values[f"df_{g}_beta"], int(low.sum()))
+    t = rng.standard_t(df[..., None], (1, num, int(values[f"N_{index}"])))
+    return {f"sd_{g}": sd, f"df_{g}": df, f"r_{g}": sd * t}
 
 
 def _draw_correlations(size: int, eta: float, num: int, rng: Generator) -> FloatArray:

@@ -30,6 +30,7 @@ Henderson (1975), Best linear unbiased estimation and prediction under a selecti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ import numpy as np
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray
-from pyflowers.programs.formulas.predictor import LinearPredictor
+from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
 MOST_STEPS = 12
 MOST_ROUNDS = 4
@@ -156,6 +157,12 @@ class _Predictor:
         for number in range(1, len(linear.offsets) + 1):
             own = np.asarray(values[f"offset{linear.tag}_{number}"], dtype=float)
             self.fixed = self.fixed + own[rows]
+        # Monotonic effects and processes are held at their posterior means.
+        held = [(f"passed_{its.name}", f"step_{its.name}") for its in linear.monotonic]
+        held += [(f"Phi_{its.name}", f"gp_{its.name}") for its in linear.processes]
+        for matrix, coefficients in held:
+            own = np.asarray(values[f"{matrix}{linear.tag}"], dtype=float)
+            self.fixed = self.fixed + own[rows] @ means[f"{coefficients}{linear.tag}"]
 
     @property
     def linear(self) -> FloatArray:
@@ -304,8 +311,30 @@ def _derivatives(log_lik: RowsLogLik, at: FloatArray, unit: float) -> tuple[Floa
     return np.where(ok, u, 0.0), np.where(ok, np.maximum(w, 0.0), 0.0)
 
 
+@dataclass(frozen=True)
+class _Term:
+    """The effects of a group term, or the coefficients of a smooth.
+
+    Attributes
+    ----------
+    sds : array
+        Their standard deviations at the posterior means.
+    shape : tuple of int
+        The shape of the standard deviations in the draws.
+    precision : callable
+        Function of the standard deviations that returns the inverse of the effects' covariance.
+    num : array
+        The number of effects with each standard deviation.
+    """
+
+    sds: FloatArray
+    shape: tuple[int, ...]
+    precision: Callable[[FloatArray], Any]
+    num: FloatArray
+
+
 class _Effects:
-    """The group effects of all terms as one vector, with their columns and covariance."""
+    """The effects of groups and the coefficients of smooths as one vector."""
 
     def __init__(
         self,
@@ -314,44 +343,34 @@ class _Effects:
         means: Mapping[str, FloatArray],
         rows: Any,
     ):
-        self.num_rows = len(rows)
-        self.sds: dict[str, FloatArray] = {}
-        self.terms: dict[str, tuple[int, FloatArray]] = {}
-        columns, start = [], list[FloatArray]()
-        for its in linear.groups:
-            from scipy import sparse
+        from scipy import sparse
 
-            name, num = its.name, int(values[f"N_{its.index}"])
-            group = np.asarray(values[its.index])[rows] - 1
-            z = np.ones((len(rows), 1))
-            if f"Z_{name}" in values:
-                z = np.asarray(values[f"Z_{name}"])[rows]
-            size = z.shape[1]
-            place = group[:, None] * size + np.arange(size)
-            indices = (np.repeat(np.arange(len(rows)), size), place.ravel())
-            columns.append(sparse.csr_array((z.ravel(), indices), (len(rows), num * size)))
-            cor = np.eye(size)
-            if f"cor_{name}" in means:
-                cor[np.triu_indices(size, 1)] = means[f"cor_{name}"]
-                cor = cor + np.triu(cor, 1).T
-            self.sds[name] = np.maximum(np.atleast_1d(means[f"sd_{name}"]), 1e-8)
-            self.terms[name] = num, cor
-            start.append(np.ravel(means[f"r_{name}"]))
+        self.num_rows = len(rows)
+        self.terms: dict[str, _Term] = {}
+        columns, start = [], list[FloatArray]()
+        for group in linear.groups:
+            columns.append(_columns_of_group(group, values, rows))
+            self.terms[f"sd_{group.name}"] = _of_group(group, values, means)
+            start.append(np.ravel(means[f"r_{group.name}"]))
+        for smooth in linear.smooths:
+            name = f"{smooth.name}{linear.tag}"
+            matrix = np.asarray(values[f"S_{name}"], dtype=float)[rows]
+            columns.append(sparse.csr_array(matrix))
+            level = np.asarray(values.get(f"level_s_{name}", np.ones(matrix.shape[1])), dtype=int)
+            self.terms[f"sds_{name}"] = _by_level(means[f"sds_{name}"], level - 1)
+            start.append(np.ravel(means[f"s_{name}"]))
         self.z = self.precision = None
         self.start = np.empty(0)
         if columns:
             self.z = sparse.hstack(columns, format="csr")
             self.start = np.concatenate(start)
-            self.precision = self._precision(self.sds)
+            self.precision = self._precision({name: its.sds for name, its in self.terms.items()})
 
     def _precision(self, sds: Mapping[str, FloatArray]) -> Any:
         """Return the inverse of the covariance of the effects."""
         from scipy import sparse
 
-        blocks = []
-        for name, (num, cor) in self.terms.items():
-            own = np.linalg.pinv(cor * np.outer(sds[name], sds[name]), hermitian=True)
-            blocks.append(sparse.kron(sparse.eye(num), own))
+        blocks = [its.precision(sds[name]) for name, its in self.terms.items()]
         return sparse.csc_array(sparse.block_diag(blocks))
 
     def sds_alone(
@@ -367,24 +386,27 @@ class _Effects:
 
         weighted = self.z.T.multiply(w).tocsr()
         products, score = weighted @ self.z, weighted @ (self.z @ r) + self.z.T @ u
-        for name, sds in self.sds.items():
-            num = self.terms[name][0]
+        at_means = {name: its.sds for name, its in self.terms.items()}
+        for name, term in self.terms.items():
             found = []
-            for i in range(len(sds)):
+            for i in range(len(term.sds)):
 
-                def log_lik(log_sd: float, i: int = i, name: str = name, num: int = num) -> float:
-                    own = self.sds[name].copy()
+                def log_lik(
+                    log_sd: float, i: int = i, name: str = name, term: _Term = term
+                ) -> float:
+                    own = term.sds.copy()
                     own[i] = np.exp(log_sd)
-                    factor = splu((products + self._precision({**self.sds, name: own})).tocsc())
+                    factor = splu((products + self._precision({**at_means, name: own})).tocsc())
                     log_det = np.sum(np.log(np.abs(factor.U.diagonal())))
-                    return float(0.5 * score @ factor.solve(score) - 0.5 * log_det - num * log_sd)
+                    explained = 0.5 * score @ factor.solve(score)
+                    return float(explained - 0.5 * log_det - term.num[i] * log_sd)
 
-                found.append(_peak(log_lik, float(np.log(sds[i]))))
+                found.append(_peak(log_lik, float(np.log(term.sds[i]))))
             yield (
-                f"sd_{name}",
+                name,
                 LikelihoodAlone(
-                    np.array([float(its.estimate) for its in found]),
-                    np.array([float(its.variance) for its in found]),
+                    np.array([float(its.estimate) for its in found]).reshape(term.shape),
+                    np.array([float(its.variance) for its in found]).reshape(term.shape),
                     is_log=True,
                 ),
             )
@@ -418,3 +440,53 @@ class _Effects:
         if self.z is None:
             return np.zeros(0)
         return np.asarray(self.factor.solve(self.score - self.cross @ step))
+
+
+def _columns_of_group(its: Group, values: Mapping[str, Any], rows: Any) -> Any:
+    """Return the columns of a group's effects."""
+    from scipy import sparse
+
+    group, num = np.asarray(values[its.index])[rows] - 1, int(values[f"N_{its.index}"])
+    z = np.ones((len(rows), 1))
+    if f"Z_{its.name}" in values:
+        z = np.asarray(values[f"Z_{its.name}"])[rows]
+    size = z.shape[1]
+    place = group[:, None] * size + np.arange(size)
+    indices = (np.repeat(np.arange(len(rows)), size), place.ravel())
+    return sparse.csr_array((z.ravel(), indices), (len(rows), num * size))
+
+
+def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatArray]) -> _Term:
+    """Return the standard deviations of a group's effects, and how their covariance follows."""
+    from scipy import sparse
+
+    name, num = its.name, int(values[f"N_{its.index}"])
+    mean = means[f"sd_{name}"]
+    if its.factor:
+        level = np.zeros(num, dtype=int)
+        level[np.asarray(values[its.index]) - 1] = np.asarray(values[f"by_{name}"]) - 1
+        return _by_level(mean, level)
+    sds = np.maximum(np.atleast_1d(mean), 1e-8)
+    if its.labels:
+        inverse = np.linalg.inv(np.asarray(values[f"known_{name}"], dtype=float))
+        number = np.array([float(num)])
+        return _Term(sds, mean.shape, lambda own: sparse.csr_array(inverse / own[0] ** 2), number)
+    cor = np.eye(len(sds))
+    if f"cor_{name}" in means:
+        cor[np.triu_indices(len(sds), 1)] = means[f"cor_{name}"]
+        cor = cor + np.triu(cor, 1).T
+
+    def precision(own: FloatArray) -> Any:
+        inverse = np.linalg.pinv(cor * np.outer(own, own), hermitian=True)
+        return sparse.kron(sparse.eye(num), inverse)
+
+    return _Term(sds, mean.shape, precision, np.full(len(sds), float(num)))
+
+
+def _by_level(mean: FloatArray, level: Any) -> _Term:
+    """Return independent effects, each with the standard deviation of its level."""
+    from scipy import sparse
+
+    sds = np.maximum(np.atleast_1d(mean), 1e-8)
+    number = np.bincount(level, minlength=len(sds)).astype(float)
+    return _Term(sds, mean.shape, lambda own: sparse.diags_array(1 / own[level] ** 2), number)

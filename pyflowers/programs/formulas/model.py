@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import keyword
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
 from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.families._links import LINKS
-from pyflowers.programs.formulas.grammar import Formula, GroupTerm
+from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm
 from pyflowers.programs.terms import hint_of, is_coded, read_terms, refuse_unknown
 from pyflowers.text import in_words, suggestion
 
@@ -42,7 +43,7 @@ _TAGGED = ("Intercept", "b", "b_adjusted", "X", "K", "adjustment", "offset")
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
 """What the names of the variables of another parameter's predictor are made of."""
 
-_PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z)_"
+_PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known)_"
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split(), *keyword.kwlist}
 """Names that a group cannot have: names of other variables in the program, and keywords of Stan and
 of Python, whose parser reads ``[prediction]``."""
@@ -101,6 +102,8 @@ class Model:
         The parameter of the family that the terms predict; None if they predict the response.
     indices : mapping of str to str
         The name in the program of the index of each group. Default: determined from the formula.
+    known : mapping of str to DataFrame
+        Known covariances of labels, by the names that the formula gives them.
     """
 
     formula: Formula
@@ -108,6 +111,7 @@ class Model:
     table: Table
     parameter: Auxiliary | None = None
     indices: Mapping[str, str] | None = None
+    known: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse unsuitable columns and families."""
@@ -115,6 +119,7 @@ class Model:
         for terms in self.sums:
             refuse_unknown(terms, self.table.cells)
         apart = [t.columns for t in formula.groups if t.group not in self.table.cells]
+        apart += [[t.by] for t in formula.groups if t.by]
         own = [*formula.response_columns, *itertools.chain.from_iterable(apart)]
         for name in own:
             if name not in self.table.cells:
@@ -145,6 +150,8 @@ class Model:
                 f"formula {formula.text!r}: {formula.trials} is both the number of trials and a "
                 "term; copy the column under another name for the term"
             )
+        for curve in formula.curves:
+            self._refuse_curve(curve)
         for term in formula.groups:
             factor = next(filter(self.table.is_factor, read_terms(term.effects).columns), None)
             if term.is_merged and factor:
@@ -154,10 +161,32 @@ class Model:
                     f"one, such as ({factor} | {term.group})"
                 )
 
+    def _refuse_curve(self, curve: CurveTerm) -> None:
+        """Refuse a curve along a column that has no numbers, or no order."""
+        where = f"formula {self.formula.text!r}: "
+        columns = read_terms(f"0 + {curve.call}").columns
+        for name in filter(self.table.is_factor, columns):
+            label = self.table.labels(name).names[0]
+            if curve.function != "mo":
+                raise ConfigError(
+                    f"{where}{name} holds labels, such as {label!r}, but {curve.call} takes "
+                    f"numbers; write {name} by itself"
+                )
+            if name not in self.table.ordered:
+                raise ConfigError(
+                    f"{where}the labels of {name}, such as {label!r}, have no order, which "
+                    f"{curve.call} needs; number them, or make the column an ordered pandas "
+                    "Categorical"
+                )
+        if curve.by and curve.by.strip("`") in columns:
+            raise ConfigError(f"{where}{curve} varies by its own column; leave by={curve.by} out")
+
     @property
     def sums(self) -> list[str]:
         """The sums of terms."""
-        return [self.formula.population, *(term.effects for term in self.formula.groups)]
+        effects = (term.effects for term in self.formula.groups)
+        curves = (curve.terms for curve in self.formula.curves)
+        return [self.formula.population, *effects, *curves]
 
     @cached_property
     def parameters(self) -> tuple[Model, ...]:
@@ -172,10 +201,12 @@ class Model:
                 text=own.text,
                 population=own.population,
                 groups=own.groups,
+                curves=own.curves,
                 parameters=(),
             )
             its = known[own.parameter]
-            found.append(Model(formula, self.family, self.table, its, self.group_indices))
+            indices = self.group_indices
+            found.append(Model(formula, self.family, self.table, its, indices, self.known))
         return tuple(found)
 
     @cached_property
@@ -194,11 +225,30 @@ class Model:
 
     @cached_property
     def population(self) -> str:
-        """The terms of the population without the column of ones, which is the intercept."""
-        terms = read_terms(self.formula.population)
+        """The terms of the population without the column of ones, which is the intercept.
+
+        A smooth is a curve about a line, which is a term of the population.
+        """
+        lines = (line for curve in self.formula.curves for line in self._lines(curve))
+        terms = read_terms(" + ".join([self.formula.population, *lines]))
         if terms.is_empty:
             return ""
         return terms.text.removeprefix("1 + ")
+
+    def _lines(self, curve: CurveTerm) -> list[str]:
+        """Return the terms about which a smooth varies: those that its penalty does not reach."""
+        is_number = bool(curve.by) and not self.is_factor(curve.by)
+        terms = [curve.by] if is_number else []
+        if curve.function == "s" and not curve.is_periodic:
+            line = curve.argument
+            if not re.fullmatch(r"[\w.]+|`[^`]*`|\w+\(.*\)", line):
+                line = f"I({line})"
+            terms.append(f"{line}:{curve.by}" if curve.by else line)
+        return terms
+
+    def is_factor(self, name: str) -> bool:
+        """Whether a column of the terms, with or without backticks, is a factor."""
+        return self.table.is_factor(name.strip("`"))
 
     @property
     def has_intercept(self) -> bool:
@@ -216,7 +266,8 @@ class Model:
         """The columns of the table that the linear predictor uses."""
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
         groups = itertools.chain.from_iterable(term.columns for term in self.formula.groups)
-        return tuple(dict.fromkeys((*own, *groups)))
+        by = (term.by for term in self.formula.groups if term.by)
+        return tuple(dict.fromkeys((*own, *groups, *by)))
 
     @property
     def all_columns(self) -> tuple[str, ...]:
@@ -249,6 +300,15 @@ class Model:
             elif is_coded(name, [read_terms(terms).text]):
                 found[name] = levels_of_numbers(its)
         return found
+
+    def levels_of(self, column: str) -> tuple[str, ...]:
+        """Return the levels of a column that is no term, in the order of a factor."""
+        names = self.table.labels(column, order="value", order_asked=False).names
+        if column in self.table.ordered:
+            return tuple(level for level in self.table.levels[column] if level in names)
+        if has_order(names):
+            return names
+        return tuple(sorted(names))
 
     def state(self, terms: str) -> dict[str, Any]:
         """Return the values that terms compute from all rows, such as the mean in ``center(x)``."""
@@ -290,6 +350,53 @@ class Model:
             cells = {name: self.cells[name] for name in read_terms(f"0 + {expression}").columns}
             values = values + offset(expression, cells, refuse=self.table.refusal)
         return values
+
+    def covariance(self, term: GroupTerm) -> tuple[tuple[str, ...], FloatArray]:
+        """Return the labels of a group and their known covariance.
+
+        Raises
+        ------
+        ConfigError
+            If there is none.
+        DataError
+            If it is no covariance of the labels.
+        """
+        name = term.covariance
+        if name not in self.known:
+            raise ConfigError(
+                f"formula {self.formula.text!r}: {name} is not given; name its table with --known "
+                f"{name}=FILE, or known={{{name!r}: frame}} in Python"
+            )
+        frame, labels = self.known[name], self.table.labels(term.group).names
+        for axis, own in (("row", frame.index), ("column", frame.columns)):
+            if own.has_duplicates:
+                raise DataError(
+                    f"known {name}: the {axis} {own[own.duplicated()][0]!r} occurs twice; keep one"
+                )
+            lacking = next((label for label in labels if label not in own), None)
+            if lacking is not None:
+                raise DataError(
+                    f"known {name}: there is no {axis} for {lacking!r}, which is a label of "
+                    f"{term.group}; add it"
+                )
+        try:
+            matrix = frame.loc[list(labels), list(labels)].to_numpy(dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"known {name}: a cell is not a number; correct it") from None
+        wrong = np.argwhere(~np.isfinite(matrix) | (np.abs(matrix - matrix.T) > 1e-8))
+        if wrong.size:
+            one, other = (labels[i] for i in wrong[0])
+            raise DataError(
+                f"known {name}: the covariance of {one} and {other} is not a number, or not that "
+                f"of {other} and {one}; correct it"
+            )
+        matrix = (matrix + matrix.T) / 2
+        if np.linalg.eigvalsh(matrix)[0] <= 1e-10 * np.trace(matrix) / len(labels):
+            raise DataError(
+                f"known {name} is not positive definite, so some labels are combinations of "
+                "others; leave out duplicates, or add a small number to its diagonal"
+            )
+        return labels, matrix
 
     @property
     def order_of_ratings(self) -> str | tuple[str, ...]:
@@ -404,6 +511,13 @@ class Model:
         return tuple(found)
 
     @cached_property
+    def curves(self) -> tuple[tuple[CurveTerm, str], ...]:
+        """The curves, each with its name in the program."""
+        groups = self.group_indices.values()
+        names = names_of_curves(self.formula.curves, groups, self.tag)
+        return tuple(zip(self.formula.curves, names, strict=True))
+
+    @cached_property
     def linked(self) -> FloatArray:
         """The response, transformed to about the linear predictor's scale, minus the offset."""
         y, family, link = self.y, self.family, LINKS[self.family.link]
@@ -427,6 +541,32 @@ class Model:
         return np.asarray(values - self.offset, dtype=np.float64)
 
 
+def known_covariance(name: str, given: Any) -> pd.DataFrame:
+    """Return a known covariance as a table with the labels of its rows and columns.
+
+    Parameters
+    ----------
+    name : str
+        The name that the formula gives it.
+    given : path or DataFrame
+        The table; the first column of a file, or the index of a DataFrame, holds the labels.
+    """
+    if isinstance(given, str | Path):
+        try:
+            given = pd.read_csv(given, index_col=0, dtype={0: str})
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"known {name}: {given} cannot be read as a CSV file ({error}); its first column "
+                "and its header hold the labels"
+            ) from None
+    if not isinstance(given, pd.DataFrame):
+        raise ConfigError(
+            f"known {name}: give a DataFrame or a CSV file with the labels as its index and its "
+            f"columns, not {type(given).__name__}"
+        )
+    return given.set_axis(given.index.map(str)).set_axis(given.columns.map(str), axis=1)
+
+
 def _with_ones(effects: str) -> str:
     """Return the terms in a bracket; they have an intercept unless one of them is 0."""
     terms = read_terms(effects)
@@ -437,6 +577,36 @@ def _with_ones(effects: str) -> str:
     if terms.is_empty and not terms.has_intercept:
         raise ConfigError(f"terms {effects!r}: nothing varies; write 1, or a column")
     return terms.text
+
+
+_OF_CURVES = (
+    *("s", "S", "K_s", "sds", "level_s", "levels_s", "N_level_s", "curves"),
+    *("mo", "K_mo", "passed", "share", "step", "steps"),
+    *("gp", "z_gp", "K_gp", "Phi", "omega", "sdgp", "lscale", "sines"),
+)
+"""The beginnings of the names of a curve's variables."""
+
+
+def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: str) -> list[str]:
+    """Return the name of each curve, with which, and the tag, the names of its variables end.
+
+    Parameters
+    ----------
+    curves : sequence of CurveTerm
+        The curves of a linear predictor.
+    groups : collection of str
+        The names of groups, which differ from those of all variables of curves.
+    tag : str
+        The tag of the linear predictor.
+    """
+    found = list[str]()
+    for curve in curves:
+        words = f"{curve.argument} {curve.by}"
+        name = "_".join(re.findall(r"[A-Za-z0-9]+", words)) or "curve"
+        while name in found or any(f"{start}_{name}{tag}" in groups for start in _OF_CURVES):
+            name = f"{name}_curve"
+        found.append(name)
+    return found
 
 
 def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:

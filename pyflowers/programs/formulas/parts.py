@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.families import Auxiliary
+from pyflowers.programs.formulas.curves import monotonic, process, smooth
 from pyflowers.programs.formulas.groups import effects_in_words, group
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import (
@@ -82,6 +83,9 @@ def _population_parts(linear: LinearPredictor) -> list[Part]:
     if linear.population is not None:
         found.append(population(linear, linear.population))
     found += [offset(linear, i, its) for i, its in enumerate(linear.offsets, 1)]
+    found += [smooth(linear, its) for its in linear.smooths]
+    found += [monotonic(linear, its) for its in linear.monotonic]
+    found += [process(linear, its) for its in linear.processes]
     if linear.target != ETA:
         found.append(predicted_parameter(linear))
     return found

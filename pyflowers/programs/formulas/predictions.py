@@ -27,9 +27,9 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.families import Family, FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
-from pyflowers.programs.formulas.grammar import GroupTerm, parse
+from pyflowers.programs.formulas.grammar import CurveTerm, Formula, ParameterFormula, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
-from pyflowers.programs.formulas.model import Model, names_of_groups
+from pyflowers.programs.formulas.model import Model, names_of_curves, names_of_groups
 from pyflowers.programs.formulas.part import Draws as PriorDraws
 from pyflowers.programs.formulas.part import Part, joined
 from pyflowers.programs.formulas.parts import parameters_of
@@ -37,7 +37,10 @@ from pyflowers.programs.formulas.predictor import (
     ETA,
     Group,
     LinearPredictor,
+    Monotonic,
     Population,
+    Process,
+    Smooth,
     Sum,
     Target,
 )
@@ -97,18 +100,17 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
     formula, family = parse(about.text), find_family(about.family)
     indices = names_of_groups(formula, family)
     links = {its.name: its.link.inverse for its in family.auxiliary if its.link}
-    linear = [_linear(data, ETA, formula.population, formula.groups, indices)]
+    linear = [_linear(data, ETA, formula, indices)]
     for each in formula.parameters:
         target = Target(each.parameter, links[each.parameter])
-        linear.append(_linear(data, target, each.population, each.groups, indices))
+        linear.append(_linear(data, target, each, indices))
     return family, linear
 
 
 def _linear(
     data: Data,
     target: Target,
-    terms: str,
-    groups: Sequence[GroupTerm],
+    formula: Formula | ParameterFormula,
     indices: Mapping[str, str],
 ) -> LinearPredictor:
     """Return a linear predictor with the names and shapes that it has in a data block."""
@@ -117,21 +119,54 @@ def _linear(
     tag, population, found = linear.tag, None, list[Group]()
     if f"X{tag}" in values:
         columns = range(1, np.shape(values[f"X{tag}"])[1] + 1)
-        population = Population(Sum(terms, {}), tuple(map(str, columns)))
-    for term in groups:
+        population = Population(Sum(formula.population, {}), tuple(map(str, columns)))
+    for term in formula.groups:
         index = indices[term.group]
         name = f"{index}{tag}"
-        effects, pairs = coords[f"effects_{name}"], coords.get(f"pairs_{name}", ())
-        found.append(Group(name, term.group, index, Sum(term.effects, {}), effects, pairs))
+        effects = coords.get(f"effects_{name}", ("Intercept",))
+        pairs = coords.get(f"pairs_{name}", ())
+        group = Group(name, term.group, index, Sum(term.effects, {}), effects, pairs)
+        placeholders = tuple(map(str, range(int(values[f"N_{index}"]))))
+        if term.by:
+            group = replace(group, factor=term.by, levels=placeholders)
+        if term.covariance:
+            group = replace(group, labels=placeholders)
+        found.append(replace(group, is_student=term.is_student))
+    names = names_of_curves(formula.curves, indices.values(), tag)
+    smooths, monotonic, processes = _curves_of(data, formula.curves, names, tag)
     numbers = itertools.takewhile(lambda n: f"offset{tag}_{n}" in values, itertools.count(1))
     return replace(
         linear,
         intercept=(0.0, 1.0) if f"Intercept{tag}_location" in values else None,
         population=population,
         offsets=tuple(Sum("", {}) for _ in numbers),
+        smooths=smooths,
+        monotonic=monotonic,
+        processes=processes,
         groups=tuple(found),
         is_shifted=f"X{tag}_mean" in values,
     )
+
+
+def _curves_of(
+    data: Data, curves: Sequence[CurveTerm], names: Sequence[str], tag: str
+) -> tuple[tuple[Smooth, ...], tuple[Monotonic, ...], tuple[Process, ...]]:
+    """Return the curves of a linear predictor, given the data block."""
+    smooths, monotonic, processes = list[Smooth](), list[Monotonic](), list[Process]()
+    values, coords = data.values, data.declaration.coords
+    for curve, name in zip(curves, names, strict=True):
+        text, terms = str(curve), Sum(curve.terms, {})
+        if curve.function == "s":
+            levels = coords.get(f"levels_s_{name}{tag}", ())
+            num = int(values[f"K_s_{name}{tag}"]) // max(len(levels), 1)
+            smooths.append(Smooth(name, text, terms, num, curve.by, levels))
+        elif curve.function == "mo":
+            steps, scale = coords[f"steps_{name}{tag}"], values.get(f"mo_{name}{tag}_scale")
+            monotonic.append(Monotonic(name, text, terms, curve.argument, steps, scale))
+        else:
+            omega = tuple(values[f"omega_{name}{tag}"])
+            processes.append(Process(name, text, terms, curve.argument, omega))
+    return tuple(smooths), tuple(monotonic), tuple(processes)
 
 
 def _check(text: str, family: str, priors: str, data: Data) -> list[str]:

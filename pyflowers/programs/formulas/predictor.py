@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.programs.bases import frequencies
 from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.centring import Centring, centrings
+from pyflowers.programs.formulas.grammar import CurveTerm
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.priors import (
     DefaultPriors,
     coefficients,
     rounded,
+    scale_of_column,
     scales_of_sds,
 )
 
@@ -117,6 +121,16 @@ class Group:
         The column of the group `within`; empty if there is none.
     has_index : bool
         Whether the index belongs to this term, and not to that of another linear predictor.
+    factor : str
+        The column whose levels have standard deviations of their own; empty if there is none.
+    levels : tuple of str
+        Its levels.
+    is_student : bool
+        Whether the effects have a Student t distribution.
+    labels : tuple of str
+        The labels, in the order of `covariance`.
+    covariance : array, shape (L, L), or None
+        The known covariance of the labels, up to a factor.
     """
 
     name: str
@@ -133,11 +147,101 @@ class Group:
     within: str = ""
     outer: str = ""
     has_index: bool = True
+    factor: str = ""
+    levels: tuple[str, ...] = ()
+    is_student: bool = False
+    labels: tuple[str, ...] = ()
+    covariance: NDArray[np.float64] | None = None
 
     @property
     def is_intercept(self) -> bool:
         """Whether the only effect is the intercept."""
         return self.effects == ("Intercept",)
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """The curves of a smooth about its lines.
+
+    Attributes
+    ----------
+    name : str
+        The end of its variables' names, without the tag.
+    text : str
+        The term.
+    terms : Sum
+        The terms whose columns are those of the curves.
+    num : int
+        The number of columns of each curve.
+    by : str
+        The factor whose levels have a curve each; empty if there is one curve.
+    levels : tuple of str
+        The levels.
+    scale : float
+        The scale of the prior on the standard deviations of the curves.
+    is_periodic : bool
+        Whether the curves have a period.
+    """
+
+    name: str
+    text: str
+    terms: Sum
+    num: int
+    by: str = ""
+    levels: tuple[str, ...] = ()
+    scale: float = 1.0
+    is_periodic: bool = False
+
+
+@dataclass(frozen=True)
+class Monotonic:
+    """A monotonic effect of a column with levels in order.
+
+    Attributes
+    ----------
+    name, text, terms : str, str, Sum
+        See :class:`Smooth`.
+    column : str
+        The column.
+    steps : tuple of str
+        The names of the steps between levels.
+    scale : float or None
+        The sd of the normal prior on the mean step; None for a flat prior.
+    """
+
+    name: str
+    text: str
+    terms: Sum
+    column: str
+    steps: tuple[str, ...]
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A Gaussian process, approximated by basis functions.
+
+    Attributes
+    ----------
+    name, text, terms : str, str, Sum
+        See :class:`Smooth`.
+    column : str
+        The column, or an expression of it.
+    frequencies : tuple of float
+        The frequencies of the basis functions.
+    scale : float
+        The scale of the prior on the standard deviation of the process.
+    length : tuple of (float, float)
+        The location and the scale of the lognormal prior on the length scale.
+    """
+
+    name: str
+    text: str
+    terms: Sum
+    column: str
+    frequencies: tuple[float, ...]
+    scale: float = 1.0
+    length: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -160,6 +264,8 @@ class LinearPredictor:
         The terms of the population; None if there are none.
     offsets : tuple of Sum
         The offsets.
+    smooths, monotonic, processes : tuple of Smooth, of Monotonic and of Process
+        The curves.
     groups : tuple of Group
         The group terms; terms on which others are centred come first.
     is_shifted : bool
@@ -174,6 +280,9 @@ class LinearPredictor:
     intercept: tuple[float, float] | None = None
     population: Population | None = None
     offsets: tuple[Sum, ...] = ()
+    smooths: tuple[Smooth, ...] = ()
+    monotonic: tuple[Monotonic, ...] = ()
+    processes: tuple[Process, ...] = ()
     groups: tuple[Group, ...] = ()
     is_shifted: bool = False
 
@@ -227,6 +336,9 @@ def _of_response(
         intercept=intercept,
         population=_population(model, priors),
         offsets=_offsets(model),
+        smooths=_smooths(model, scale),
+        monotonic=_monotonic(model, priors),
+        processes=_processes(model, scale),
         groups=_groups(model, priors, centrings(model, parametrisations), scale),
         is_shifted=model.has_intercept and bool(model.population),
     )
@@ -249,6 +361,9 @@ def _of_parameter(
         intercept=intercept,
         population=_population(model, priors),
         offsets=_offsets(model),
+        smooths=_smooths(model, priors.scale_of_parameters),
+        monotonic=_monotonic(model, priors),
+        processes=_processes(model, priors.scale_of_parameters),
         groups=_groups(model, priors, how, priors.scale_of_parameters),
         is_shifted=model.has_intercept and bool(model.population),
     )
@@ -287,6 +402,66 @@ def _population(model: Model, priors: DefaultPriors) -> Population | None:
     return Population(terms, columns, means, scales, prior.adjustment)
 
 
+def _smooths(model: Model, scale: float) -> tuple[Smooth, ...]:
+    """Return the smooths."""
+    found = []
+    for curve, name in _curves(model, "s"):
+        by, levels = "", tuple[str, ...]()
+        if curve.by and model.is_factor(curve.by):
+            by = curve.by.strip("`")
+            levels = model.levels(curve.terms)[by]
+        num = model.design(curve.terms)[0].shape[1] // max(len(levels), 1)
+        terms = _sum(model, curve.terms, str(curve))
+        found.append(Smooth(name, str(curve), terms, num, by, levels, scale, curve.is_periodic))
+    return tuple(found)
+
+
+def _monotonic(model: Model, priors: DefaultPriors) -> tuple[Monotonic, ...]:
+    """Return the monotonic effects."""
+    found = []
+    for curve, name in _curves(model, "mo"):
+        column = curve.argument.strip("`")
+        levels = model.levels(curve.terms)[column]
+        steps = tuple(f"{low} to {high}" for low, high in itertools.pairwise(levels))
+        scale = scale_of_column(model, model.design(curve.terms)[0].sum(axis=1), priors)
+        terms = _sum(model, curve.terms, str(curve))
+        found.append(Monotonic(name, str(curve), terms, column, steps, scale))
+    return tuple(found)
+
+
+WIDEST, SHORTEST = 2.0, 1.75
+"""Limits of the prior on the length scale of a process, which has 98% of its mass between them: in
+half ranges of the column, and in half widths of the interval for each basis function.
+
+With k functions on an interval of half width L, shorter length scales than 1.75 L / k cannot be
+told apart (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
+are nearly straight.
+"""
+
+
+def _processes(model: Model, scale: float) -> tuple[Process, ...]:
+    """Return the Gaussian processes."""
+    found = []
+    for curve, name in _curves(model, "gp"):
+        terms = _sum(model, curve.terms, str(curve))
+        matrix, _ = model.design(curve.terms)
+        num, state = matrix.shape[1], next(iter(model.state(curve.terms).values()))
+        boundary = state["boundary"]
+        half = boundary / state["factor"]
+        low, high = np.log(SHORTEST * boundary / num), np.log(WIDEST * half)
+        length = rounded((low + high) / 2), rounded((high - low) / (2 * 2.326))
+        own = tuple(frequencies(num, boundary).tolist())
+        found.append(Process(name, str(curve), terms, curve.argument, own, scale, length))
+    return tuple(found)
+
+
+def _curves(model: Model, function: str) -> Iterator[tuple[CurveTerm, str]]:
+    """Yield the curves of a function, each with its name."""
+    for curve, name in model.curves:
+        if curve.function == function:
+            yield curve, name
+
+
 def _groups(
     model: Model, priors: DefaultPriors, centred: Sequence[Centring], scale: float
 ) -> tuple[Group, ...]:
@@ -294,7 +469,11 @@ def _groups(
     by = {its.name: its.term.group for its in model.effects}
     found = []
     for how in centred:
-        its = how.effects
+        its, labels, covariance, levels = how.effects, tuple[str, ...](), None, tuple[str, ...]()
+        if its.term.covariance:
+            labels, covariance = model.covariance(its.term)
+        if its.term.by:
+            levels = model.levels_of(its.term.by)
         group = Group(
             name=its.name,
             by=its.term.group,
@@ -309,6 +488,11 @@ def _groups(
             anchored=how.anchored,
             within=how.within,
             outer=by.get(how.within, ""),
+            factor=its.term.by,
+            levels=levels,
+            is_student=its.term.is_student,
+            labels=labels,
+            covariance=covariance,
         )
         found.append(group)
     return tuple(found)

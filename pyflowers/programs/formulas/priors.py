@@ -97,9 +97,24 @@ def coefficients(model: Model, priors: DefaultPriors) -> CoefficientPrior | None
     """Return the prior of the population's coefficients; None if there is none."""
     if priors.is_flat or not model.population:
         return None
+    cells = {name: model.cells[name] for name in read_terms(model.population).columns}
+    origins = origins_of(model.population, cells)
+    return coefficient_prior(
+        model.population_design[0], origins, _unit(model, priors), about_mean=model.has_intercept
+    )
+
+
+def scale_of_column(model: Model, column: FloatArray, priors: DefaultPriors) -> float | None:
+    """Return the sd of the prior on the coefficient of a single column; None if it is flat."""
+    if priors.is_flat:
+        return None
+    return rounded(WIDTH * _unit(model, priors) / (_spread(column, model.has_intercept) or 1.0))
+
+
+def _unit(model: Model, priors: DefaultPriors) -> float:
+    """Return the scale of the response, in which the priors of coefficients are stated."""
     # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
-    about_mean = model.has_intercept
-    spread = 1.0
+    about_mean, spread = model.has_intercept, 1.0
     if model.parameter is not None:
         # The coefficients of levels without an intercept are themselves as far from 0 as it is.
         location, _ = priors.intercept(model, model.parameter)
@@ -110,11 +125,7 @@ def coefficients(model: Model, priors: DefaultPriors) -> CoefficientPrior | None
         spread = _deviation(model.linked) or _spread(model.linked, about_mean)
     elif model.family.scale == "log" and not about_mean:
         spread = max(1.0, _spread(model.linked, about_mean))
-    cells = {name: model.cells[name] for name in read_terms(model.population).columns}
-    origins = origins_of(model.population, cells)
-    return coefficient_prior(
-        model.population_design[0], origins, spread or 1.0, about_mean=about_mean
-    )
+    return spread or 1.0
 
 
 def scales_of_sds(

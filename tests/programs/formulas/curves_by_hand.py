@@ -1,0 +1,118 @@
+"""Tables and densities with which the tests of curves compare programs.
+
+Densities are written from the definitions, with SciPy's splines, and without the code that writes
+programs.
+"""
+
+import numpy as np
+import pandas as pd
+import stanli
+from scipy import stats
+from scipy.interpolate import CubicSpline
+from stanio import dump_stan_json
+
+from pyflowers.engines.bridge import Bridge, compiled
+
+NUM = 60
+
+
+def table(seed=4):
+    """Return a table with numbers, a factor, an ordered factor, months and groups."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.uniform(2, 9, NUM), "z": rng.normal(0.5, 1, NUM)}).round(4)
+    frame["f"] = rng.permutation(np.tile(["b", "a", "c"], NUM // 3))
+    frame["level"] = rng.permutation(np.tile([1, 2, 4, 7], NUM // 4))
+    frame["month"] = rng.permutation(np.tile(np.arange(1, 13), NUM // 12))
+    frame["g"] = rng.permutation(np.tile([f"g{i}" for i in range(6)], NUM // 6))
+    frame["y"] = (np.sin(frame.x) + 0.2 * frame.level + rng.normal(0, 0.4, NUM)).round(4)
+    frame["count"] = rng.poisson(np.exp(0.5 + 0.3 * np.sin(frame.x)))
+    return frame
+
+
+class Interpreted:
+    """The interpreter's density in this process, without the Jacobian of its transforms.
+
+    The Jacobian is the density of a program with the same parameters and nothing else.
+    """
+
+    def __init__(self, program, data):
+        text = program.source.text
+        self.data = dump_stan_json(program.stan_values(data))
+        end = text.index("transformed parameters {")
+        functions = text[: text.index("data {")]
+        block = text[text.index("data {") : end]
+        self.whole = self._bridge(text)
+        self.jacobian = self._bridge(f"{functions}{block}model {{}}")
+        self.names = self.whole.names
+
+    def _bridge(self, text):
+        mir = stanli.stan_to_mir(text)
+        model = stanli.bridgestan_model(mir=mir, data=self.data, seed=1)
+        return Bridge(model.lib_path, model.model, model, forgiving=True)
+
+    def evaluate(self, values):
+        """Return log densities and gradients at the values of parameters."""
+        points = self.whole.unconstrain(values)
+        value, gradient = self.whole.evaluate(points, True)
+        of_jacobian, its_gradient = self.jacobian.evaluate(points, True)
+        return value - of_jacobian, gradient - its_gradient
+
+
+class Compiled:
+    """The same for a compiled program."""
+
+    def __init__(self, program, data):
+        text = dump_stan_json(program.stan_values(data))
+        self.whole = compiled(program.source, text, 1)
+
+    def evaluate(self, values):
+        """Return log densities and gradients at the values of parameters."""
+        points = self.whole.unconstrain(values)
+        value, gradient = np.empty(len(points)), np.empty_like(points)
+        function = self.whole._library.bs_log_density_gradient
+        for _ in self.whole._failures(function, (True, False), [points, value, gradient]):
+            raise self.whole._failure()
+        return value, gradient
+
+
+def points_of(program, data, num=20, seed=1):
+    """Return random values of all parameters, as one mapping for each point."""
+    rng, block = np.random.default_rng(seed), program.source.blocks.parameters
+    found = []
+    for _ in range(num):
+        point = {}
+        for name, variable in block.items():
+            shape = tuple(
+                int(data.values[size]) if size in data.values else int(size)
+                for size in variable.sizes
+            )
+            value = rng.normal(0, 0.7, shape)
+            if name.startswith(("sd", "sigma", "lscale")):
+                value = np.exp(value)
+            if name.startswith("share"):
+                value = rng.dirichlet(np.full(shape[0], 2.0))
+            point[name] = value
+        found.append(point)
+    return found
+
+
+def flat(points):
+    return np.array([np.concatenate([np.ravel(v, order="F") for v in p.values()]) for p in points])
+
+
+def half_t(value, scale):
+    return np.sum(stats.t.logpdf(np.ravel(value) / scale, 3) - np.log(scale))
+
+
+def splines(program, name, x):
+    """Return the curves of a smooth at x, from the values at knots in the declaration."""
+    (state,) = program.declaration.data[name].state.values()
+    values = np.array(state["values"])
+    knots = np.array(state["knots"])
+    if "period=" in program.declaration.data[name].terms:
+        period = knots[-1] - knots[0]
+        at = knots[0] + np.mod(x - knots[0], period)
+        return CubicSpline(knots, values, bc_type="periodic")(at)
+    its = CubicSpline(knots, values, bc_type="natural")
+    inside = np.clip(x, knots[0], knots[-1])
+    return its(inside) + (x - inside)[:, None] * its(inside, 1)

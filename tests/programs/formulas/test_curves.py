@@ -1,0 +1,297 @@
+"""Curves in formulas: densities and predictions are those of their definitions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+from curves_by_hand import (
+    Compiled,
+    Interpreted,
+    flat,
+    half_t,
+    points_of,
+    splines,
+    table,
+)
+from scipy import stats
+
+import pyflowers
+from pyflowers import Program
+from pyflowers.errors import DataError
+
+HOW = {"seed": 1, "engine": "stanli", "warmup": 400, "draws": 400}
+
+
+def of_smooth(program, rows, its, numbers):
+    curve = splines(program, "S_x", rows.x.to_numpy()) @ its["s_x"]
+    prior = stats.norm.logpdf(its["s_x"], 0, its["sds_x"]).sum()
+    return curve, prior + half_t(its["sds_x"], numbers["sds_x_scale"])
+
+
+def of_levels(program, rows, its, numbers):
+    curves = splines(program, "S_x_f", rows.x.to_numpy())
+    by_level = np.split(its["s_x_f"], 3)
+    place = rows.f.map({"a": 0, "b": 1, "c": 2}).to_numpy()
+    curve = sum((place == j) * (curves @ own) for j, own in enumerate(by_level))
+    prior = sum(
+        stats.norm.logpdf(own, 0, sd).sum()
+        for own, sd in zip(by_level, its["sds_x_f"], strict=True)
+    )
+    return curve, prior + half_t(its["sds_x_f"], numbers["sds_x_f_scale"])
+
+
+def of_number(program, rows, its, numbers):
+    curve = rows.z * (splines(program, "S_x_z", rows.x.to_numpy()) @ its["s_x_z"])
+    prior = stats.norm.logpdf(its["s_x_z"], 0, its["sds_x_z"]).sum()
+    return curve, prior + half_t(its["sds_x_z"], numbers["sds_x_z_scale"])
+
+
+def of_period(program, rows, its, numbers):
+    curve = splines(program, "S_month", rows.month.to_numpy(float)) @ its["s_month"]
+    prior = stats.norm.logpdf(its["s_month"], 0, its["sds_month"]).sum()
+    return curve, prior + half_t(its["sds_month"], numbers["sds_month_scale"])
+
+
+def of_monotonic(program, rows, its, numbers):
+    """Equation 2 of Bürkner and Charpentier (2020): b D times the first x of the shares."""
+    up_to = 3 * its["mo_level"] * np.concatenate([[0], np.cumsum(its["share_level"])])
+    curve = up_to[rows.level.map({1: 0, 2: 1, 4: 2, 7: 3}).to_numpy()]
+    prior = stats.norm.logpdf(its["mo_level"], 0, numbers["mo_level_scale"])
+    share = its["share_level"] / its["share_level"].sum()
+    return curve, prior + stats.dirichlet.logpdf(share, [numbers["share_level_alpha"]] * 3)
+
+
+def of_process(program, rows, its, numbers):
+    """Equations 8 and 14 of Riutort-Mayol et al. (2023)."""
+    low, high = table().x.min(), table().x.max()
+    center, boundary = (low + high) / 2, 1.5 * (high - low) / 2
+    j = np.arange(1, 26)
+    root = j * np.pi / (2 * boundary)
+    phi = np.sin(root * (rows.x.to_numpy()[:, None] - center + boundary)) / np.sqrt(boundary)
+    length = its["lscale_x"]
+    density = its["sdgp_x"] ** 2 * np.sqrt(2 * np.pi) * length
+    density = density * np.exp(-(length**2) * root**2 / 2)
+    prior = stats.norm.logpdf(its["z_gp_x"]).sum() + half_t(its["sdgp_x"], numbers["sdgp_x_scale"])
+    shape, scale = numbers["lscale_x_scale"], np.exp(numbers["lscale_x_location"])
+    prior += stats.lognorm.logpdf(length, shape, scale=scale)
+    return phi @ (np.sqrt(density) * its["z_gp_x"]), prior
+
+
+@dataclass(frozen=True)
+class Case:
+    """A formula, its columns of the population, and its curve with the log density of its priors.
+
+    The columns are in the order of the program's coefficients.
+    """
+
+    formula: str
+    columns: Callable
+    curve: Callable
+    family: str = "gaussian"
+
+
+def none(rows):
+    return np.empty((len(rows), 0))
+
+
+def lines(rows):
+    codes = np.stack([rows.f == level for level in "bc"])
+    return np.stack([*codes, *(rows.x * (rows.f == level) for level in "abc")], axis=1)
+
+
+CASES = {
+    "s": Case("y ~ z + s(x, k=7)", lambda rows: rows[["z", "x"]], of_smooth),
+    "s_count": Case("count ~ s(x, k=5)", lambda rows: rows[["x"]], of_smooth, "poisson"),
+    "s_levels": Case("y ~ f + s(x, k=5, by=f)", lines, of_levels),
+    "s_number": Case(
+        "y ~ s(x, k=5, by=z)",
+        lambda rows: np.stack([rows.z, rows.x * rows.z], axis=1),
+        of_number,
+    ),
+    "s_period": Case('y ~ s(month, bs="cc", k=7, period=12)', none, of_period),
+    "mo": Case("y ~ z + mo(level)", lambda rows: rows[["z"]], of_monotonic),
+    "gp": Case("y ~ gp(x)", none, of_process),
+    "gp_count": Case("count ~ z + gp(x)", lambda rows: rows[["z"]], of_process, "poisson"),
+}
+
+
+def by_hand(case, program, data, point):
+    """Return the log joint density of a case by its definition."""
+    rows, numbers = table(), data.values
+    x = np.asarray(case.columns(rows), dtype=float)
+    curve, total = case.curve(program, rows, point, numbers)
+    eta = np.asarray(curve, dtype=float)
+    if x.shape[1]:
+        sampled = point.get("b_adjusted", point.get("b"))
+        b = np.asarray(numbers["adjustment"]) @ sampled if "adjustment" in numbers else sampled
+        total += stats.norm.logpdf(sampled, 0, numbers["b_scale"]).sum()
+        eta = eta + (x - x.mean(axis=0)) @ b
+    intercept = point.get("Intercept_at_means", point.get("Intercept"))
+    location, scale = numbers["Intercept_location"], numbers["Intercept_scale"]
+    total += stats.t.logpdf((intercept - location) / scale, 3)
+    eta = eta + intercept
+    if case.family == "poisson":
+        return total + stats.poisson.logpmf(rows["count"], np.exp(eta)).sum()
+    total += half_t(point["sigma"], numbers["sigma_scale"])
+    return total + stats.norm.logpdf(rows.y, eta, point["sigma"]).sum()
+
+
+def posed(case):
+    """Return the program of a case and its data block."""
+    program = Program.from_formula(case.formula, table(), family=case.family)
+    data, _ = program.fill(program.read(table()), program.resolve_priors())
+    return program, data
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_density_is_that_of_the_definition(name):
+    case = CASES[name]
+    program, data = posed(case)
+    points = points_of(program, data)
+    ours, _ = Interpreted(program, data).evaluate(flat(points))
+    theirs = np.array([by_hand(case, program, data, point) for point in points])
+    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
+    assert np.ptp(ours) > 1
+
+
+def test_another_prior_would_be_seen():
+    """The negative control."""
+    case = CASES["s"]
+    program, data = posed(case)
+    points = points_of(program, data)
+    ours, _ = Interpreted(program, data).evaluate(flat(points))
+    data.values["sds_x_scale"] *= 2
+    theirs = np.array([by_hand(case, program, data, point) for point in points])
+    assert np.ptp(ours - theirs) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["s", "s_levels", "mo", "gp"])
+def test_both_engines_have_one_density_and_gradient(name):
+    """Without the Jacobian, as the engines differ in the transform of a simplex."""
+    program, data = posed(CASES[name])
+    values = flat(points_of(program, data))
+    pair = Interpreted(program, data), Compiled(program, data)
+    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
+    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
+    same = [i for i, its in enumerate(pair[0].names) if not its.startswith("share")]
+    scale = np.abs(d_one).max()
+    np.testing.assert_allclose(d_other[:, same], d_one[:, same], rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    found = {}
+
+    def fit(name):
+        if name not in found:
+            case = CASES[name]
+            found[name] = pyflowers.fit(case.formula, table(), family=case.family, **HOW)
+        return found[name]
+
+    return fit
+
+
+def new_rows():
+    rows = table(seed=11).head(6).drop(columns=["y", "count"])
+    rows["x"] = [0.5, 2.2, 4.0, 6.5, 8.9, 10.2]  # the first and the last beyond the knots
+    rows["month"] = [0.5, 3, 6.25, 12, 13, 25]
+    return rows
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_predictions_of_new_rows_are_the_definition(name, fits):
+    case, fit, rows = CASES[name], fits(name), new_rows()
+    if "gp_x" in fit.draws:  # which is defined near the data only
+        rows = rows.assign(x=np.clip(rows.x, 1, 10))
+    found = pyflowers.predict(fit, rows, kind="linear").draws().values
+    draws = {key: its[1] for key, its in fit.draws.items()}
+    expected = []
+    for i in (0, 17, 399):
+        its = {key: each[i] for key, each in draws.items()}
+        if "gp_x" in its:  # standardised coefficients are not kept
+            length, omega = its["lscale_x"], np.asarray(fit.data.values["omega_x"])
+            root = its["sdgp_x"] * np.sqrt(np.sqrt(2 * np.pi) * length)
+            its["z_gp_x"] = its["gp_x"] / (root * np.exp(-0.25 * np.square(length * omega)))
+        curve, _ = case.curve(fit.program, rows, its, fit.data.values)
+        x = np.asarray(case.columns(rows), dtype=float)
+        expected.append(its["Intercept"] + curve + (x @ its["b"] if x.shape[1] else 0))
+    np.testing.assert_allclose(found[1][[0, 17, 399]], expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["s_levels", "mo", "gp", "s_period"])
+def test_all_that_follows_a_fit(name, fits, tmp_path):
+    fit = fits(name)
+    assert pyflowers.check(fit) is not None
+    assert np.isfinite(pyflowers.loo(fit).table()["elpd"]).all()
+    assert len(pyflowers.effects(fit).table())
+    sensitive = pyflowers.sensitivity(fit).table().index
+    assert any(str(each).startswith(("sds_", "mo_", "sdgp_")) for each in sensitive)
+    fit.save(tmp_path / "run")
+    again = pyflowers.Fit.load(tmp_path / "run")
+    rows = new_rows().iloc[1:4]
+    one, other = (pyflowers.predict(each, rows).draws() for each in (again, fit))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_effects_of_a_monotonic_term_are_its_steps(fits):
+    fit = fits("mo")
+    found = pyflowers.effects(fit, "level").draws()
+    np.testing.assert_allclose(found, np.cumsum(fit.draws["step_level"], axis=-1), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_prior_draws_are_those_of_the_program(name, tmp_path):
+    """Scales have their distribution, and a program that was written has the same draws."""
+    case = CASES[name]
+    program, data = posed(case)
+    first = pyflowers.prior(program, table(), draws=2000, seed=3)
+    again = Program.open(program.write(tmp_path / "again.stan"))
+    second = pyflowers.prior(again, table(), draws=2000, seed=3)
+    for quantity, draws in first.draws.items():
+        np.testing.assert_array_equal(draws, second.draws[quantity], quantity)
+    for quantity, draws in first.draws.items():
+        if quantity.startswith("sd"):
+            scale = data.values[f"{quantity}_scale"]
+            p = stats.kstest(np.ravel(draws) / scale, lambda v: 2 * stats.t.cdf(v, 3) - 1).pvalue
+            assert p > 1e-4, quantity
+
+
+def test_columns_with_names_that_clash(tmp_path):
+    """A group may have the name of a variable of a curve, and a column that of a function."""
+    frame = table().rename(columns={"g": "s_x", "z": "s"})
+    program = Program.from_formula("y ~ log(x) + s + s(x, k=5) + (1 | s_x)", frame)
+    assert {"s_x", "S_x_curve"} <= program.source.blocks.data.keys()
+    frame = table().rename(columns={"x": "x 1", "f": "a f"})
+    program = Program.from_formula("y ~ s(`x 1`, k=5, by=`a f`)", frame)
+    assert "S_x_1_a_f" in program.source.blocks.data
+    assert program.read(frame)["S_x_1_a_f"].shape == (60, 9)
+
+
+def test_beyond_its_interval_a_process_is_refused(fits):
+    rows = new_rows().head(1).assign(x=40.0)
+    with pytest.raises(DataError, match=r"row 1: .*40 is beyond .* fit with a larger c"):
+        pyflowers.predict(fits("gp"), rows)
+
+
+def test_a_level_that_is_not_in_the_fit_is_refused(fits):
+    rows = new_rows().head(1).assign(level=3)
+    with pytest.raises(DataError, match="level is 3, which is not one of its levels: 1, 2, 4"):
+        pyflowers.predict(fits("mo"), rows)
+    rows = new_rows().head(1).assign(f="d")
+    with pytest.raises(DataError, match="f is 'd'"):
+        pyflowers.predict(fits("s_levels"), rows)
+
+
+def test_a_column_in_an_order_of_its_own():
+    """An ordered Categorical keeps its order; a smooth of an expression is about its line."""
+    frame = table()
+    order = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    frame["level"] = frame.level.map({1: "low", 2: "mid", 4: "high", 7: "high"}).astype(order)
+    program = Program.from_formula("y ~ mo(level) + s(log(x), k=5)", frame)
+    data = program.read(frame)
+    assert program.declaration.coords["steps_level"] == ("low to mid", "mid to high")
+    np.testing.assert_array_equal(data["passed_level"].sum(axis=1), frame.level.cat.codes)
+    assert data.coords["X"] == ("log(x)",)

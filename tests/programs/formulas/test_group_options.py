@@ -1,0 +1,264 @@
+"""Groups with options, ``gr(g, by=f)``, ``cov=A`` and ``dist=student``, by definition."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from curves_by_hand import Compiled, Interpreted, flat, half_t, points_of, table
+from scipy import stats
+
+import pyflowers
+from pyflowers import Program
+from pyflowers.errors import ConfigError, DataError, PyflowersError
+
+HOW = {"seed": 1, "engine": "stanli", "warmup": 400, "draws": 400}
+LABELS = [f"g{i}" for i in range(6)]
+DISTANCE = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
+KINSHIP = pd.DataFrame(0.6**DISTANCE, index=LABELS, columns=LABELS)
+ORDER = [3, 0, 5, 1, 4, 2]
+SHUFFLED = KINSHIP.iloc[ORDER, ORDER[::-1]]
+
+
+def rows():
+    frame = table()
+    frame["site"] = frame.g.map(dict(zip(LABELS, "aabbba", strict=True)))
+    return frame
+
+
+def of_levels(frame, labels, its, numbers):
+    site = dict(zip(LABELS, "aabbba", strict=True))
+    sd = dict(zip(sorted("ab"), its["sd_g"], strict=True))
+    effects = {g: sd[site[g]] * z for g, z in zip(labels, its["z_g"], strict=True)}
+    return effects, stats.norm.logpdf(its["z_g"]).sum() + half_t(its["sd_g"], numbers["sd_g_scale"])
+
+
+def of_covariance(frame, labels, its, numbers):
+    matrix = KINSHIP.loc[list(labels), list(labels)].to_numpy()
+    effects = its["sd_g"][0] * np.linalg.cholesky(matrix) @ its["z_g"]
+    # The density of the effects with the Jacobian of the standardised ones is that of normal z.
+    prior = stats.multivariate_normal.logpdf(effects, cov=its["sd_g"][0] ** 2 * matrix)
+    prior += 6 * np.log(its["sd_g"][0])
+    prior += half_t(its["sd_g"], numbers["sd_g_scale"])
+    return dict(zip(labels, effects, strict=True)), prior
+
+
+def of_student(frame, labels, its, numbers):
+    prior = stats.t.logpdf(its["r_g"], its["df_g"], 0, its["sd_g"][0]).sum()
+    prior += half_t(its["sd_g"], numbers["sd_g_scale"])
+    prior += stats.gamma.logpdf(its["df_g"], 2, scale=1 / 0.1)
+    return dict(zip(labels, its["r_g"], strict=True)), prior
+
+
+CASES = {
+    "by": ("y ~ x + (1 | gr(g, by=site))", of_levels, None),
+    "cov": ("y ~ x + (1 | gr(g, cov=A))", of_covariance, {"A": SHUFFLED}),
+    "student": ("y ~ x + (1 | gr(g, dist=student))", of_student, None),
+    "by_count": ("count ~ x + (1 | gr(g, by=site))", of_levels, None),
+}
+
+
+def posed(name):
+    formula, _, known = CASES[name]
+    family = "poisson" if "count" in name else "gaussian"
+    program = Program.from_formula(formula, rows(), family=family, known=known, centered=None)
+    data, _ = program.fill(program.read(rows()), program.resolve_priors())
+    return program, data
+
+
+def by_hand(name, data, its):
+    """Return the log joint density by definition."""
+    frame, numbers = rows(), data.values
+    effects, total = CASES[name][1](frame, data.labels["g"].names, its, numbers)
+    total += stats.norm.logpdf(its["b"], 0, numbers["b_scale"]).sum()
+    location, scale = numbers["Intercept_location"], numbers["Intercept_scale"]
+    total += stats.t.logpdf((its["Intercept_at_means"] - location) / scale, 3)
+    eta = its["Intercept_at_means"] + (frame.x - frame.x.mean()) * its["b"] + frame.g.map(effects)
+    if name == "by_count":
+        return total + stats.poisson.logpmf(frame["count"], np.exp(eta)).sum()
+    total += half_t(its["sigma"], numbers["sigma_scale"])
+    return total + stats.norm.logpdf(frame.y, eta, its["sigma"]).sum()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_density_is_that_of_the_definition(name):
+    program, data = posed(name)
+    points = points_of(program, data)
+    for point in points:
+        if "df_g" in point:
+            point["df_g"] = 1.5 + np.abs(point["df_g"])
+    ours, _ = Interpreted(program, data).evaluate(flat(points))
+    theirs = np.array([by_hand(name, data, point) for point in points])
+    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
+    assert np.ptp(ours) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["by", "cov", "student"])
+def test_both_engines_have_one_density_and_gradient(name):
+    program, data = posed(name)
+    points = points_of(program, data)
+    for point in points:
+        if "df_g" in point:
+            point["df_g"] = 1.5 + np.abs(point["df_g"])
+    values = flat(points)
+    pair = Interpreted(program, data), Compiled(program, data)
+    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
+    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
+    scale = np.abs(d_one).max()
+    np.testing.assert_allclose(d_other, d_one, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    found = {}
+
+    def fit(name):
+        if name not in found:
+            formula, _, known = CASES[name]
+            found[name] = pyflowers.fit(formula, rows(), known=known, **HOW)
+        return found[name]
+
+    return fit
+
+
+@pytest.mark.parametrize("name", ["by", "cov", "student"])
+def test_predictions_are_the_definition(name, fits):
+    fit, frame = fits(name), rows().head(4)
+    its = fit.draws
+    r = its["r_g"][..., fit.data.labels["g"].codes[:4]]
+    line = its["Intercept"][..., None] + its["b"] * frame.x.to_numpy()
+    found = pyflowers.predict(fit, frame, kind="linear").draws()
+    np.testing.assert_allclose(found, line + r, rtol=1e-10, atol=1e-10)
+    typical = pyflowers.predict(fit, frame, kind="linear", groups="none").draws()
+    np.testing.assert_allclose(typical, line, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["by", "cov", "student"])
+def test_a_new_label_is_drawn_from_its_population(name, fits):
+    fit = fits(name)
+    frame = pd.DataFrame({"x": 5.0, "g": [f"new{i}" for i in range(40)], "site": "b"})
+    its = fit.draws
+    line = its["Intercept"][..., None] + its["b"] * 5
+    effects = (pyflowers.predict(fit, frame, kind="linear").draws().values - line) / (
+        its["sd_g"][..., [-1]]
+    )
+    if name == "student":
+        p = stats.kstest(stats.t.cdf(effects, its["df_g"][..., None]).ravel(), "uniform").pvalue
+    else:
+        p = stats.kstest(effects.ravel(), "norm").pvalue
+    assert p > 1e-4
+    # One label has one effect in all its rows.
+    twice = pd.concat([frame.head(1), frame.head(1)])
+    found = pyflowers.predict(fit, twice, kind="linear").draws().values
+    np.testing.assert_array_equal(found[..., 0], found[..., 1])
+
+
+@pytest.mark.parametrize("name", ["by", "cov", "student"])
+def test_all_that_follows_a_fit(name, fits, tmp_path):
+    fit = fits(name)
+    assert pyflowers.check(fit) is not None
+    assert np.isfinite(pyflowers.loo(fit).table()["elpd"]).all()
+    assert len(pyflowers.effects(fit).table()) == 1
+    assert any(str(each).startswith("sd_g") for each in pyflowers.sensitivity(fit).table().index)
+    fit.save(tmp_path / "run")
+    again = pyflowers.Fit.load(tmp_path / "run")
+    one, other = (pyflowers.predict(each, rows()).draws() for each in (again, fit))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_prior_draws_are_those_of_the_definition(name, tmp_path):
+    program, data = posed(name)
+    first = pyflowers.prior(program, rows(), draws=4000, seed=3)
+    again = Program.open(program.write(tmp_path / "again.stan"))
+    second = pyflowers.prior(again, rows(), draws=4000, seed=3)
+    for quantity, draws in first.draws.items():
+        np.testing.assert_array_equal(draws, second.draws[quantity], quantity)
+    r, sd = first.draws["r_g"][0], first.draws["sd_g"][0]
+    if name == "cov":
+        labels = list(data.labels["g"].names)
+        found = np.cov((r / sd).T)
+        np.testing.assert_allclose(found, KINSHIP.loc[labels, labels], atol=0.12)
+    elif name == "student":
+        df = first.draws["df_g"][0]
+        assert df.min() > 1
+        p = stats.kstest(stats.t.cdf(r[:, 0] / sd[:, 0], df), "uniform").pvalue
+        assert p > 1e-4
+    else:
+        assert stats.kstest(first.draws["z_g"][0, :, 2], "norm").pvalue > 1e-4
+
+
+def test_without_a_closed_form_the_population_is_refused():
+    frame, formula = rows(), "count ~ x + (1 | gr(g, dist=student))"
+    fit = pyflowers.fit(formula, frame, family="poisson", **HOW)
+    with pytest.raises(ConfigError, match="is a Student t distribution, over which"):
+        pyflowers.predict(fit, frame.head(2), groups="population", kind="expected").table()
+
+
+def test_a_known_covariance_from_a_file(tmp_path):
+    KINSHIP.to_csv(tmp_path / "kinship.csv")
+    formula, frame = CASES["cov"][0], rows()
+    one = Program.from_formula(formula, frame, known={"A": tmp_path / "kinship.csv"})
+    other = Program.from_formula(formula, frame, known={"A": SHUFFLED})
+    assert one.declaration == other.declaration
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (KINSHIP.drop(index="g2"), "there is no row for 'g2', which is a label of g; add it"),
+        (KINSHIP.drop(columns="g0"), "there is no column for 'g0', which is a label of g"),
+        (KINSHIP.assign(g1=1.0), "not that of"),
+        (KINSHIP.assign(g1="x"), "a cell is not a number; correct it"),
+        (KINSHIP * 0 + 1, "is not positive definite, so some labels are combinations of others"),
+        (pd.concat([KINSHIP, KINSHIP.head(1)]), "the row 'g0' occurs twice; keep one"),
+        (np.eye(6), "give a DataFrame or a CSV file with the labels as its index and its"),
+        ("missing.csv", "missing.csv cannot be read as a CSV file"),
+    ],
+)
+def test_a_bad_covariance_is_one_sentence(bad, message):
+    with pytest.raises(PyflowersError) as caught:
+        Program.from_formula(CASES["cov"][0], rows(), known={"A": bad})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_covariance_that_no_term_names_is_refused():
+    with pytest.raises(ConfigError, match="no term of the formula names A"):
+        Program.from_formula("y ~ x", rows(), known={"A": KINSHIP})
+    with pytest.raises(ConfigError, match="--known: iid_normal is not a formula"):
+        pyflowers.fit("iid_normal", known={"A": KINSHIP})
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("y ~ (1 | gr(g, cov=A))", "A is not given; name its table with --known A=FILE"),
+        ("y ~ (x | gr(g, by=site))", "has several effects, but gr() with options takes one; write"),
+        ("y ~ (1 | gr(g, by=f))", "needs one f for each g; write (0 + f || g), or correct"),
+        ("y ~ (1 | gr(g, by=w))", "there is no column 'w'"),
+        ("y ~ (1 | gr(g, by=same))", "same is '5' in every row; leave by=same out"),
+        (
+            "y ~ (1 | gr(g, id=1))",
+            "takes by=f, cov=A or dist=student after the group; correct id=1",
+        ),
+        ("y ~ (1 | gr(g, dist=cauchy))", "write dist=student, or leave dist out"),
+        ("y ~ (1 | gr(g, by=site, dist=student))", "takes one of by, cov and dist; leave the"),
+        ("y ~ (1 | gr(g, f))", "takes by=f, cov=A or dist=student after the group; correct f"),
+        ("y ~ (1 | gr(g/f))", "takes one group; write gr(g), where g is a column or a:b"),
+        ("y ~ (1 | gr())", "takes one group; write gr(g)"),
+        ("y ~ (1 | gr(g, by=site)) + (0 + x | g)", "a term with options is the only one of its"),
+        ("y ~ (1 | mm(g, f))", "a group of several members, mm(), is not supported"),
+    ],
+)
+def test_a_bad_option_is_one_sentence_with_a_remedy(formula, message):
+    with pytest.raises((ConfigError, DataError)) as caught:
+        Program.from_formula(formula, rows().assign(same=5))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert ";" in str(caught.value)
+
+
+def test_gr_without_options_is_the_plain_group():
+    one, other = (Program.from_formula(f"y ~ (1 | {g})", rows()) for g in ("gr(g)", "g"))
+    header = one.source.text.index("data {")
+    assert one.source.text[header:] == other.source.text[other.source.text.index("data {") :]
