@@ -69,7 +69,7 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
     """
     if not isinstance(name, str) and callable(getattr(name, "load", None)):
         return name
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise ConfigError(f"engine must be one of {', '.join(ENGINES)}, got {name!r}")
     if name not in ("auto", "cmdstan"):
         if cmdstan is not None:
