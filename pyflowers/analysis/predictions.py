@@ -483,9 +483,12 @@ class RowPredictions(Result):
         judged, one = self.fit.verdict, "a new observation"
         if self.sets is not None:
             one = "new observations"
+        linear = "linear predictor"
+        if self.parameter:
+            linear = f"linear predictor of {self.parameter}"
         what = {
             "expected": self.parameter or f"expected {self.fit.data.scored_name}",
-            "linear": f"linear predictor{f' of {self.parameter}' if self.parameter else ''}",
+            "linear": linear,
             "observation": f"{one} of {self.fit.data.scored_name}",
         }[self.kind]
         of_groups = {
@@ -610,7 +613,8 @@ def predict(
     of_rows = any(each is not None for each in (new, kind, by, weights, parameter))
     has_next = fit.program.can(Capability.Y_NEW) or not fit.model.has_rule
     if of_rows or not has_next:
-        kind = kind or "expected"
+        if kind is None:
+            kind = "expected"
         return _predict_rows(fit, new, kind, groups, by, weights, parameter, seed, reading)
     of_rows_only = [*reading]
     if groups != "data":
