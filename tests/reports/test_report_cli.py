@@ -26,8 +26,8 @@ def sections(path):
 
 
 def command_of(html):
-    """Return the command on the page that reproduces the report."""
-    (command,) = re.findall(r'aria-label="Command">(.*?)</pre>', html, re.DOTALL)
+    """Return the command on the page that reproduces the report, which follows those of advice."""
+    *_, command = re.findall(r'aria-label="Command">(.*?)</pre>', html, re.DOTALL)
     return unescape(re.sub(r"<[^>]*>", "", command))
 
 
