@@ -78,7 +78,7 @@ def capitalised(text: Markup) -> Markup:
 
 
 def command(text: Text) -> Markup:
-    """Return a command in a box of its own."""
+    """Return a command in a separate box."""
     box = '<pre class="command" tabindex="0" aria-label="Command">{}</pre>'
     return fill(box, unbroken(text))
 

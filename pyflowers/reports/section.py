@@ -103,7 +103,7 @@ class Section:
     in_contents : str
         The entry in the contents, if it is not the title.
     banner : callable
-        Function that returns what the banner at the top of the page says about the section.
+        Function that returns a sentence on the section for the banner at the top of the page.
     record : callable
         Function that returns what the JSON record of the page holds for the section.
 

@@ -130,7 +130,7 @@ def _of_refused(material: Material) -> Text:
     if len(material.refused) == 1:
         was = "was"
     link = fill('<a href="#{}">The verdict</a>', VERDICT.id)
-    return fill("{} says why {} {} not fitted.", link, names_of(material.refused), was)
+    return fill("{} explains why {} {} not fitted.", link, names_of(material.refused), was)
 
 
 def diagnostics_table(material: Material) -> Table:
