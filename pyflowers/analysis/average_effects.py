@@ -208,7 +208,7 @@ class Effects(Result):
 
     @property
     def is_of_data(self) -> NDArray[np.bool_]:
-        """Whether each effect is that for the groups of the rows, in addition to that in the population."""
+        """Whether each effect is that for the groups of the rows, shown after the population's."""
         if self.groups != BOTH:
             return np.zeros(len(self.index), dtype=bool)
         return np.asarray(self.index.get_level_values("groups") == "data")
