@@ -34,12 +34,14 @@ OPTIONS: dict[str, Any] = {"adapt_delta": 0.95}
 
 SHAPE: dict[str, float] = {"shape_alpha": 5, "shape_beta": 10}
 ZEROS: dict[str, float] = {"zi_alpha": 2, "zi_beta": 4}
+HURDLE: dict[str, float] = {"hu_alpha": 2, "hu_beta": 4}
+PHI: dict[str, float] = {"phi_alpha": 8, "phi_beta": 0.8}
 FAMILIES: dict[str, dict[str, float]] = {
     "gaussian": {"sigma_scale": 1},
     "student": {"sigma_scale": 1},
     "lognormal": {"sigma_scale": 0.3},
     "gamma": SHAPE,
-    "beta": {"phi_alpha": 8, "phi_beta": 0.8},
+    "beta": PHI,
     "bernoulli": {},
     "binomial": {},
     "poisson": {},
@@ -47,12 +49,36 @@ FAMILIES: dict[str, dict[str, float]] = {
     "zero_inflated_poisson": ZEROS,
     "zero_inflated_negbinomial": {**SHAPE, **ZEROS},
     "cumulative": {"threshold_scale": 1},
+    "acat": {"threshold_scale": 1},
+    "asym_laplace": {"sigma_scale": 1, "quantile": 0.3},
+    "beta_binomial": PHI,
+    "exgaussian": {"sigma_scale": 1, "beta_scale": 1},
+    "exponential": {},
+    "geometric": {},
+    "hurdle_gamma": {**SHAPE, **HURDLE},
+    "hurdle_lognormal": {"sigma_scale": 0.3, **HURDLE},
+    "hurdle_negbinomial": {**SHAPE, **HURDLE},
+    "hurdle_poisson": HURDLE,
+    "inverse_gaussian": {"shape_alpha": 5, "shape_beta": 20},
+    "ordered_beta": {**PHI, "cutzero_scale": 0.5, "cutone_scale": 0.2},
+    "shifted_lognormal": {"sigma_scale": 0.3, "ndt_scale": 1},
+    "skew_normal": {"sigma_scale": 1, "alpha_scale": 2},
+    "sratio": {"threshold_scale": 1},
+    "von_mises": {"kappa_rate": 0.3},
+    "weibull": {"shape_location": 0.5, "shape_scale": 0.3},
+    "zero_inflated_beta": {**PHI, **ZEROS},
+    "zero_inflated_binomial": ZEROS,
 }
 """The families, and priors of their parameters under which simulated responses can be fitted."""
 
 EFFECTS = {"b_scale[x]": 0.5, "sd_g_scale": 0.2}
+ORDINAL = ("cumulative", "sratio", "acat")
 INTERCEPT = {"Intercept_location": 1, "Intercept_scale": 0.2}
-RESPONSES = {"beta": "share", "bernoulli": "bit", "binomial": "y | trials(8)"}
+RESPONSES = {
+    **dict.fromkeys(["beta", "zero_inflated_beta", "ordered_beta", "von_mises"], "share"),
+    **dict.fromkeys(["binomial", "beta_binomial", "zero_inflated_binomial"], "y | trials(8)"),
+    "bernoulli": "bit",
+}
 OF_FORMULAS = {**OPTIONS, "chains": 2, "warmup": 500, "draws": 500}
 SIMS_OF_FORMULAS = 300
 SEED = 1
@@ -103,7 +129,7 @@ def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibrati
         out=out,
         sims=sims,
         seed=SEED,
-        priors={**EFFECTS, **({} if name == "cumulative" else INTERCEPT), **FAMILIES[name]},
+        priors={**EFFECTS, **({} if name in ORDINAL else INTERCEPT), **FAMILIES[name]},
         **OF_FORMULAS,
         engine="stanli",
         workers=workers,

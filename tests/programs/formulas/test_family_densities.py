@@ -3,12 +3,13 @@
 import itertools
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 import stanli
-from family_cases import TEXTS, density, log_prior, response_of, table
+from family_cases import TEXTS, TRIALS, density, log_prior, response_of, table
 from mpmath import mpf
 from stanio import dump_stan_json
 
@@ -18,12 +19,11 @@ from pyflowers.engines.bridge import Bridge, compiled
 from pyflowers.engines.stanli.density import Interpreted
 from pyflowers.programs import Capabilities, Program
 from pyflowers.programs.families import find_family
+from pyflowers.programs.source import Source
 
 NUM_POINTS = 20
 NUM_ROWS = 12
 FORMULA = "{} ~ x"
-COMPILED = ("hurdle_negbinomial", "ordered_beta", "cumulative(cloglog)")
-"""The families that are compiled in the slow tests; scripts/check-engine compiles the others."""
 
 
 def written(text, num=NUM_ROWS, formula=FORMULA):
@@ -167,26 +167,77 @@ def test_log_lik_in_numpy_is_that_of_the_program(text):
     assert np.isfinite(fit.draws["y_rep"]).all()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(
-            text,
-            marks=[pytest.mark.slow]
-            if text in COMPILED
-            else [pytest.mark.slow, pytest.mark.density],
+PARAMETERS_OF_ALL = """
+parameters {
+  vector[N] eta;
+  real<lower=0> sigma;
+  real<lower=1> nu;
+  real<lower=0> shape;
+  real<lower=0> phi;
+  real<lower=0, upper=1> zi;
+  real<lower=0, upper=1> hu;
+  real<lower=0> beta;
+  real alpha;
+  real<lower=0, upper=0.2> ndt;
+  real<lower=0> kappa;
+  real cutzero;
+  real cutone;
+  ordered[3] threshold;
+}
+"""
+
+
+def combined():
+    """Return one program with the likelihoods of all families, and its data.
+
+    The data variable ``chosen`` is the number of the family whose likelihood is the log density.
+    """
+    functions, block, chosen = dict[str, str](), [], []
+    data = {"N": NUM_ROWS, "quantile": 0.3, "trials": [TRIALS] * NUM_ROWS}
+    for number, text in enumerate(TEXTS, 1):
+        family, y = find_family(text), f"y_{number}"
+        own, stan = family.functions, family.stan
+        if family.is_ordinal:  # the same name stands for the functions of each link
+            own = re.sub(r"\b(sratio|rating)(?=_)", rf"\1_{family.link}", own)
+            stan = re.sub(r"^sratio\b", f"sratio_{family.link}", stan)
+        functions[own] = own
+        is_whole = family.is_discrete
+        block.append(f"array[N] int {y};" if is_whole else f"vector[N] {y};")
+        values = written(text)[1].y
+        data[y] = [int(each) if is_whole else float(each) for each in values]
+        distribution = stan.format(eta="eta[n]", trials="trials[n]")
+        chosen.append(
+            f"if (chosen == {number}) {{ for (n in 1 : N) {{ {y}[n] ~ {distribution}; }} }}"
         )
-        for text in TEXTS
-    ],
-)
-def test_both_engines_have_one_density_and_gradient(text):
-    program, data = written(text, 24, "{} ~ x + (1 | g)")
-    block = dump_stan_json(program.stan_values(data))
-    pair = compiled(program.source, block, 1), Interpreted(program.source, block, 1)
-    points = np.random.default_rng(3).normal(0, 0.3, (200, len(pair[0].names)))
-    points = points[np.isfinite(pair[0].evaluate(points, False)[0])][:20]
-    assert len(points) >= 10
-    (value, gradient), (other, other_gradient) = (each.evaluate(points, True) for each in pair)
-    np.testing.assert_allclose(other - other[0], value - value[0], rtol=1e-10, atol=1e-10)
-    scale = np.abs(gradient).max()
-    np.testing.assert_allclose(other_gradient, gradient, rtol=1e-10, atol=1e-10 * scale)
+    lines = "\n".join(block)
+    program = (
+        "functions {\n" + "\n".join(functions) + "\n}\n"
+        f"data {{\nint N; int chosen; real quantile; array[N] int trials;\n{lines}\n}}\n"
+        f"{PARAMETERS_OF_ALL}model {{\n" + "\n".join(chosen) + "\n}\n"
+    )
+    return Source(Path("families.stan"), {"families.stan": program.encode()}), data
+
+
+@pytest.mark.slow
+def test_both_engines_have_one_density_and_gradient():
+    """All likelihoods are one program, as compiling one for each would take an hour."""
+    source, data = combined()
+    compared = []
+    for number, text in enumerate(TEXTS, 1):
+        block = dump_stan_json({**data, "chosen": number})
+        pair = compiled(source, block, 1), Interpreted(source, block, 1)
+        points = np.random.default_rng(3).normal(0, 0.5, (40, len(pair[0].names)))
+        points[:, :NUM_ROWS] += 1  # positive linear predictors, which some links require
+        points[:, :NUM_ROWS] = np.abs(points[:, :NUM_ROWS]) + 0.05
+        points = points[np.isfinite(pair[0].evaluate(points, False)[0])][:20]
+        assert len(points) == 20, text
+        (value, gradient), (other, other_gradient) = (each.evaluate(points, True) for each in pair)
+        np.testing.assert_allclose(
+            other - other[0], value - value[0], rtol=1e-10, atol=1e-10, err_msg=text
+        )
+        scale = np.abs(gradient).max()
+        np.testing.assert_allclose(
+            other_gradient, gradient, rtol=1e-10, atol=1e-10 * scale, err_msg=text
+        )
+        compared.append(text)
+    assert compared == TEXTS
