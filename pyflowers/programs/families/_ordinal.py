@@ -74,6 +74,7 @@ def moments(
         share = np.exp(logs(eta, values))
         ratings = np.arange(1.0, len(share) + 1)
         first = np.tensordot(ratings, share, axes=1)
-        return first, np.tensordot(ratings**2, share, axes=1) - first**2
+        away = np.square(ratings.reshape(-1, *[1] * first.ndim) - first)
+        return np.asarray(first), np.asarray((away * share).sum(axis=0))
 
     return found

@@ -49,7 +49,9 @@ def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     inside = average(low, 0) - every
     mean, variance = beta.moments(eta, values)
     first = every + inside * mean
-    return first, every + inside * (variance + mean**2) - first**2
+    none = average(-low, 0)
+    around = inside * (variance + np.square(mean - first))
+    return first, none * first**2 + around + every * (1 - first) ** 2
 
 
 FAMILY = Family(

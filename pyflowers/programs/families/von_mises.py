@@ -14,8 +14,8 @@ from numpy.random import Generator
 
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
 
-_NUM_TERMS = 60
-"""Terms of the Fourier series of the density; the k-th is below exp(-k² / (2 kappa + k))."""
+_NUM_TERMS, _LARGEST = 80, 200.0
+"""Terms of the Fourier series of the density, enough for concentrations up to the largest one."""
 
 
 def _direction(eta: FloatArray) -> FloatArray:
@@ -37,16 +37,19 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the variance of the number between -π and π, by the density's series."""
+    """Return the mean and the variance of the number between -π and π, by the density's series.
+
+    A larger concentration counts as the largest one for which the series converges.
+    """
     from scipy.special import ive
 
-    direction, kappa = _direction(eta), values["kappa"]
+    direction, kappa = _direction(eta), np.minimum(values["kappa"], _LARGEST)
     first, second = 0.0, np.pi**2 / 3
     for k in range(1, _NUM_TERMS + 1):
         weight = (-1) ** (k + 1) * 2 * ive(k, kappa) / ive(0, kappa) / k
         first = first + weight * np.sin(k * direction)
         second = second - 2 * weight / k * np.cos(k * direction)
-    return np.asarray(first), np.asarray(second - np.square(first))
+    return np.asarray(first), np.maximum(second - np.square(first), 0.0)
 
 
 FAMILY = Family(
