@@ -2,7 +2,7 @@
 
 A cell with ``:gallery: TITLE`` adds its figure, followed by a link to the function that drew it
 (``:source:``), and ``{gallery}`` puts the thumbnails of a page in a grid. sphinx-gallery would run
-scripts of its own; these figures are those of the pages' cells.
+separate scripts; these figures are those of the pages' cells.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ are therefore multiplied by the ratio of their conditional maximum likelihood es
 solution and at the posterior means, and the steps are repeated. Without a conflict this ratio
 is near 1.
 
-A parameter that has a linear predictor of its own is solved for in the same way, given the linear
+A parameter that has its own linear predictor is solved for in the same way, given the linear
 predictor of the response, and the two alternate. This leaves out the information that they share,
 which for a normal response is none.
 
