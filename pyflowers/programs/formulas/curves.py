@@ -104,12 +104,14 @@ def monotonic(linear: LinearPredictor, its: Monotonic) -> Part:
     mo, k, passed = f"mo_{name}", f"K_mo_{name}", f"passed_{name}"
     share, step = f"share_{name}", f"step_{name}"
     steps = f"steps_{name}"
-    numbers = {f"{share}_alpha": Number(1.0, f"parameters of the Dirichlet prior on {share}")}
-    prior_of_share = f"dirichlet(rep_vector({share}_alpha, {k}))"
-    priors, about = {share: prior_of_share}, {"description": f"mean step of {its.column}"}
+    of_share = f"parameters of the Dirichlet prior on {share}"
+    numbers = {f"{share}_alpha[{name}]": Number(1.0, f"{of_share}: {name}") for name in its.steps}
+    settings = [f"vector<lower=0>[{k}] {share}_alpha; // {of_share}"]
+    priors = {share: f"dirichlet({share}_alpha)"}
+    about = {"description": f"mean step of {its.column}"}
     if its.scale is not None:
-        scale = Number(its.scale, f"sd of the normal prior on {mo}")
-        numbers = {f"{mo}_scale": scale, **numbers}
+        scale = {f"{mo}_scale": Number(its.scale, f"sd of the normal prior on {mo}")}
+        numbers, settings = {**scale, **numbers}, [*declared(scale), *settings]
         priors = {mo: f"normal(0, {mo}_scale)", **priors}
         about["prior"] = priors[mo]
     return Part(
@@ -118,19 +120,20 @@ def monotonic(linear: LinearPredictor, its: Monotonic) -> Part:
             f"int<lower=1> {k}; // steps between the levels of {its.column}",
             f"matrix[{rows}, {k}] {passed}; // 1: {its.column} is above the step; 0: it is not",
         ],
-        settings=declared(numbers),
+        settings=settings,
         parameters=[
             f"real {mo}; // mean step of {its.column}",
             f"simplex[{k}] {share}; // share of each step in the sum of the steps",
         ],
         transformed_parameters=[
-            f"vector[{k}] {step} = {k} * {mo} * {share}; // steps, all in one direction"
+            f"vector[{k}] {step}; // steps, all in one direction",
+            f"{step} = {k} * {mo} * {share};",
         ],
         priors=priors,
         eta=f"{passed} * {step}",
         sources={passed: its.terms.source},
         numbers=numbers,
-        dims={share: [steps], step: [steps]},
+        dims={share: [steps], step: [steps], f"{share}_alpha": [steps]},
         coords={steps: list(its.steps)},
         meanings={
             mo: about,
@@ -217,7 +220,7 @@ def _draw_monotonic(name: str, values: Values, num: int, rng: Generator) -> Draw
     """Draw the mean step of a monotonic effect, and the shares of its steps."""
     size = int(values[f"K_mo_{name}"])
     mean = rng.normal(size=(1, num)) * values[f"mo_{name}_scale"]
-    share = rng.dirichlet(np.full(size, values[f"share_{name}_alpha"]), (1, num))
+    share = rng.dirichlet(values[f"share_{name}_alpha"], (1, num))
     step = size * mean[..., None] * share
     return {f"mo_{name}": mean, f"share_{name}": share, f"step_{name}": step}
 

@@ -1,7 +1,9 @@
 """Curves in formulas: densities and predictions are those of their definitions."""
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,11 +17,12 @@ from curves_by_hand import (
     splines,
     table,
 )
-from scipy import stats
+from scipy import optimize, stats
 
 import pyflowers
 from pyflowers import Program
 from pyflowers.errors import DataError
+from pyflowers.programs.bases import smooth
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 400, "draws": 400}
 
@@ -60,7 +63,7 @@ def of_monotonic(program, rows, its, numbers):
     curve = up_to[rows.level.map({1: 0, 2: 1, 4: 2, 7: 3}).to_numpy()]
     prior = stats.norm.logpdf(its["mo_level"], 0, numbers["mo_level_scale"])
     share = its["share_level"] / its["share_level"].sum()
-    return curve, prior + stats.dirichlet.logpdf(share, [numbers["share_level_alpha"]] * 3)
+    return curve, prior + stats.dirichlet.logpdf(share, numbers["share_level_alpha"])
 
 
 def of_process(program, rows, its, numbers):
@@ -295,3 +298,122 @@ def test_a_column_in_an_order_of_its_own():
     assert program.declaration.coords["steps_level"] == ("low to mid", "mid to high")
     np.testing.assert_array_equal(data["passed_level"].sum(axis=1), frame.level.cat.codes)
     assert data.coords["X"] == ("log(x)",)
+
+
+@pytest.mark.parametrize("name", ["s", "s_levels", "s_period", "mo", "gp", "of_sigma"])
+def test_a_program_is_valid_and_as_stanc_formats_it(name, cmdstan, tmp_path):
+    stanc, path = cmdstan.path / "bin" / "stanc", tmp_path / "program.stan"
+    formula, family = OF_SIGMA, "gaussian"
+    if name in CASES:
+        formula, family = CASES[name].formula, CASES[name].family
+    program = Program.from_formula(formula, table(), family=family)
+    path.write_text(program.source.text, encoding="utf-8")
+    checked = subprocess.run(
+        [stanc, "--o", tmp_path / "x.hpp", path], capture_output=True, text=True
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+    how = {"capture_output": True, "text": True, "check": True}
+    formatted = subprocess.run([stanc, "--auto-format", path], **how).stdout
+    if name in CASES:  # otherwise stanc breaks the lines of long names differently
+        assert formatted.rstrip("\n") == program.source.text.rstrip("\n")
+
+
+OF_SIGMA = "y ~ z + s(x, k=5); sigma ~ s(x, k=5) + mo(level) + gp(z, k=8)"
+
+
+def test_curves_of_another_parameter():
+    """The density of sigma ~ s(x) + mo(level) + gp(z), whose variables end with the tag."""
+    program = Program.from_formula(OF_SIGMA, table())
+    data, _ = program.fill(program.read(table()), program.resolve_priors())
+    points, rows, numbers = points_of(program, data), table(), data.values
+    theirs = []
+    for its in points:
+        tagged = {name.replace("_sigma", ""): its[name] for name in its if name.endswith("_sigma")}
+        curve, total = of_smooth(program, rows, its, numbers)
+        eta = its["Intercept_at_means"] + curve
+        x = rows[["z", "x"]].to_numpy()
+        eta = eta + (x - x.mean(axis=0)) @ its["b"]
+        own = {name.replace("_sigma", ""): its for name, its in numbers.items() if "_sigma" in name}
+        one, prior = of_smooth(program, rows, tagged, own)
+        two, more = of_monotonic(program, rows, tagged, own)
+        in_z = {name.replace("_z", "_x"): its for name, its in own.items()}
+        # The process is along z: the definition is along x, so z takes its place there.
+        phi = np.asarray(numbers["Phi_z_sigma"])
+        length = tagged["lscale_z"]
+        omega = np.asarray(numbers["omega_z_sigma"])
+        density = tagged["sdgp_z"] ** 2 * np.sqrt(2 * np.pi) * length
+        density = density * np.exp(-(length**2) * omega**2 / 2)
+        three = phi @ (np.sqrt(density) * tagged["z_gp_z"])
+        last = stats.norm.logpdf(tagged["z_gp_z"]).sum()
+        last += half_t(tagged["sdgp_z"], in_z["sdgp_x_scale"])
+        scale = np.exp(in_z["lscale_x_location"])
+        last += stats.lognorm.logpdf(length, in_z["lscale_x_scale"], scale=scale)
+        at_means = its["Intercept_sigma_at_means"]
+        sigma = at_means + (rows.x - rows.x.mean()) * its["b_sigma"] + one + two + three
+        total += prior + more + last + stats.norm.logpdf(its["b"], 0, numbers["b_scale"]).sum()
+        total += stats.norm.logpdf(its["b_sigma"], 0, numbers["b_sigma_scale"]).sum()
+        for tag, value in (("", its["Intercept_at_means"]), ("_sigma", at_means)):
+            location = numbers[f"Intercept{tag}_location"]
+            total += stats.t.logpdf((value - location) / numbers[f"Intercept{tag}_scale"], 3)
+        theirs.append(total + stats.norm.logpdf(rows.y, eta, np.exp(sigma)).sum())
+    ours, _ = Interpreted(program, data).evaluate(flat(points))
+    assert np.ptp(ours - np.array(theirs)) < 1e-9 * np.abs(ours).max()
+
+
+MGCV = {
+    3: (-0.9807, 9.9829),
+    9: (-1.75048, 6.8402),
+    15: (-24.378, 4.6225),
+    21: (-119.966, 6.178),
+    27: (-21.5259, 5.454),
+    33: (36.6603, 6.3046),
+    39: (3.72195, 6.2886),
+    45: (-0.740045, 6.6152),
+    51: (0.0298614, 6.4572),
+}
+"""The fitted curve and its standard error at some times: gam(accel ~ s(times, bs = "cr"))."""
+
+MGCV_SIGMA = 22.49111
+
+MCYCLE = Path(__file__).parent / "data" / "mcycle.csv"
+
+
+def test_the_curve_of_mcycle_is_that_of_mgcv():
+    """With variances of restricted maximum likelihood, the two are one model: see mcycle.R."""
+    frame = pd.read_csv(MCYCLE)
+    state, y = {}, frame.accel.to_numpy()
+    curves = smooth(frame.times, state=state)
+    lines = np.stack([np.ones(len(y)), frame.times], axis=1)
+
+    def solved(log_sds):
+        sigma, sds = np.exp(log_sds)
+        weight = np.linalg.inv(sigma**2 * np.eye(len(y)) + sds**2 * curves @ curves.T)
+        left = lines.T @ weight @ lines
+        b = np.linalg.solve(left, lines.T @ weight @ y)
+        rest = y - lines @ b
+        minus = np.linalg.slogdet(left)[1] - np.linalg.slogdet(weight)[1] + rest @ weight @ rest
+        return minus, b, sds**2 * curves.T @ weight @ rest
+
+    how = {"xatol": 1e-7, "fatol": 1e-9}
+    best = optimize.minimize(
+        lambda log_sds: solved(log_sds)[0], [3, 4], method="Nelder-Mead", options=how
+    )
+    assert np.exp(best.x[0]) == pytest.approx(MGCV_SIGMA, rel=1e-5)
+    _, b, s = solved(best.x)
+    at = np.array(sorted(MGCV))
+    fitted, error = np.array([MGCV[each] for each in at]).T
+    ours = b[0] + b[1] * at + smooth(at, state=state) @ s
+    assert np.max(np.abs(ours - fitted) / error) < 1e-3
+
+
+@pytest.mark.slow
+def test_the_posterior_of_mcycle_is_near_that_of_mgcv():
+    """The mean over the posterior of sds, with its prior, differs from the curve at its mode."""
+    fit = pyflowers.fit("accel ~ s(times)", MCYCLE, seed=1, engine="stanli", draws=4000)
+    assert fit.verdict.passed
+    at = pd.DataFrame({"times": sorted(MGCV)})
+    fitted, error = np.array([MGCV[each] for each in at.times]).T
+    draws = pyflowers.predict(fit, at, kind="linear").draws().values
+    ours, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
+    assert np.max(np.abs(ours - fitted) / sd) < 0.25
+    np.testing.assert_allclose(sd, error, rtol=0.1)
