@@ -65,3 +65,30 @@ show_lme <- function(name, fit) {
 
 show_lme("Machines", lme(score ~ Machine, random = ~ 1 | Worker/Machine, read("Machines")))
 show_lme("Oxboys", lme(height ~ age, random = ~ age | Subject, read("Oxboys")))
+
+# Beta-binomial regression without herds, with phi on the log scale in the optimisation.
+cat("\ncbpp, beta-binomial\n")
+cbpp <- read("cbpp")
+X <- model.matrix(~ factor(period), cbpp)
+deviance <- function(p) {
+  m <- plogis(drop(X %*% p[1:4]))
+  phi <- exp(p[5])
+  y <- cbpp$incidence
+  n <- cbpp$size
+  -sum(lchoose(n, y) + lbeta(y + m * phi, n - y + (1 - m) * phi) - lbeta(m * phi, (1 - m) * phi))
+}
+fit <- optim(c(-1.4, -1, -1, -1.5, 2), deviance, method = "BFGS", hessian = TRUE,
+             control = list(reltol = 1e-14))
+print(data.frame(estimate = fit$par, se = sqrt(diag(solve(fit$hessian)))), digits = 6)
+cat("phi", exp(fit$par[5]), "\n")
+
+# Stopping ratios: one binary row for each rating that was reached, 1 if it was the last.
+cat("\ninhaler, stopping ratios with subjects\n")
+stages <- do.call(rbind, lapply(1:3, function(j) {
+  reached <- inhaler[inhaler$rating >= j, ]
+  data.frame(reached, stage = factor(j), last = as.integer(reached$rating == j))
+}))
+fit <- lme4::glmer(last ~ 0 + stage + treat + period + carry + (1 | subject), stages, binomial,
+                   nAGQ = 25)
+print(coef(summary(fit))[, 1:2], digits = 6) # the signs of the slopes are opposite to those of eta
+print(lme4::VarCorr(fit), digits = 6)

@@ -228,6 +228,43 @@ STUDIES = (
         spoilt=lambda table: table.assign(rating=5 - table["rating"]),
     ),
     Study(
+        "inhaler-stages",
+        "inhaler",
+        "rating ~ treat + period + carry + (1 | subject)",
+        "sratio",
+        "Bürkner (2017), JSS 80(1), fits stopping ratios to these data, with other terms. They are "
+        "logistic regressions of whether a rating that was reached is the last; see published.R",
+        {
+            "b[treat]": (-0.940, 0.289),
+            "b[period]": (0.250, 0.182),
+            "b[carry]": (-0.260, 0.224),
+        },
+        {
+            "threshold[1]": 0.671,
+            "threshold[2]": 3.146,
+            "threshold[3]": 2.475,
+            "sd_subject[Intercept]": 1.060,
+        },
+        spoilt=lambda table: table.assign(rating=5 - table["rating"]),
+    ),
+    Study(
+        "cbpp-shares",
+        "cbpp",
+        "incidence | trials(size) ~ period",
+        "beta_binomial",
+        "brms' vignette on custom families fits this family to these data, with (1 | herd). "
+        "Maximum likelihood in published.R",
+        {
+            "Intercept": (-1.319, 0.233),
+            "b[period2]": (-0.969, 0.406),
+            "b[period3]": (-1.251, 0.457),
+            "b[period4]": (-1.473, 0.511),
+        },
+        {"phi": 10.84},
+        labels=("period",),
+        spoilt=lambda table: table.assign(incidence=table["size"] - table["incidence"]),
+    ),
+    Study(
         "machines",
         "Machines",
         "score ~ Machine + (1 | Worker / Machine)",
