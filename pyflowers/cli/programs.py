@@ -18,7 +18,7 @@ from pyflowers.fits.spec import Spec, option_of
 from pyflowers.programs import Capability, Program, find_program, shipped_names
 from pyflowers.programs.declaration import TO_FILL_IN, drafted
 from pyflowers.programs.find import shipped_program
-from pyflowers.programs.program import write_new
+from pyflowers.programs.program import is_formula, write_new
 from pyflowers.programs.source import read_source
 from pyflowers.resources import stan_folder
 from pyflowers.storage import FileKind, check_file, new_file
@@ -104,6 +104,10 @@ def new_command(
       pyflowers new mymodel --from multilevel_poisson
       pyflowers new rats "weight ~ age + (age | rat)" --data rats.csv
     """
+    if is_formula(str(name)):
+        raise click.UsageError(
+            f"the program needs a name: pyflowers new NAME {str(name)!r} --data FILE"
+        )
     notes, target = [], name
     if name.suffix != ".stan":
         target = Path(f"{name}.stan")
