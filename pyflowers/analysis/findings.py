@@ -500,6 +500,8 @@ def with_terms(text: str, terms: Sequence[str]) -> str:
     >>> from pyflowers.analysis.findings import with_terms
     >>> with_terms("y ~ x + sex + (1 | g)", ["(x | g)", "x * sex"])
     'y ~ x * sex + (x | g)'
+    >>> with_terms("y ~ 1; sigma ~ x", ["x"])
+    'y ~ x; sigma ~ x'
     """
     formula = parse(text)
     groups = list(formula.groups)
@@ -535,7 +537,8 @@ def with_terms(text: str, terms: Sequence[str]) -> str:
     terms_ = [each for each in population if each != "1" or len(population) == 1]
     if terms_ == ["1"] and groups:
         terms_ = []
-    return f"{left} ~ {' + '.join([*terms_, *map(str, groups)])}"
+    first = f"{left} ~ {' + '.join([*terms_, *map(str, groups)])}"
+    return "; ".join([first, *(each.text for each in formula.parameters)])
 
 
 def _summands(population: str) -> list[str]:

@@ -335,7 +335,7 @@ def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
         )
 
 
-def _refuse_infinite(program: Program, priors: Mapping[str, float]) -> None:
+def _refuse_infinite(program: Program, priors: Mapping[str, float | str]) -> None:
     """Refuse an infinite hyperparameter, and name the parameter whose prior becomes improper."""
     for name, value in priors.items():
         known = program.declaration.priors.get(name)

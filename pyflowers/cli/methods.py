@@ -21,7 +21,7 @@ from pyflowers.cli.options import (
     workers_option,
 )
 from pyflowers.cli.results import Plain, finish, folder_kind, out_option, told
-from pyflowers.display import INTERVAL, Line, heading
+from pyflowers.display import INTERVAL, Line, heading, records_of
 from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, READING, Spec
 from pyflowers.programs import COMPARED, Capability, find_program
 
@@ -35,11 +35,18 @@ MOST_ELEMENTS = 110
 @click.argument("table", metavar="[TABLE]", required=False, type=PATH)
 @inputs("data", *OF_PRIOR)
 @click.option("--draws", type=int, default=4000, show_default=True, help="Number of draws.")
+@click.option("--list", "lists", is_flag=True, help="Only list the priors, in a table.")
 @plots_option
 @out_option("prior")
 @click.pass_context
 def prior_command(
-    ctx: click.Context, /, table: Path | None, out: Path | None, plots: str, **options: Any
+    ctx: click.Context,
+    /,
+    table: Path | None,
+    out: Path | None,
+    plots: str,
+    lists: bool,
+    **options: Any,
 ) -> int:
     """Draw from a model's prior and show the data that it implies for your design.
 
@@ -49,6 +56,7 @@ def prior_command(
 
       pyflowers prior multilevel_poisson --prior mu_mean=1.5 --prior mu_sd=1
       pyflowers prior "weight ~ age + (age | rat)" rats.csv --out prior
+      pyflowers prior "weight ~ age + (age | rat)" rats.csv --list
     """
     import pyflowers
 
@@ -56,6 +64,8 @@ def prior_command(
         if options["data"] is not None:
             raise click.UsageError("TABLE and --data mean the same thing; give only one.", ctx)
         options["data"] = table
+    if lists:
+        return _list_priors(given(options), out)
     found = pyflowers.prior(**given(options))
 
     def figures() -> dict[str, Any]:
@@ -65,6 +75,16 @@ def prior_command(
         return {f"plots/{name}": figure for name, figure in made.items()}
 
     return finish(found, out, figures=figures)
+
+
+def _list_priors(inputs: dict[str, Any], out: Path | None) -> int:
+    """Print the table of a program's priors."""
+    del inputs["draws"]
+    program = Spec(**inputs).open()
+    priors = program.priors
+    about = heading(program.name, program.about)
+    record = {"program": program.name, "priors": records_of(priors)}
+    return finish(Plain("prior", [about, priors], record, {"priors.csv": priors}), out)
 
 
 @click.command("compare")

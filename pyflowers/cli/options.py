@@ -56,6 +56,24 @@ def _pairs(
     return found or None
 
 
+def _priors(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float | str] | None:
+    """Return the numbers of ``NAME=VALUE`` and the densities of ``NAME ~ density(…)`` by name."""
+    of_numbers = tuple(text for text in values if "~" not in text)
+    found: dict[str, float | str] = dict(_pairs(float, _FORM, ctx, parameter, of_numbers) or {})
+    for text in values:
+        name, tilde, density = text.rpartition("~")
+        if tilde and not (name.strip() and density.strip()):
+            raise click.BadParameter(f"must be {_FORM}, got {text!r}", ctx, parameter)
+        if tilde:
+            found[name.strip()] = density.strip()
+    return found or None
+
+
+_FORM = "NAME=VALUE with a number, or 'NAME ~ density(…)'"
+
+
 def _centered(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> bool | dict[str, bool] | None:
@@ -89,7 +107,7 @@ _READ: dict[str, Callable[..., Any]] = {
     "columns": partial(_pairs, str, "NAME=COLUMN"),
     "inits": _inits,
     "known": partial(_pairs, str, "NAME=FILE"),
-    "priors": partial(_pairs, float, "NAME=VALUE with a number"),
+    "priors": _priors,
 }
 """How the inputs that have a syntax of their own are read."""
 

@@ -82,7 +82,7 @@ def _show(program: Program, with_remedies: bool) -> None:
 @click.option("--from", "source", metavar="NAME", help="Shipped model to copy.")
 @click.option("--data", type=PATH, help="Table for the formula or for the drafted declaration.")
 @inputs(
-    *("family", "link", "default_priors", "known", "centered"),
+    *("family", "link", "default_priors", "priors", "known", "centered"),
     *("sep", "decimal", "encoding", "drop_missing"),
 )
 @inputs("include_paths")
@@ -119,6 +119,12 @@ def new_command(
             raise click.UsageError(
                 "a FORMULA needs --data FILE, and cannot be combined with --from or --include"
             )
+        for prior, value in asked.get("priors", {}).items():
+            if not isinstance(value, str):
+                raise click.UsageError(
+                    f"--prior {prior}={value:g}: a new program takes densities, such as "
+                    "--prior 'b ~ normal(0, 1)'; give numbers to pyflowers fit"
+                )
         spec = Spec(formula, data, **asked).with_table()
         program = spec.open()
         read = spec.read(program)

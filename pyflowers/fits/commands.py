@@ -101,11 +101,14 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     reading = dict(record.data.reading)
     is_dropped = bool(reading.pop("drop_missing", None))
     hyperparameters = fit.program.declaration.priors
-    priors = {
+    priors: dict[str, float | str] = {
         name: value
         for name, value in record.priors.items()
         if name in hyperparameters and value != hyperparameters[name].value
     }
+    formula = fit.program.declaration.formula
+    if formula is not None and is_formula(record.program.reference):
+        priors = {**formula.given, **priors}
     found: dict[str, Any] = {
         "program": path(record.program.reference),
         "include_paths": tuple(map(path, record.program.include_paths)),
@@ -174,7 +177,8 @@ def shell_words(inputs: Mapping[str, Any]) -> list[str]:
         if value is True:
             words.append(option)
         elif isinstance(value, Mapping):
-            words += _each(option, (f"{key}={_text(its)}" for key, its in value.items()))
+            is_density = name == "priors"
+            words += _each(option, (_named(key, its, is_density) for key, its in value.items()))
         elif isinstance(value, list | tuple):
             words += _each(option, map(str, value))
         elif name == "interval":
@@ -186,6 +190,13 @@ def shell_words(inputs: Mapping[str, Any]) -> list[str]:
 
 def _each(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
+
+
+def _named(key: str, value: object, is_density: bool) -> str:
+    """Return a named value, such as ``tau=1``, or a density as ``tau ~ normal(0, 1)``."""
+    if is_density and isinstance(value, str):
+        return f"{key} ~ {value}"
+    return f"{key}={_text(value)}"
 
 
 def _text(value: object) -> str:
@@ -260,8 +271,8 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
 
 
 def _known_priors(
-    fit: Fitted, inputs: Mapping[str, Any], priors: Mapping[str, float]
-) -> dict[str, float]:
+    fit: Fitted, inputs: Mapping[str, Any], priors: Mapping[str, float | str]
+) -> dict[str, float | str]:
     """Return the hyperparameters that the program of another formula still has."""
     names = ("family", "default_priors")
     made = {name: inputs[name] for name in names if name in inputs}
@@ -270,7 +281,9 @@ def _known_priors(
     except DataError:  # the table of a fit has no parts of nested groups
         return dict(priors)
     known = program.declaration.priors
-    return {name: value for name, value in priors.items() if name in known}
+    return {
+        name: value for name, value in priors.items() if name in known or isinstance(value, str)
+    }
 
 
 def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
@@ -311,7 +324,7 @@ def _new_program(fit: Fitted, is_shell: bool, path: ShowPath) -> str:
         if inputs["program"].endswith(".stan"):
             return ""
         return f"pyflowers new my_{fit.program.name} --from {inputs['program']}"
-    names = ("program", "data", "family", "default_priors", "drop_missing")
+    names = ("program", "data", "family", "default_priors", "priors", "drop_missing")
     made: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}
     if not is_shell:
         reading = ("sep", "decimal", "encoding")

@@ -568,7 +568,7 @@ def _judged_priors(
     whole = program.prior_of(name, data.values)
     if whole is not None:
         parts = [_Judged(name, whole, medians, alone)]
-    elif not program.declaration.prior_elements:
+    elif not program.declaration.has_priors_of_elements(name):
         return  # no element has a separate prior, and a loop over many elements would be slow
     else:
         parts = []

@@ -147,7 +147,7 @@ def fit_data(
     data: Data,
     options: SamplerOptions,
     *,
-    priors: Mapping[str, float] | None = None,
+    priors: Mapping[str, float | str] | None = None,
     centered: bool | Mapping[str, bool] | None = None,
     engine: Engine,
     inits: Any = None,

@@ -24,7 +24,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import read_once
 from pyflowers.programs.families import family_names, family_text
-from pyflowers.programs.program import joined_formulas
+from pyflowers.programs.program import joined_formulas, named_priors
 from pyflowers.records import Record, asked, asked_as, complaint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -244,12 +244,13 @@ class Spec(Reading, Sampling):
         {},
         metavar="NAME=FILE",
     )
-    priors: Annotated[dict[str, float], SkipValidation] = asked(
-        "Set a hyperparameter. To list a program's hyperparameters, run pyflowers models NAME; for "
-        "a formula, see the .toml file that pyflowers new writes.",
+    priors: Annotated[dict[str, float | str], SkipValidation] = asked(
+        "Set a hyperparameter or, in a formula's program, a prior: 'b[x] ~ normal(0, 1)'. To list "
+        "a program's hyperparameters, run pyflowers models NAME; for a formula's priors, pyflowers "
+        "prior FORMULA --data FILE --list.",
         {},
         option="--prior",
-        metavar="NAME=VALUE",
+        metavar="NAME=VALUE|'NAME ~ DENSITY'",
     )
     include_paths: tuple[str | Path, ...] = asked(
         "Folder to search for #include files.", (), option="--include", metavar="FOLDER"
@@ -275,6 +276,8 @@ class Spec(Reading, Sampling):
         given = {name: value for name, value in inputs.items() if value is not None}
         if isinstance(given.get("link"), str):  # from here on, the family's text names the link
             given["family"] = family_text(given.get("family"), given.pop("link"))
+        if "priors" in given:
+            given["priors"] = named_priors(given["priors"])
         values = {"program": joined_formulas(program), "data": data, **given}
         try:
             self.__pydantic_validator__.validate_python(values, self_instance=self)
@@ -417,6 +420,7 @@ class Spec(Reading, Sampling):
             centered=self.centered,
             default_priors=self.default_priors,
             known=self.known,
+            priors=self.priors,
             **self.reading,
         )
 

@@ -539,12 +539,18 @@ class FormulaText(Record):
     sha256 : str
         Digest of the program and its ``[prediction]`` as they were written. If either has been
         edited since, the edited text is used, without the NumPy code that comes with a formula.
+    given : mapping of str to str
+        The priors that the user gave, by the name of what has them: ``sd`` or ``b[age]``.
+    stated : mapping of str to str
+        The same priors by the element in the program, such as ``b[1]``.
     """
 
     text: str
     family: str
     priors: Literal["", "brms"] = ""
     sha256: str
+    given: dict[str, str] = Field(default_factory=dict)
+    stated: dict[str, str] = Field(default_factory=dict)
 
 
 class Declaration(Record):
@@ -652,6 +658,11 @@ class Declaration(Record):
         for name in self.priors:
             found.setdefault(variable_of(name), []).append(name)
         return found
+
+    def has_priors_of_elements(self, parameter: str) -> bool:
+        """Return whether elements of a parameter may have different priors."""
+        has_own = any(name.startswith(f"{parameter}[") for name in self.parameters)
+        return has_own or bool(self.prior_elements)
 
     @property
     def label_columns(self) -> tuple[str, ...]:
@@ -793,7 +804,9 @@ class Declaration(Record):
             ("omit", self.omit, draws, "parameters and generated quantities"),
         ):
             for name in names:
-                if name not in known:
+                if name not in known and not (
+                    section == "parameters" and variable_of(name) in known
+                ):
                     raise ConfigError(
                         f"{where}: [{section}] names {name}, which is not declared in the "
                         f"program's {block}; correct the name (declared there: "

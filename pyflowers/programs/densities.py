@@ -85,7 +85,26 @@ class StatedPrior:
     cut: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(f'{value:.10g}' for value in self.arguments)}){self.cut}"
+        return f"{self.stan}{self.cut}"
+
+    @property
+    def stan(self) -> str:
+        """The density in Stan, without its truncation."""
+        return f"{self.name}({', '.join(f'{value:.10g}' for value in self.arguments)})"
+
+    def draw(
+        self, rng: Generator, shape: tuple[int, ...], lower: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return draws of a parameter with this lower bound; of a constant, its value."""
+        if self.name == CONSTANT:
+            return np.full(shape, self.arguments[0])
+        draw = self.density(lower).draw
+        assert draw is not None  # a stated density is proper
+        return draw(rng, shape)
+
+    def density(self, lower: float | None = None, upper: float | None = None) -> PriorDensity:
+        """Return the density of a parameter with these bounds."""
+        return prior_density(str(self), {}, lower, upper)
 
 
 def read_stated(parameter: str, text: str) -> StatedPrior:
@@ -119,6 +138,8 @@ def read_stated(parameter: str, text: str) -> StatedPrior:
         if not _NUMBER.fullmatch(word) or not abs(float(word)) < 1e100:
             raise ConfigError(f"{about}{word!r} is not a number; write numbers only")
     numbers = tuple(map(float, words))
+    if name == "std_normal":
+        name, numbers = "normal", (0.0, 1.0)
     positive = _FAMILIES[name].positive if name in _FAMILIES else (0,) if name == LKJ else ()
     if not all(numbers[i] > 0 for i in positive):
         which = next(i for i in positive if numbers[i] <= 0)
@@ -133,7 +154,7 @@ def read_stated(parameter: str, text: str) -> StatedPrior:
         return StatedPrior(name, numbers, lower, upper)
     if name in (LKJ, CONSTANT):
         raise ConfigError(f"{about}{name} cannot be truncated; leave T[{ends[0]}, {ends[1]}] out")
-    lower, upper = _tighter(lower, low, max), _tighter(upper, high, min)
+    lower, upper = tighter(lower, low, max), tighter(upper, high, min)
     if lower is not None and upper is not None and lower >= upper:
         raise ConfigError(f"{about}no value lies between the bounds; correct them")
     return StatedPrior(name, numbers, lower, upper, f" T[{ends[0]}, {ends[1]}]")
@@ -147,7 +168,7 @@ def support_of(name: str, arguments: Sequence[float]) -> tuple[float | None, flo
     return (family.lower, family.upper) if family else (None, None)
 
 
-def _tighter(
+def tighter(
     one: float | None, other: float | None, choose: Callable[[float, float], float]
 ) -> float | None:
     """Return the tighter of two bounds, of which `choose` is max or min; None if there is none."""
@@ -198,7 +219,7 @@ def prior_density(
         return PriorDensity(text, None, float("nan"), None, None)
     found = family(*numbers)
     ends = [float(end) if end and end.strip() else None for end in match.groups()[2:]]
-    return _within(found, _tighter(lower, ends[0], max), _tighter(upper, ends[1], min))
+    return _within(found, tighter(lower, ends[0], max), tighter(upper, ends[1], min))
 
 
 def _within(prior: PriorDensity, lower: float | None, upper: float | None) -> PriorDensity:

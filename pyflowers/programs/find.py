@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.program import Program, is_formula
+from pyflowers.programs.program import Program, densities_of, is_formula
 from pyflowers.programs.shipped import python_of, shipped_names
 from pyflowers.records import recordable
 from pyflowers.resources import data_path, stan_folder
@@ -26,6 +26,7 @@ def find_program(
     centered: bool | Mapping[str, bool] | None = None,
     default_priors: str | None = None,
     known: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None,
     **reading: Any,
 ) -> Program:
     """Open a program by its name or path, or write the program of a formula.
@@ -36,7 +37,7 @@ def find_program(
         The name of a shipped program, the path of a ``.stan`` file, an open program, or a formula.
     include_paths : sequence of path
         Folders that are searched for included files.
-    data, family, centered, default_priors, known, **reading
+    data, family, centered, default_priors, known, priors, **reading
         For a formula: its table, the family of the response, the parametrisation, the source of
         the default priors, known covariances and how the table is read; see
         :meth:`Program.from_formula`. For any other reference, a family, default priors and known
@@ -58,6 +59,7 @@ def find_program(
     if is_formula(reference):
         how = {**reading, "centered": centered, "default_priors": default_priors}
         how["known"] = known or None
+        how["priors"] = densities_of(priors) or None
         return _of_formula(str(reference), include_paths, data, family, how)
     for option, given in {
         "--family": family,

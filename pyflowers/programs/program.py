@@ -32,7 +32,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
 from pyflowers.programs.data import Data, as_table, check_shapes, read_data
 from pyflowers.programs.declaration import Declaration, Parameter, variable_of
-from pyflowers.programs.densities import PriorDensity, prior_density
+from pyflowers.programs.densities import PriorDensity, prior_density, read_stated
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas import digest_of, to_toml, write_formula
 from pyflowers.programs.formulas.predictions import capabilities_of
@@ -40,7 +40,7 @@ from pyflowers.programs.model import Model
 from pyflowers.programs.prediction import indices_of, names_of
 from pyflowers.programs.shipped import python_of
 from pyflowers.programs.source import Source, read_source
-from pyflowers.programs.stated_priors import is_stated
+from pyflowers.programs.stated_priors import is_stated, prior_table
 from pyflowers.records import read_toml
 
 _ADDED_TO_LPRIOR = re.compile(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);")
@@ -233,6 +233,7 @@ class Program(Shown):
         centered: bool | Mapping[str, bool] | None = None,
         default_priors: str | None = None,
         known: Mapping[str, Any] | None = None,
+        priors: Mapping[str, str] | Sequence[str] | None = None,
         **reading: Any,
     ) -> Program:
         """Write a program for a formula and a table.
@@ -258,6 +259,9 @@ class Program(Shown):
             proper priors on the scale of the data; see the guide to formulas.
         known : mapping of str to path or DataFrame, optional
             Known covariances of labels by the names in terms such as ``(1 | gr(animal, cov=A))``.
+        priors : mapping of str to str, or sequence of str, optional
+            Priors to use instead of the defaults, such as ``{"b[age]": "normal(0.5, 0.2)"}`` or
+            ``["b[age] ~ normal(0.5, 0.2)", "sd ~ exponential(1)"]``; see the guide to formulas.
         **reading
             ``sep``, ``decimal`` and ``encoding``; see :func:`pyflowers.read_table`.
 
@@ -300,6 +304,7 @@ class Program(Shown):
             centered=centered,
             default_priors=default_priors,
             known=known,
+            given=densities_of(named_priors(priors)),
         )
         source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()})
         where = f"the declaration of {formula!r}"
@@ -390,6 +395,26 @@ class Program(Shown):
         found = {name: f"{kind}({values})" for kind, name, values in statements}
         declared = self.declaration.parameters
         return found | {name: its.prior for name, its in declared.items() if its.prior}
+
+    @property
+    def priors(self) -> pd.DataFrame:
+        """The prior of each parameter that has a stated one, with the default hyperparameters.
+
+        The columns are the prior in Stan's notation, its 5% and 95% quantiles, whether it is the
+        default, what these quantiles mean on the scale of the response (for a formula), and the
+        meaning of the parameter. The intercept of a formula has its prior where the terms have
+        their means.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> given = ["b[age] ~ normal(6, 1)", "sd ~ exponential(0.1)"]
+        >>> program = pyflowers.Program.from_formula(
+        ...     "weight ~ age + (1 | rat)", "examples/rats/rats.csv", priors=given
+        ... )
+        >>> program.priors[["prior", "default"]]
+        """
+        return prior_table(self, self.prior_values(self.resolve_priors()))
 
     @cached_property
     def states_prior(self) -> bool:
@@ -546,14 +571,15 @@ class Program(Shown):
         return read_data(self, data, columns, time_order, design_only, reading)
 
     def resolve_priors(
-        self, given: Mapping[str, float] | None = None, data: Data | None = None
+        self, given: Mapping[str, float | str] | None = None, data: Data | None = None
     ) -> dict[str, float]:
         """Complete the hyperparameters with the declared defaults, and check them.
 
         Parameters
         ----------
-        given : mapping of str to float, optional
-            Hyperparameters to change, by name. The name of a vector sets all its elements.
+        given : mapping of str to float or str, optional
+            Hyperparameters to change, by name. The name of a vector sets all its elements. The
+            densities with which a formula's program was written may be repeated.
         data : Data, optional
             Data that may also contain hyperparameters, if they are a data block, not a table.
 
@@ -590,6 +616,9 @@ class Program(Shown):
                     )
                 asked |= dict(zip(elements, given_here, strict=True))
         for name, value in (given or {}).items():
+            if isinstance(value, str):
+                self._refuse_other_density(name, value)
+                continue
             elements = [name]
             if name not in priors:
                 elements = self.declaration.prior_elements.get(name, [name])
@@ -607,6 +636,15 @@ class Program(Shown):
             values[name] = self._checked_prior(name, value)
         self.python.check_priors(values)
         return values
+
+    def _refuse_other_density(self, name: str, text: str) -> None:
+        """Refuse a density that was not given when the program was written."""
+        prior, about = str(read_stated(name, text)), self.declaration.formula
+        if about is None or about.given.get(name) != prior:
+            raise ConfigError(
+                f"prior {name} ~ {text}: {self.name} is written already; give a density to "
+                f"Program.from_formula, or change it in {self.path.name}"
+            )
 
     def _checked_prior(self, name: str, value: Any) -> float:
         """Return a hyperparameter; refuse values that are not numbers or out of range."""
@@ -1026,6 +1064,8 @@ class Program(Shown):
             if is_open:
                 return Advice(text, priors=dict(suggested))
             return Advice(text)
+        if not names and self.declaration.formula is not None and self.is_as_written:
+            return Advice(f"{advice}, with --prior '{parameter} ~ …'")
         if not names:
             return Advice(f"{advice}: change it in {self.path.name} and in {self.declared_in}")
         text = f"{advice}, with {' and '.join(f'--prior {name}=…' for name in names)}"
@@ -1103,6 +1143,8 @@ class Program(Shown):
     def _about(self, parameter: str) -> Parameter:
         """Return the declaration of a parameter, or of the parameter that has this element."""
         declared, name = self.declaration.parameters, parameter.partition("[")[0]
+        if parameter in declared:
+            return declared[parameter]
         # In a posterior, parameters called `draw` or `chain` have an underscore appended.
         return declared.get(name) or declared.get(name.rstrip("_"), Parameter())
 
@@ -1116,6 +1158,30 @@ class Program(Shown):
 def is_formula(reference: object) -> bool:
     """Whether a reference to a program is a formula, that is, contains a tilde."""
     return isinstance(reference, str) and "~" in reference
+
+
+def named_priors(priors: Any) -> Any:
+    """Return priors that are given as a list, such as ``["sd ~ exponential(1)"]``, by name.
+
+    Raises
+    ------
+    ConfigError
+        If an element of the list is not such a text.
+    """
+    if not isinstance(priors, list | tuple):
+        return priors
+    found = dict[str, str]()
+    for each in priors:
+        name, tilde, density = each.rpartition("~") if isinstance(each, str) else ("", "", "")
+        if not (tilde and name.strip() and density.strip()):
+            raise ConfigError(f"prior {each!r}: write a name, ~ and a density: b ~ normal(0, 1)")
+        found[name.strip()] = density.strip()
+    return found
+
+
+def densities_of(priors: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the priors that are densities; the others are numbers in priors."""
+    return {name: its for name, its in (priors or {}).items() if isinstance(its, str)}
 
 
 def joined_formulas(reference: Any) -> Any:

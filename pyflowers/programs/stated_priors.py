@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.programs.capabilities import Capable, Draws
 from pyflowers.programs.data import Data
-from pyflowers.programs.densities import PriorDensity
+from pyflowers.programs.densities import PriorDensity, prior_density
+from pyflowers.programs.families import Auxiliary, Family, find_family
 from pyflowers.programs.prediction import Predictor, function_of, indices_of
 from pyflowers.programs.source import Variable
 
@@ -39,6 +41,147 @@ class Stating(Capable, Protocol):
 
     def prior_of(self, parameter: str, values: Mapping[str, Any]) -> PriorDensity | None:
         """Return the declared prior of a parameter; None if there is none."""
+
+
+EDGES = (0.05, 0.95)
+"""The probabilities of the quantiles in the table of priors."""
+
+
+def prior_table(program: Stating, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the priors of a program; see :attr:`pyflowers.Program.priors`.
+
+    Parameters
+    ----------
+    program : Stating
+        The program.
+    values : mapping
+        The hyperparameters, as variables of the data block.
+    """
+    declared = program.declaration
+    rows = list[dict[str, Any]]()
+    for name, its in declared.parameters.items():
+        if not its.prior:
+            continue
+        words = [word for word in re.findall(r"[A-Za-z_]\w*", its.prior) if word in values]
+        vector = next((word for word in words if np.ndim(values[word])), "")
+        labels = [""]
+        if vector:
+            labels = [each.removeprefix(vector) for each in declared.prior_elements[vector]]
+        for label in labels:
+            text = its.prior
+            for word in words:
+                number = values[word]
+                if np.ndim(number):
+                    number = np.ravel(number)[labels.index(label)]
+                text = re.sub(rf"\b{word}\b", f"{number:g}", text)
+            element = f"{name}{label}"
+            rows.append(_row(program, element, text, its.description, bool(words), values))
+    for name, size in _correlations(program).items():
+        # A correlation under LKJ has a beta distribution on (-1, 1); Lewandowski, Kurowicka and
+        # Joe (2009), section 2.4.
+        eta = float(values[f"{name}_eta"])
+        shape = eta - 1 + size / 2
+        half = prior_density(f"beta({shape}, {shape})", {})
+        assert half.quantile is not None
+        low, high = (2 * half.quantile(prob) - 1 for prob in EDGES)
+        about = declared.formula
+        is_default = about is None or name not in about.stated
+        row = _cells(name, f"lkj({eta:g})", low, high, is_default)
+        rows.append(row | {"meaning": declared.parameters[name].description})
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    return table.set_index("parameter")
+
+
+_COLUMNS = ("parameter", "prior", "5%", "95%", "default", "on the response's scale", "meaning")
+
+
+def _cells(name: str, text: str, low: float, high: float, is_default: bool) -> dict[str, Any]:
+    return {
+        "parameter": name,
+        "prior": text,
+        "5%": low,
+        "95%": high,
+        "default": "yes" if is_default else "no",
+        "on the response's scale": "",
+    }
+
+
+def _row(
+    program: Stating,
+    element: str,
+    text: str,
+    meaning: str,
+    is_default: bool,
+    values: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the row of a parameter's element."""
+    density = program.prior_of(element, values)
+    low = high = np.nan
+    if density is not None and density.quantile is not None:
+        low, high = map(density.quantile, EDGES)
+    name = element
+    if program.declaration.formula is not None:  # as the user names it
+        name = element.replace("_at_means", "").replace("b_adjusted", "b")
+    row = _cells(name, text, low, high, is_default)
+    rule = program.declaration.prediction
+    if (
+        program.declaration.formula is not None
+        and rule is not None
+        and np.isfinite([low, high]).all()
+    ):
+        about = program.declaration.formula.text
+        response = about.partition("~")[0].partition("|")[0].strip()
+        row["on the response's scale"] = _implied(
+            name, low, high, find_family(rule.family), response
+        )
+    return row | {"meaning": meaning}
+
+
+def _implied(name: str, low: float, high: float, family: Family, response: str) -> str:
+    """Return what the central 90% of a parameter's prior mean for the response, in words."""
+    kind, target = name.partition("[")[0], f"expected {response}"
+    is_log, is_logit = family.link == "log" or family.scale == "log", family.link == "logit"
+    own: Auxiliary | None = None
+    for each in family.auxiliary:
+        if kind == each.name:
+            return f"{kind} from {low:.3g} to {high:.3g}"
+        if kind.endswith(f"_{each.name}") and each.link is not None:
+            own = each
+    if own is not None and own.link is not None:
+        kind, target = kind.removesuffix(f"_{own.name}"), own.name
+        is_log = "exp" in own.link.inverse
+        is_logit = "inv_logit" in own.link.inverse
+    if family.is_ordinal and own is None:
+        target = f"a higher {response}"
+    if kind == "Intercept":
+        if own is not None and own.link is not None:
+            low, high = (float(own.link.from_linear(np.array(x), 0.0)) for x in (low, high))
+        elif is_log:
+            low, high = np.exp(low), np.exp(high)
+        elif is_logit:
+            low, high = 1 / (1 + np.exp(-low)), 1 / (1 + np.exp(-high))
+            target = f"probability of {response}" if family.is_discrete else target
+        return f"{target} from {low:.3g} to {high:.3g}"
+    if kind not in ("b",) and not kind.startswith("sd_"):
+        return ""
+    change = "changes" if kind == "b" else "typically changes"
+    if is_log or is_logit:
+        what = f"odds of {target}" if is_logit else target
+        return f"{change} {what} by a factor of {np.exp(low):.3g} to {np.exp(high):.3g}"
+    return f"{change} {target} by {low:.3g} to {high:.3g}"
+
+
+def _correlations(program: Stating) -> dict[str, int]:
+    """Return the correlations with an LKJ prior in a formula, each with the number of effects."""
+    if program.declaration.formula is None:
+        return {}
+    coords = program.declaration.coords
+    names = [
+        name
+        for name in program.declaration.parameters
+        if f"{name}_eta" in program.declaration.priors
+    ]
+    return {name: len(coords[f"effects_{name.removeprefix('cor_')}"]) for name in names}
 
 
 class Posed(Protocol):

@@ -70,7 +70,7 @@ class Variant(Record):
     """
 
     name: Annotated[str, Field(min_length=1)]
-    priors: dict[str, float] = Field(default_factory=dict)
+    priors: dict[str, float | str] = Field(default_factory=dict)
     sampler: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("sampler")

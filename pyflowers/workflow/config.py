@@ -96,7 +96,7 @@ class Models(Record):
     family: str | None = asked_as(Spec, "family")
     default_priors: Literal["brms"] | None = asked_as(Spec, "default_priors")
     include_paths: tuple[Path, ...] = ()
-    priors: dict[str, dict[str, float]] = Field(default_factory=dict)
+    priors: dict[str, dict[str, float | str]] = Field(default_factory=dict)
     sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
 
     of_models: ClassVar[str] = "run folders"
@@ -259,7 +259,7 @@ class Experiment(Models):
         self,
         *,
         program: str | None = None,
-        priors: Mapping[str, float] | None = None,
+        priors: Mapping[str, float | str] | None = None,
         **options: Any,
     ) -> Experiment:
         """Return this experiment with values replaced by options of the command line.
@@ -309,12 +309,16 @@ class Experiment(Models):
         interval = {"interval": self.interval}
         return [self.spec_of(name, self.data, self.data.file, **interval) for name in self.models]
 
-    def _spread(self, priors: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    def _spread(self, priors: Mapping[str, float | str]) -> dict[str, dict[str, float | str]]:
         """Return the priors of each model, changed by the given priors that apply to the model."""
-        known = {name: priors.keys() for name in self.names().values()}
+        known = {name: {*priors} for name in self.names().values()}
         if len(known) > 1:  # for a single model, a later check reports unknown priors
             opened = [spec.open() for spec in self.specs()]
-            known = {program.name: program.declaration.priors.keys() for program in opened}
+            densities = {name for name, its in priors.items() if isinstance(its, str)}
+            known = {
+                its.name: {*its.declaration.priors, *(densities if its.declaration.formula else ())}
+                for its in opened
+            }
         for prior in priors:
             if not any(prior in names for names in known.values()):
                 raise ConfigError(
@@ -371,7 +375,7 @@ def from_record(record: RunRecord) -> Experiment:
         "include_paths": record.program.include_paths,
         "interval": record.interval,
         "data": {"file": record.data.source, "columns": renamed, **record.data.reading},
-        "priors": {record.program.name: record.priors},
+        "priors": {record.program.name: {**record.priors, **(formula.given if formula else {})}},
         "sampler": {
             **options,
             "centered": record.centered,

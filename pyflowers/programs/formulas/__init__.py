@@ -23,9 +23,11 @@ from typing import Any
 from pyflowers.data import Table
 from pyflowers.errors import ConfigError
 from pyflowers.programs.declaration import PredictionRule
+from pyflowers.programs.densities import read_stated
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas.checks import check_model
 from pyflowers.programs.formulas.declared import declaration_of, prediction_of, to_toml
+from pyflowers.programs.formulas.given import stated_priors, with_stated
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model, known_covariance
 from pyflowers.programs.formulas.parts import parts_of
@@ -45,6 +47,7 @@ def write_formula(
     centered: bool | Mapping[str, bool] | None = None,
     default_priors: str | None = None,
     known: Mapping[str, Any] | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> tuple[str, str, dict[str, Any]]:
     """Write a program for a formula and a table.
 
@@ -65,6 +68,8 @@ def write_formula(
         ``brms`` for the default priors of brms.
     known : mapping of str to path or DataFrame, optional
         Known covariances of labels, for terms such as ``(1 | gr(g, cov=A))``.
+    given : mapping of str to str, optional
+        Priors to use instead of the defaults, such as ``{"b[x]": "normal(0.5, 0.2)"}``.
 
     Returns
     -------
@@ -100,12 +105,18 @@ def write_formula(
         of_parameters = (its.name for each in model.parameters for its in each.effects)
         named = (*(term.group for term in formula.groups), *of_parameters)
         centered = dict.fromkeys(named, centered)
-    linear = linear_predictors(model, priors, centered or {})
-    auxiliary = auxiliary_parameters(about, priors, model)
+    stated = stated_priors(given or {}, model)
+    linear = linear_predictors(model, priors, centered or {}, stated)
+    auxiliary = with_stated(auxiliary_parameters(about, priors, model), stated)
     parts = parts_of(model, linear, auxiliary)
     program = write_program(formula, about, parts, rows=linear[0].rows, note=priors.note)
     digest = digest_of(program, PredictionRule.model_validate(prediction_of(about, parts)))
     declared = declaration_of(formula, about, parts, priors=priors.name, sha256=digest)
+    if given:
+        declared["formula"] |= {
+            "given": {name: str(read_stated(name, its)) for name, its in given.items()},
+            "stated": {place: str(its) for place, its in stated.items()},
+        }
     return name_of(text, family), program, declared
 
 

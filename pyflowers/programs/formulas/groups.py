@@ -13,13 +13,24 @@ Steel (2010), J. of Business and Economic Statistics 28(1), for the prior on deg
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.formulas.part import Draws, FloatArray, Number, Part, Values, declared
+from pyflowers.programs.densities import CONSTANT, PriorDensity
+from pyflowers.programs.formulas.part import (
+    Draws,
+    FloatArray,
+    Number,
+    Part,
+    Values,
+    declared,
+    vector_priors,
+    with_given_draws,
+)
 from pyflowers.programs.formulas.predictor import ETA, Group, LinearPredictor
 from pyflowers.text import in_words
 
@@ -34,7 +45,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
     part = _with_standard_deviations(part, linear, its)
     part = _with_data(part, linear, its)
     if its.pairs:
-        part = _with_correlations(part, its)
+        part = _with_correlations(part, linear, its)
     if its.is_student:
         part = _with_degrees_of_freedom(part, its)
     return part
@@ -145,7 +156,7 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
         part,
         data=[*part.data, f"cov_matrix[{size}] {known}; // covariance of the labels of {its.by}"],
         sources=sources,
-        draw=partial(_draw_with_covariance, g),
+        draw=partial(_draw_with_covariance, its),
     )
 
 
@@ -205,10 +216,12 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
 def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the standard deviations of the effects, their prior, and the draws of all of them."""
     g, size = its.name, "1" if its.is_intercept else f"M_{its.name}"
-    of = "" if linear.target == ETA else f" on {linear.meaning}"
-    by = f"effects by {its.by}{of}"
+    by = _by(linear, its)
     scale, about = f"sd_{g}_scale", f"scale of the half-t prior on the sd of {by}"
     dims = {f"sd_{g}": [f"effects_{g}"]}
+    coords = {f"effects_{g}": list(its.effects)}
+    if its.given:
+        return _with_given(part, its, by, dims, coords)
     numbers = {scale: Number(its.scale, about)}
     settings = declared(numbers)
     if its.scales:
@@ -227,12 +240,61 @@ def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -
         parameters=[sd, *part.parameters],
         priors={f"sd_{g}": prior},
         dims={**dims, **part.dims},
-        coords={f"effects_{g}": list(its.effects)},
+        coords=coords,
         meanings={
             f"sd_{g}": {"description": meaning, "prior": prior},
-            f"r_{g}": {"description": f"effects of the labels of {its.by}{of}"},
+            f"r_{g}": {"description": f"effects of the labels of {by.removeprefix('effects by ')}"},
         },
-        draw=partial(_draw, g, its.index),
+        draw=partial(_draw, its),
+    )
+
+
+def _with_given(
+    part: Part, its: Group, by: str, dims: Mapping[str, list[str]], coords: dict[str, list[str]]
+) -> Part:
+    """Add the standard deviations of which the user gives some, or all, of the priors."""
+    g, size = its.name, "1" if its.is_intercept else f"M_{its.name}"
+    sd, scale, meaning = f"sd_{g}", f"sd_{g}_scale", f"standard deviations of the {by}"
+    labels = {
+        f"r_{g}": {"description": f"effects of the labels of {by.removeprefix('effects by ')}"}
+    }
+    values = [each.arguments[0] for each in its.given if each and each.name == CONSTANT]
+    if values:
+        about = f"sd of the {by}, fixed"
+        return replace(
+            part,
+            settings=[f"vector<lower=0>[{size}] {sd}; // {meaning}, fixed"],
+            numbers={f"{sd}[{effect}]": Number(values[0], about) for effect in its.effects},
+            dims={**dims, **part.dims},
+            coords=coords,
+            meanings=labels,
+            draw=partial(_draw, its),
+        )
+    prior, scales = f"student_t(3, 0, {scale})", its.scales or (its.scale,) * len(its.effects)
+    own = vector_priors(sd, its.effects, its.given, prior, f"sd of the {by}", 0.0)
+    numbers, settings, about = {}, list[str](), f"scale of the half-t prior on the sd of {by}"
+    meanings = {sd: {"description": meaning}, **own.meanings, **labels}
+    if own.others:
+        names = [its.effects[i] for i in own.others]
+        numbers = {
+            f"{scale}[{name}]": Number(scales[i], f"{about}: {name}")
+            for i, name in zip(own.others, names, strict=True)
+        }
+        settings = [f"vector<lower=0>[{len(names)}] {scale}; // {about}"]
+        dims = {**dims, scale: [f"others_{g}"]}
+        coords = {**coords, f"others_{g}": names}
+        meanings[sd] = {**meanings[sd], "prior": prior}
+    return replace(
+        part,
+        settings=settings,
+        numbers=numbers,
+        transformed_data=own.bounds_data,
+        parameters=[f"vector<{own.bounds}>[{size}] {sd}; // sds of the {by}", *part.parameters],
+        priors=own.priors,
+        dims={**dims, **part.dims},
+        coords=coords,
+        meanings=meanings,
+        draw=partial(_draw, its),
     )
 
 
@@ -271,22 +333,28 @@ def _with_data(part: Part, linear: LinearPredictor, its: Group) -> Part:
     return replace(part, data=data, sources=sources)
 
 
-def _with_correlations(part: Part, its: Group) -> Part:
+def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the correlations of a term's effects."""
     g, num = its.name, len(its.pairs)
     eta = Number(its.correlations, f"eta of the LKJ prior on cor_{g}")
-    sd, *effects = part.parameters
+    numbers, prior = {f"cor_{g}_eta": eta}, {f"L_{g}": f"lkj_corr_cholesky(cor_{g}_eta)"}
+    given = its.given_correlation
+    if given is not None:  # the density of the factor's element is that of the correlation
+        numbers, prior = {}, {f"L_{g}[2, 1]": given.stan}
+    num_sds = sum(line.endswith(f"// sds of the {_by(linear, its)}") for line in part.parameters)
     factor = f"cholesky_factor_corr[M_{g}] L_{g}; // their correlations"
     meanings = dict(part.meanings)
     labels = meanings.pop(f"r_{g}")
-    correlations = {"description": f"correlations of the effects by {its.by}"}
+    correlations = {"description": f"correlations of the {_by(linear, its)}"}
+    if given is not None:
+        correlations["prior"] = f"{given.stan} T[-1, 1]"
     places = itertools.combinations(range(1, len(its.effects) + 1), 2)
     return replace(
         part,
-        settings=[*part.settings, *declared({f"cor_{g}_eta": eta})],
-        numbers={**part.numbers, f"cor_{g}_eta": eta},
-        parameters=[sd, factor, *effects],
-        priors={**part.priors, f"L_{g}": f"lkj_corr_cholesky(cor_{g}_eta)"},
+        settings=[*part.settings, *declared(numbers)],
+        numbers={**part.numbers, **numbers},
+        parameters=[*part.parameters[:num_sds], factor, *part.parameters[num_sds:]],
+        priors={**part.priors, **prior},
         generated_quantities=[
             f"vector[{num}] cor_{g}; // correlations of the effects",
             "{",
@@ -319,7 +387,7 @@ def _with_degrees_of_freedom(part: Part, its: Group) -> Part:
         parameters=[sd, f"real<lower=1> {df}; // {what} by {its.by}", *effects],
         priors={**part.priors, df: prior},
         meanings={**others, df: described, f"r_{g}": effect},
-        draw=partial(_draw_student, g, its.index),
+        draw=partial(_draw_student, its),
     )
 
 
@@ -345,6 +413,13 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
     return [centres.get(effect, "0") for effect in its.effects]
 
 
+def _by(linear: LinearPredictor, its: Group) -> str:
+    """Return the effects of a term in words, such as ``effects by g on log of sigma``."""
+    if linear.target == ETA:
+        return f"effects by {its.by}"
+    return f"effects by {its.by} on {linear.meaning}"
+
+
 def _of(linear: LinearPredictor) -> str:
     """Return what follows effects on another parameter in a sentence."""
     if linear.target == ETA:
@@ -359,14 +434,30 @@ def effects_in_words(names: tuple[str, ...]) -> str:
     return in_words(names)
 
 
-def _draw(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw_sds(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:
+    """Draw the standard deviations of the effects; fixed ones are in the data block."""
+    g = its.name
+    size = int(values.get(f"M_{g}", 1))
+    if f"sd_{g}" in values:
+        return np.broadcast_to(np.asarray(values[f"sd_{g}"], dtype=np.float64), (1, num, size))
+    others = size if not its.given else its.given.count(None)
+    sd = np.abs(rng.standard_t(3, (1, num, others))) * values.get(f"sd_{g}_scale", 1.0)
+    return with_given_draws(sd, its.given, 0.0, rng)
+
+
+def _draw(its: Group, values: Values, num: int, rng: Generator) -> Draws:
     """Draw the effects of a group, their standard deviations and their correlations."""
-    size, labels = int(values.get(f"M_{g}", 1)), int(values[f"N_{index}"])
-    sd = np.abs(rng.standard_t(3, (1, num, size))) * values[f"sd_{g}_scale"]
+    g, labels = its.name, int(values[f"N_{its.index}"])
+    size, found = int(values.get(f"M_{g}", 1)), dict[str, FloatArray]()
+    sd = _draw_sds(its, values, num, rng)
+    if f"sd_{g}" not in values:
+        found[f"sd_{g}"] = sd
     effects = rng.normal(size=(1, num, labels, size))
-    found = {f"sd_{g}": sd}
-    if f"cor_{g}_eta" in values:
-        factor = _draw_correlations(size, values[f"cor_{g}_eta"], num, rng)
+    if its.pairs:
+        if its.given_correlation is None:
+            factor = _draw_correlations(size, values[f"cor_{g}_eta"], num, rng)
+        else:
+            factor = _factor_of(its.given_correlation.density(-1.0, 1.0), num, rng)
         effects = effects @ np.swapaxes(factor, -1, -2)
         correlation = factor @ np.swapaxes(factor, -1, -2)
         found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
@@ -387,21 +478,32 @@ def _draw_by_levels(g: str, index: str, values: Values, num: int, rng: Generator
     return {f"sd_{g}": sd, f"z_{g}": z, f"r_{g}": sd[..., of_label] * z}
 
 
-def _draw_with_covariance(g: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw_with_covariance(its: Group, values: Values, num: int, rng: Generator) -> Draws:
     """Draw effects with a known covariance."""
-    sd = np.abs(rng.standard_t(3, (1, num, 1))) * values[f"sd_{g}_scale"]
+    g, sd = its.name, _draw_sds(its, values, num, rng)
     factor = np.linalg.cholesky(np.asarray(values[f"known_{g}"], dtype=float))
     return {f"sd_{g}": sd, f"r_{g}": sd * (rng.normal(size=(1, num, len(factor))) @ factor.T)}
 
 
-def _draw_student(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw_student(its: Group, values: Values, num: int, rng: Generator) -> Draws:
     """Draw effects with a Student t distribution."""
-    sd = np.abs(rng.standard_t(3, (1, num, 1))) * values[f"sd_{g}_scale"]
+    g, index, sd = its.name, its.index, _draw_sds(its, values, num, rng)
     df = np.zeros((1, num))
     while (low := df < 1).any():
         df[low] = rng.gamma(values[f"df_{g}_alpha"], 1 / values[f"df_{g}_beta"], int(low.sum()))
     t = rng.standard_t(df[..., None], (1, num, int(values[f"N_{index}"])))
     return {f"sd_{g}": sd, f"df_{g}": df, f"r_{g}": sd * t}
+
+
+def _factor_of(prior: PriorDensity, num: int, rng: Generator) -> FloatArray:
+    """Draw the Cholesky factors of correlation matrices of two effects."""
+    assert prior.draw is not None  # it is proper
+    correlation = prior.draw(rng, (1, num))
+    factor = np.zeros((1, num, 2, 2))
+    factor[..., 0, 0] = 1
+    factor[..., 1, 0] = correlation
+    factor[..., 1, 1] = np.sqrt(1 - correlation**2)
+    return factor
 
 
 def _draw_correlations(size: int, eta: float, num: int, rng: Generator) -> FloatArray:

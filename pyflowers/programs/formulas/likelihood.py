@@ -76,6 +76,11 @@ def likelihood_alone(
     """
     values = data.values
     means = {quantity: np.mean(its, axis=(0, 1)) for quantity, its in draws.items()}
+    # A fixed parameter is in the data block.
+    known = [each.name for each in family.auxiliary]
+    known += [f"sd_{its.name}" for each in linear for its in each.groups]
+    fixed = [name for name in known if name in values]
+    means |= {name: np.asarray(values[name], dtype=np.float64) for name in fixed}
     kept = np.broadcast_to(np.asarray(values["held_out"]) == 0, (data.num_obs,))
     rows = _rows(values, data.num_obs)[kept]
     first, *others = (_Predictor(each, values, means, rows) for each in linear)
@@ -97,7 +102,7 @@ def likelihood_alone(
     for each in others:
         other[each.target.name] = inverses[each.target.name](each.linear, 0.0)[None, None]
     bounded = [its.name for its in family.estimated if its.lower is not None]
-    auxiliary = [name for name in bounded if name not in predicted]
+    auxiliary = [name for name in bounded if name not in (*predicted, *fixed)]
 
     def of_response(eta: FloatArray) -> FloatArray:
         """Return the log likelihood of each row."""
@@ -267,7 +272,7 @@ def _columns(
             adjustment = np.asarray(values[f"adjustment{tag}"], dtype=float)
             matrix, b = matrix @ adjustment, np.linalg.solve(adjustment, b)
             name = f"b_adjusted{tag}"
-        if f"b{tag}_scale" not in values:
+        if f"b{tag}_scale" not in values and not linear.population.given:
             return np.empty((0, 0)), np.empty(0), {}
         of_columns = matrix, b, name
     if linear.intercept is not None:

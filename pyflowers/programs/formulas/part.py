@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from pyflowers.programs.densities import StatedPrior, tighter
 from pyflowers.programs.formulas.predictor import Source, Target
 
 FloatArray = NDArray[np.float64]
@@ -126,6 +127,114 @@ class Part:
     story: str = ""
     draw: Callable[[Values, int, Generator], Draws] = _nothing
     derive: Callable[[Values, Draws], Draws] = _nothing
+
+
+@dataclass(frozen=True)
+class VectorPriors:
+    """The priors of a vector's elements, of which the user gives some.
+
+    Attributes
+    ----------
+    bounds : str
+        The bounds in its type, such as ``lower=0``; empty without any.
+    bounds_data : sequence of str
+        Lines of the transformed data that compute bounds which differ between elements.
+    priors : mapping of str to str
+        See :class:`Part`.
+    others : tuple of int
+        The positions, from 0, of the elements with the default prior.
+    meanings : mapping of str to mapping
+        The entries in ``[parameters]`` of the elements whose priors are given.
+    """
+
+    bounds: str
+    bounds_data: Sequence[str]
+    priors: Mapping[str, str]
+    others: tuple[int, ...]
+    meanings: Mapping[str, Mapping[str, Any]]
+
+
+def vector_priors(
+    name: str,
+    labels: Sequence[str],
+    given: Sequence[StatedPrior | None],
+    default: str,
+    meaning: str,
+    lower: float | None = None,
+    shown: str = "",
+) -> VectorPriors:
+    """Return the priors of a vector's elements.
+
+    Parameters
+    ----------
+    name : str
+        The vector.
+    labels : sequence of str
+        The names of its elements.
+    given : sequence of StatedPrior or None
+        The prior that the user gives to each element; None for the default prior.
+    default : str
+        The default prior, as a distribution in Stan; empty if it is flat.
+    meaning : str
+        What the elements are.
+    lower : float, optional
+        Their lower bound.
+    shown : str, optional
+        The vector in tables. Default: `name`.
+    """
+    places = dict[str, list[int]]()
+    for i, its in enumerate(given):
+        places.setdefault(default if its is None else str(its), []).append(i)
+    stan = {str(its): its.stan for its in given if its is not None}
+    priors = {}
+    for text, own in places.items():
+        key, listed = name, ", ".join(str(i + 1) for i in own)
+        if len(own) == 1 and len(given) > 1:
+            key = f"{name}[{listed}]"
+        elif len(own) < len(given):
+            key = f"{name}[{{{listed}}}]"
+        if text:
+            priors[key] = stan.get(text, text)
+    lowers = [lower if its is None else tighter(lower, its.lower, max) for its in given]
+    uppers = [None if its is None else its.upper for its in given]
+    ends, lines = [], []
+    for end, values, none in (
+        ("lower", lowers, "negative_infinity()"),
+        ("upper", uppers, "positive_infinity()"),
+    ):
+        texts = [none if value is None else f"{value:.10g}" for value in values]
+        if set(texts) == {none}:
+            continue
+        if len(set(texts)) == 1:
+            ends.append(f"{end}={texts[0]}")
+            continue
+        about = f"{end} bounds of the elements of {name}"
+        lines.append(f"vector[{len(texts)}] {name}_{end} = [{', '.join(texts)}]'; // {about}")
+        ends.append(f"{end}={name}_{end}")
+    meanings = {
+        f"{shown or name}[{label}]": {"description": f"{meaning}: {label}", "prior": str(its)}
+        for label, its in zip(labels, given, strict=True)
+        if its is not None
+    }
+    others = tuple(i for i, its in enumerate(given) if its is None)
+    return VectorPriors(", ".join(ends), lines, priors, others, meanings)
+
+
+def with_given_draws(
+    others: FloatArray,
+    given: Sequence[StatedPrior | None],
+    lower: float | None,
+    rng: Generator,
+) -> FloatArray:
+    """Return draws of a vector, given those of its elements with the default prior."""
+    if not given:
+        return others
+    found = np.empty((*others.shape[:2], len(given)))
+    found[..., [i for i, its in enumerate(given) if its is None]] = others
+    for i, its in enumerate(given):
+        if its is not None:
+            found[..., i] = its.draw(rng, others.shape[:2], lower)
+    return found
 
 
 def joined(parts: Iterable[Part], name: str) -> list[str]:

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from pyflowers.programs.densities import StatedPrior, prior_density
 from pyflowers.programs.families import Auxiliary
 from pyflowers.programs.formulas.curves import monotonic, process, smooth
+from pyflowers.programs.formulas.given import bounded
 from pyflowers.programs.formulas.groups import effects_in_words, group
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import (
@@ -28,6 +30,8 @@ from pyflowers.programs.formulas.part import (
     Values,
     declared,
     merged,
+    vector_priors,
+    with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import ETA, LinearPredictor, Population, Sum
 
@@ -134,24 +138,33 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
         sampled, comment = f"{name}_at_means", f" // {what} at the covariates' means"
     of = "" if linear.target == ETA else f" of {linear.target.name}"
     at = f"the intercept{of} where the terms have their means"
+    given = linear.given_intercept
     numbers = {
         f"{name}_location": Number(location, f"location of the t prior on {at}", is_positive=False),
         f"{name}_scale": Number(scale, f"scale of the t prior on {at}"),
     }
-    prior = f"student_t(3, {name}_location, {name}_scale)"
+    prior = stan = f"student_t(3, {name}_location, {name}_scale)"
+    declared_as = f"real<offset={name}_location>"
+    if given is not None:
+        numbers, prior, stan = {}, str(given), given.stan
+        declared_as = bounded("real", "real", None, given)
+        if declared_as == "real":
+            middle = given.density().quantile
+            assert middle is not None  # the density is proper
+            declared_as = f"real<offset={middle(0.5):.6g}>"
     where = " in a typical group" if linear.groups else ""
     part = Part(
         target=linear.target,
         settings=declared(numbers),
-        parameters=[f"real<offset={name}_location> {sampled};{comment}"],
-        priors={sampled: prior},
+        parameters=[f"{declared_as} {sampled};{comment}"],
+        priors={sampled: stan},
         eta=sampled,
         is_constant=True,
         numbers=numbers,
         meanings={name: {"description": f"{linear.meaning}{where}", "prior": prior}},
         predicted=name,
         shown=name,
-        draw=partial(_draw_intercept, name, sampled),
+        draw=partial(_draw_intercept, name, sampled, given),
     )
     if not linear.is_shifted:
         return part
@@ -204,14 +217,14 @@ def population(linear: LinearPredictor, its: Population) -> Part:
         predicted=f"{x} * {b}",
         shown=f"{x} {b}",
         story=f"{subject} includes {names} for the whole population.",
-        draw=partial(_draw_coefficients, tag),
+        draw=partial(_draw_coefficients, tag, its.given),
     )
     if its.adjustment is not None:
         part = _with_adjustment(part, linear, its.adjustment)
     if linear.is_shifted:
         part = _with_means(part, linear, its.means)
-    if its.scales:
-        part = _with_normal_priors(part, linear, sampled, its)
+    if its.scales or its.given:
+        part = _with_priors(part, linear, sampled, its)
     return part
 
 
@@ -249,22 +262,47 @@ def _with_means(part: Part, linear: LinearPredictor, means: tuple[float, ...]) -
     )
 
 
-def _with_normal_priors(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
-    """Add the normal priors of the coefficients that are sampled."""
-    x, k, scale = f"X{linear.tag}", f"K{linear.tag}", f"b{linear.tag}_scale"
-    prior = f"normal(0, {scale})"
-    numbers = {
-        f"{scale}[{name}]": Number(value, f"sd of the normal prior on {sampled}[{name}]")
-        for name, value in zip(its.columns, its.scales, strict=True)
-    }
-    about = f"sds of the normal priors on {sampled}"
+def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
+    """Add the priors of the coefficients that are sampled: normal ones, and those of the user."""
+    x, b, k = f"X{linear.tag}", f"b{linear.tag}", f"K{linear.tag}"
+    scale, size, dim = f"{b}_scale", k, x
+    prior = f"normal(0, {scale})" if its.scales else ""
+    given = its.given or (None,) * len(its.columns)
+    meaning = str(part.meanings[b]["description"])
+    own = vector_priors(sampled, its.columns, given, prior, meaning, shown=b)
+    names = [its.columns[i] for i in own.others]
+    numbers, settings, dims, coords = {}, list[str](), dict(part.dims), dict(part.coords)
+    meanings = {**part.meanings, **own.meanings}
+    if its.scales:
+        if its.given:
+            size, dim = str(len(names)), f"others{linear.tag}"
+            coords[dim] = names
+        for name, value in zip(names, its.scales, strict=True):
+            about = f"sd of the normal prior on {sampled}[{name}]"
+            numbers[f"{scale}[{name}]"] = Number(value, about)
+        about = f"sds of the normal priors on {sampled}"
+        settings = [f"vector<lower=0>[{size}] {scale}; // {about}"]
+        dims[scale] = [dim]
+        meanings[sampled] = {**meanings[sampled], "prior": prior}
+    part = replace(
+        part,
+        transformed_data=[*part.transformed_data, *own.bounds_data],
+        settings=settings,
+        priors=own.priors,
+        numbers=numbers,
+        dims=dims,
+        coords=coords,
+        meanings=meanings,
+    )
+    if not own.bounds:
+        return part
+    # A bounded parameter cannot have a unit.
+    unit = f"vector<multiplier={b}_unit>"
+    *kept, _, _ = part.transformed_data[: len(part.transformed_data) - len(own.bounds_data)]
     return replace(
         part,
-        settings=[f"vector<lower=0>[{k}] {scale}; // {about}"],
-        priors={sampled: prior},
-        numbers=numbers,
-        dims={**part.dims, scale: [x]},
-        meanings={**part.meanings, sampled: {**part.meanings[sampled], "prior": prior}},
+        transformed_data=[*kept, *own.bounds_data],
+        parameters=[line.replace(unit, f"vector<{own.bounds}>") for line in part.parameters],
     )
 
 
@@ -293,7 +331,7 @@ def another_parameter(each: Auxiliary) -> Part:
     return Part(
         settings=declared(numbers),
         parameters=[f"{each.declared} {each.name}; // {each.description}"],
-        priors={each.name: prior},
+        priors={each.name: prior.partition(" T[")[0]},
         numbers=numbers,
         meanings={each.name: {"description": each.description, "prior": prior}},
         draw=partial(_draw_parameter, each),
@@ -317,7 +355,7 @@ def thresholds(linear: LinearPredictor, each: Auxiliary) -> Part:
     part = Part(
         settings=declared(numbers),
         parameters=[f"{each.declared} {sampled}; // {each.description}"],
-        priors={sampled: prior},
+        priors={sampled: prior.partition(" T[")[0]},
         numbers=numbers,
         meanings={name: {"description": each.description}},
         draw=partial(_draw_thresholds, each, sampled),
@@ -426,16 +464,28 @@ def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
 # Draws from the priors
 
 
-def _draw_intercept(name: str, sampled: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw_intercept(
+    name: str,
+    sampled: str,
+    given: StatedPrior | None,
+    values: Values,
+    num: int,
+    rng: Generator,
+) -> Draws:
     """Draw an intercept."""
+    if given is not None:
+        return {sampled: given.draw(rng, (1, num))}
     draws = rng.standard_t(3, (1, num)) * values[f"{name}_scale"]
     return {sampled: draws + values[f"{name}_location"]}
 
 
-def _draw_coefficients(tag: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw_coefficients(
+    tag: str, given: Sequence[StatedPrior | None], values: Values, num: int, rng: Generator
+) -> Draws:
     """Draw the coefficients of a population."""
-    scale = np.asarray(values[f"b{tag}_scale"])
+    scale = np.asarray(values.get(f"b{tag}_scale", ()))
     draws = rng.normal(size=(1, num, len(scale))) * scale
+    draws = with_given_draws(draws, given, None, rng)
     if f"adjustment{tag}" in values:
         draws = draws @ np.asarray(values[f"adjustment{tag}"]).T
     return {f"b{tag}": draws}
@@ -443,6 +493,10 @@ def _draw_coefficients(tag: str, values: Values, num: int, rng: Generator) -> Dr
 
 def _draw_parameter(each: Auxiliary, values: Values, num: int, rng: Generator) -> Draws:
     """Draw a parameter of the family from its prior, within its bounds."""
+    if each.prior and not each.values:
+        density = prior_density(each.prior, {}, each.lower)
+        assert density.draw is not None  # it is proper
+        return {each.name: density.draw(rng, (1, num))}
     given = [values[f"{each.name}_{key}"] for key in each.values]
     draw = _PRIORS[each.prior.partition("(")[0]]
     draws = draw(rng, given, num)[None]
@@ -470,7 +524,13 @@ def _draw_thresholds(
     each: Auxiliary, sampled: str, values: Values, num: int, rng: Generator
 ) -> Draws:
     """Draw the thresholds of ratings, which are in order if their type says so."""
-    draws = values[f"{each.name}_scale"] * rng.standard_t(3, (1, num, int(values["J"]) - 1))
+    shape = (1, num, int(values["J"]) - 1)
+    if each.values:
+        draws = values[f"{each.name}_scale"] * rng.standard_t(3, shape)
+    else:
+        density = prior_density(each.prior, {})
+        assert density.draw is not None  # it is proper
+        draws = density.draw(rng, shape)
     if each.declared.startswith("ordered"):
         draws = np.sort(draws, axis=-1)
     return {sampled: draws}

@@ -25,8 +25,10 @@ from pyflowers.programs.capabilities import (
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
+from pyflowers.programs.densities import StatedPrior, read_stated
 from pyflowers.programs.families import Family, FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
+from pyflowers.programs.formulas.given import with_stated
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, ParameterFormula, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import Model, names_of_curves, names_of_groups
@@ -43,6 +45,7 @@ from pyflowers.programs.formulas.predictor import (
     Smooth,
     Sum,
     Target,
+    with_given,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
 
@@ -86,7 +89,15 @@ def _parts_of(data: Data) -> list[Part]:
     about = data.declaration.formula
     assert about is not None
     family, linear = _predictors_of(data)
-    return parameters_of(linear, find_default_priors(about.priors).auxiliary(family))
+    auxiliary = find_default_priors(about.priors).auxiliary(family)
+    return parameters_of(linear, with_stated(auxiliary, _stated(data)))
+
+
+def _stated(data: Data) -> dict[str, StatedPrior]:
+    """Return the priors that the user gave, by element."""
+    about = data.declaration.formula
+    assert about is not None
+    return {place: read_stated(place, text) for place, text in about.stated.items()}
 
 
 def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
@@ -104,7 +115,8 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
     for each in formula.parameters:
         target = Target(each.parameter, links[each.parameter])
         linear.append(_linear(data, target, each, indices))
-    return family, linear
+    stated = _stated(data)
+    return family, [with_given(each, stated) for each in linear]
 
 
 def _linear(
@@ -116,6 +128,8 @@ def _linear(
     """Return a linear predictor with the names and shapes that it has in a data block."""
     values, coords = data.values, data.declaration.coords
     linear = LinearPredictor(target, target.name)
+    own = f"Intercept{linear.tag}"
+    has_intercept = f"{own}_location" in values or own in _stated(data)
     tag, population, found = linear.tag, None, list[Group]()
     if f"X{tag}" in values:
         columns = range(1, np.shape(values[f"X{tag}"])[1] + 1)
@@ -137,7 +151,7 @@ def _linear(
     numbers = itertools.takewhile(lambda n: f"offset{tag}_{n}" in values, itertools.count(1))
     return replace(
         linear,
-        intercept=(0.0, 1.0) if f"Intercept{tag}_location" in values else None,
+        intercept=(0.0, 1.0) if has_intercept else None,
         population=population,
         offsets=tuple(Sum("", {}) for _ in numbers),
         smooths=smooths,

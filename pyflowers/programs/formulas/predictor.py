@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.programs.bases import frequencies
+from pyflowers.programs.densities import StatedPrior, read_stated
 from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.centring import Centring, centrings
+from pyflowers.programs.formulas.given import Stated, of_elements
 from pyflowers.programs.formulas.grammar import CurveTerm
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.priors import (
@@ -82,6 +84,9 @@ class Population:
         The sds of the normal priors on the coefficients that are sampled; empty for flat priors.
     adjustment : array, shape (K, K), or None
         See :class:`~pyflowers.programs.formulas.coefficients.CoefficientPrior`.
+    given : tuple of StatedPrior or None
+        The prior that the user gives to each coefficient; None for one with the normal prior, and
+        empty if all have it. `scales` are those of the normal priors only.
     """
 
     terms: Sum
@@ -89,6 +94,7 @@ class Population:
     means: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
     adjustment: NDArray[np.float64] | None = None
+    given: tuple[StatedPrior | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,10 @@ class Group:
         The labels, in the order of `covariance`.
     covariance : array, shape (L, L), or None
         The known covariance of the labels, up to a factor.
+    given : tuple of StatedPrior or None
+        The prior that the user gives to the sd of each effect; see :class:`Population`.
+    given_correlation : StatedPrior or None
+        The prior that the user gives to the only correlation.
     """
 
     name: str
@@ -152,6 +162,8 @@ class Group:
     is_student: bool = False
     labels: tuple[str, ...] = ()
     covariance: NDArray[np.float64] | None = None
+    given: tuple[StatedPrior | None, ...] = ()
+    given_correlation: StatedPrior | None = None
 
     @property
     def is_intercept(self) -> bool:
@@ -271,6 +283,8 @@ class LinearPredictor:
     is_shifted : bool
         Whether the columns are sampled minus their means, so that the intercept, or the thresholds
         in its place, are those where the terms have their means.
+    given_intercept : StatedPrior or None
+        The prior that the user gives to the intercept.
     """
 
     target: Target
@@ -285,6 +299,7 @@ class LinearPredictor:
     processes: tuple[Process, ...] = ()
     groups: tuple[Group, ...] = ()
     is_shifted: bool = False
+    given_intercept: StatedPrior | None = None
 
     @property
     def tag(self) -> str:
@@ -295,7 +310,10 @@ class LinearPredictor:
 
 
 def linear_predictors(
-    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
+    model: Model,
+    priors: DefaultPriors,
+    parametrisations: Mapping[str, bool],
+    stated: Stated | None = None,
 ) -> list[LinearPredictor]:
     """Return the linear predictor of the response and those of other parameters.
 
@@ -308,11 +326,15 @@ def linear_predictors(
     parametrisations : mapping of str to bool
         Whether the term of a group is centred, where the user decides this; the terms of other
         parameters are not centred unless they are asked for by their names, such as ``g_sigma``.
+    stated : mapping of str to StatedPrior, optional
+        The priors that the user gives, by element.
     """
+    stated = stated or {}
     tagged = {its.name for each in model.parameters for its in each.effects}
     own = {name: its for name, its in parametrisations.items() if name not in tagged}
-    found = [_of_response(model, priors, own)]
-    found += [_of_parameter(each, priors, parametrisations) for each in model.parameters]
+    found = [_of_response(model, priors, own, stated)]
+    found += [_of_parameter(each, priors, parametrisations, stated) for each in model.parameters]
+    found = [with_given(each, stated) for each in found]
     seen = set[str]()
     for i, each in enumerate(found):
         groups = [replace(its, has_index=its.index not in seen) for its in each.groups]
@@ -321,8 +343,35 @@ def linear_predictors(
     return found
 
 
+def with_given(linear: LinearPredictor, stated: Stated) -> LinearPredictor:
+    """Return a linear predictor with the priors that the user gives."""
+    tag, population, groups = linear.tag, linear.population, list[Group]()
+    if population is not None:
+        own = of_elements(stated, f"b{tag}", len(population.columns))
+        population = replace(population, given=own)
+    for its in linear.groups:
+        correlations = stated.get(f"cor_{its.name}")
+        group = replace(
+            its,
+            given=of_elements(stated, f"sd_{its.name}", len(its.effects)),
+            given_correlation=stated.get(f"cor_{its.name}[1]"),
+        )
+        if correlations is not None:
+            group = replace(group, correlations=correlations.arguments[0])
+        groups.append(group)
+    return replace(
+        linear,
+        population=population,
+        groups=tuple(groups),
+        given_intercept=stated.get(f"Intercept{tag}", linear.given_intercept),
+    )
+
+
 def _of_response(
-    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
+    model: Model,
+    priors: DefaultPriors,
+    parametrisations: Mapping[str, bool],
+    stated: Stated,
 ) -> LinearPredictor:
     """Return the linear predictor on which the response depends."""
     scale, intercept = priors.scale(model), None
@@ -334,7 +383,7 @@ def _of_response(
         rows="D" if model.cell else "N",
         per=model.cell,
         intercept=intercept,
-        population=_population(model, priors),
+        population=_population(model, priors, stated),
         offsets=_offsets(model),
         smooths=_smooths(model, scale),
         monotonic=_monotonic(model, priors),
@@ -345,7 +394,10 @@ def _of_response(
 
 
 def _of_parameter(
-    model: Model, priors: DefaultPriors, parametrisations: Mapping[str, bool]
+    model: Model,
+    priors: DefaultPriors,
+    parametrisations: Mapping[str, bool],
+    stated: Stated,
 ) -> LinearPredictor:
     """Return the linear predictor of another parameter of the family."""
     about = model.parameter
@@ -355,17 +407,19 @@ def _of_parameter(
     intercept = None
     if model.has_intercept:
         intercept = priors.intercept(model, about)
+    own = priors.intercepts.get(about.name)
     return LinearPredictor(
         target=Target(about.name, about.link.inverse),
         meaning=about.link.meaning.format(about.name),
         intercept=intercept,
-        population=_population(model, priors),
+        population=_population(model, priors, stated),
         offsets=_offsets(model),
         smooths=_smooths(model, priors.scale_of_parameters),
         monotonic=_monotonic(model, priors),
         processes=_processes(model, priors.scale_of_parameters),
         groups=_groups(model, priors, how, priors.scale_of_parameters),
         is_shifted=model.has_intercept and bool(model.population),
+        given_intercept=read_stated(f"Intercept_{about.name}", own) if own else None,
     )
 
 
@@ -388,14 +442,18 @@ def _meaning(model: Model) -> str:
     return LINKS[family.link].meaning.format(y)
 
 
-def _population(model: Model, priors: DefaultPriors) -> Population | None:
+def _population(model: Model, priors: DefaultPriors, stated: Stated) -> Population | None:
     """Return the terms of the population; None if there are none."""
     if not model.population:
         return None
     matrix, columns = model.population_design
     means = tuple(float(f"{mean:.12g}") for mean in matrix.mean(axis=0))
     terms = _sum(model, model.population)
-    prior = coefficients(model, priors)
+    own = of_elements(stated, f"b{model.tag}", len(columns))
+    given = [i for i, its in enumerate(own) if its is not None]
+    if len(given) == len(columns):
+        return Population(terms, columns, means)
+    prior = coefficients(model, priors, given)
     if prior is None:
         return Population(terms, columns, means)
     scales = tuple(rounded(float(scale)) for scale in prior.scales)

@@ -9,7 +9,7 @@ prior distributions, for the prior on coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,6 +53,8 @@ class DefaultPriors:
     intercept : callable
         Function of a model and another parameter of its family that returns the location and the
         scale of the prior on the intercept in the parameter's linear predictor.
+    intercepts : mapping of str to str
+        The prior on the intercept of other parameters for which it is not a t distribution.
     scale_of_parameters : float
         The scale of the priors on the sds of group effects on other parameters.
     is_flat : bool
@@ -69,6 +71,7 @@ class DefaultPriors:
     scale: Callable[[Model], float]
     auxiliary: Callable[[Family], tuple[Auxiliary, ...]]
     intercept: Callable[[Model, Auxiliary], tuple[float, float]]
+    intercepts: Mapping[str, str]
     scale_of_parameters: float
     is_flat: bool
     has_units: bool
@@ -93,15 +96,30 @@ def find_default_priors(name: str | None) -> DefaultPriors:
     )
 
 
-def coefficients(model: Model, priors: DefaultPriors) -> CoefficientPrior | None:
-    """Return the prior of the population's coefficients; None if there is none."""
+def coefficients(
+    model: Model, priors: DefaultPriors, given: Sequence[int] = ()
+) -> CoefficientPrior | None:
+    """Return the prior of the population's coefficients; None if there is none.
+
+    The coefficients at the positions `given` have priors of their own, and are linked to none.
+    """
     if priors.is_flat or not model.population:
         return None
     cells = {name: model.cells[name] for name in read_terms(model.population).columns}
     origins = origins_of(model.population, cells)
-    return coefficient_prior(
-        model.population_design[0], origins, _unit(model, priors), about_mean=model.has_intercept
+    design = model.population_design[0]
+    others = [i for i in range(design.shape[1]) if i not in given]
+    found = coefficient_prior(
+        design[:, others],
+        [origins[i] for i in others],
+        _unit(model, priors),
+        about_mean=model.has_intercept,
     )
+    if found.adjustment is None or not given:
+        return found
+    adjustment = np.eye(design.shape[1])
+    adjustment[np.ix_(others, others)] = found.adjustment
+    return replace(found, adjustment=adjustment)
 
 
 def scale_of_column(model: Model, column: FloatArray, priors: DefaultPriors) -> float | None:
@@ -286,6 +304,7 @@ PYFLOWERS = DefaultPriors(
     scale=_scale,
     auxiliary=_auxiliary,
     intercept=_intercept,
+    intercepts={},
     scale_of_parameters=ON_LINK,
     is_flat=False,
     has_units=True,
@@ -298,6 +317,7 @@ BRMS = DefaultPriors(
     scale=_scale_in_brms,
     auxiliary=_auxiliary_in_brms,
     intercept=_intercept_in_brms,
+    intercepts={"zi": "logistic(0, 1)", "hu": "logistic(0, 1)", "nu": "normal(2.7, 0.8)"},
     scale_of_parameters=LEAST_SCALE,
     is_flat=True,
     has_units=False,

@@ -92,3 +92,12 @@ fit <- lme4::glmer(last ~ 0 + stage + treat + period + carry + (1 | subject), st
                    nAGQ = 25)
 print(coef(summary(fit))[, 1:2], digits = 6) # the signs of the slopes are opposite to those of eta
 print(lme4::VarCorr(fit), digits = 6)
+
+# test_parameters.py compares the posterior of `sigma ~ Sex` with this fit; its residual sd is that
+# of girls, and the ratio that of boys to girls.
+show_lme("Orthodont", varied <- lme(
+  distance ~ age * Sex, random = ~ 1 | Subject, weights = varIdent(c(Female = 0.5), ~ 1 | Sex),
+  transform(read("Orthodont"), Sex = factor(Sex, c("Male", "Female")))
+))
+print(coef(varied$modelStruct$varStruct, unconstrained = FALSE), digits = 7)
+print(varied$apVar)

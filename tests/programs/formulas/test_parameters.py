@@ -1,6 +1,7 @@
 """Formulas of a family's other parameters, such as ``sigma ~ x``."""
 
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,9 @@ from scipy import stats
 
 import pyflowers
 from pyflowers import Program
+from pyflowers.analysis.findings import with_terms
 from pyflowers.errors import ConfigError
+from pyflowers.samplers import StanDensity
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 500, "draws": 500}
 OF_SIGMA = "y ~ x + z + (1 | g); sigma ~ w + (1 | g)"
@@ -301,3 +304,124 @@ def test_an_infinite_mean_is_refused():
     fit = pyflowers.fit(program, frame, seed=1, engine="stanli", warmup=100, draws=20, chains=1)
     with pytest.raises(ConfigError, match="the expected response of family lognormal is infinite"):
         pyflowers.predict(fit, groups="population").table()
+
+
+def assert_same_density(path, data):
+    """Compare the log density and its gradient, of which a program may omit a constant."""
+    compiled = StanDensity(path, data, engine="compiled")
+    interpreted = StanDensity(path, data, engine="interpreted")
+    points = compiled.start(np.random.default_rng(1), 50, radius=1.0)
+    values, gradients = zip(
+        *(density.log_density_gradient(points) for density in (compiled, interpreted)), strict=True
+    )
+    assert np.allclose(*values, rtol=1e-10, atol=0)
+    scale = np.abs(gradients[0]).max(axis=1, keepdims=True)
+    assert (np.abs(gradients[0] - gradients[1]) <= 1e-10 * scale).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("formula", "family"), [PROGRAMS[1], PROGRAMS[3], PROGRAMS[5], PROGRAMS[9]]
+)
+def test_both_engines_have_the_same_density(formula, family, tmp_path):
+    frame = of_families()
+    program = Program.from_formula(formula, frame, family=family)
+    path = program.write(tmp_path / "program.stan")
+    data, _ = program.fill(program.read(frame), program.resolve_priors())
+    assert_same_density(path, program.stan_values(data))
+
+
+@pytest.mark.slow
+def test_unequal_spread_of_orthodont_is_that_of_nlme():
+    """Compare with lme and varIdent; published.R prints its numbers."""
+    frame = pd.read_csv(Path(__file__).parent / "data" / "Orthodont.csv")
+    formula = "distance ~ age * Sex + (1 | Subject); sigma ~ Sex"
+    fit = pyflowers.fit(formula, frame, seed=1, engine="stanli", warmup=1000, draws=2000)
+    summary, draws = fit.summary(), fit.draws
+    assert (summary["r_hat"] < 1.02).all()
+    # Levels are sorted, so Female is the reference here; nlme's is Male.
+    male = draws["b"][
+        ..., list(summary.index[summary.index.str.startswith("b[")]).index("b[SexMale]")
+    ]
+    slope = draws["b"]
+    ours = {
+        "intercept of males": draws["Intercept"] + male,
+        "ratio of sds": np.exp(-draws["b_sigma"][..., 0]),
+        "sigma of males": np.exp(draws["Intercept_sigma"] + draws["b_sigma"][..., 0]),
+        "sd of subjects": draws["sd_Subject"][..., 0],
+    }
+    names = [name for name in summary.index if name.startswith("b[")]
+    ours["slope of males"] = (
+        slope[..., names.index("b[age]")] + slope[..., names.index("b[age:SexMale]")]
+    )
+    theirs = {  # estimate and standard error; those of sds by the delta method from their logs
+        "intercept of males": (16.34062, 1.14509),
+        "slope of males": (0.7843750, 0.0933459),
+        "ratio of sds": (0.4678944, 0.4678944 * 0.02607368**0.5),
+        "sigma of males": (1.669823, 1.669823 * 0.01038245**0.5),
+        "sd of subjects": (1.847570, 1.847570 * 0.02493277**0.5),
+    }
+    for name, (estimate, error) in theirs.items():
+        combined = np.hypot(error, ours[name].std())
+        assert abs(np.median(ours[name]) - estimate) < 4 * combined, name
+        assert abs(np.median(ours[name]) - estimate) < combined, name  # in fact much nearer
+    assert abs(np.median(ours["ratio of sds"]) - 1) > 3 * ours["ratio of sds"].std()
+
+
+FOR_CALIBRATION = [
+    "Intercept ~ normal(0, 2)",
+    "b ~ normal(0, 1)",
+    "sd ~ exponential(1)",
+    "Intercept_sigma ~ normal(0, 0.5)",
+    "b_sigma ~ normal(0, 0.5)",
+    "sd_sigma ~ exponential(2)",
+]
+"""With the default priors, some simulations have spreads of many orders of magnitude, from which
+chains of this length do not converge."""
+
+
+@pytest.mark.slow
+def test_sigma_with_group_effects_is_calibrated(tmp_path):
+    x = np.tile(np.linspace(-1.5, 1.5, 8), 12)
+    frame = pd.DataFrame({"x": x, "g": np.repeat([f"g{i}" for i in range(12)], 8)})
+    frame["y"] = 1 + x + np.random.default_rng(7).normal(size=96)
+    found = pyflowers.sbc(
+        "y ~ x + (1 | g); sigma ~ x + (1 | g)",
+        frame,
+        sims=300,
+        chains=1,
+        warmup=500,
+        draws=500,
+        priors=FOR_CALIBRATION,
+        engine="stanli",
+        seed=11,
+        out=tmp_path / "sbc",
+    )
+    assert not found.failed
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "prior"),
+    [
+        ("y ~ x; sigma ~ w", "gaussian", "student_t_lpdf(Intercept_sigma_at_means | 3, "),
+        (
+            "count ~ x; zi ~ w",
+            "zero_inflated_poisson",
+            "logistic_lpdf(Intercept_zi_at_means | 0, 1)",
+        ),
+        ("heavy ~ x; nu ~ 1", "student", "normal_lpdf(Intercept_nu | 2.7, 0.8)"),
+    ],
+)
+def test_the_default_priors_of_brms(formula, family, prior):
+    frame = of_families()
+    program = Program.from_formula(formula, frame, family=family, default_priors="brms")
+    assert prior in program.source.text
+    numbers = program.declaration.priors
+    assert not any(name.startswith("b_") for name in numbers)
+    if "sigma ~" in formula:
+        assert numbers["Intercept_sigma_location"].value == 0
+        assert numbers["Intercept_sigma_scale"].value == 2.5
+
+
+def test_advice_keeps_the_formulas_of_other_parameters():
+    assert with_terms("y ~ 1 + (1 | g); sigma ~ w", ["x"]) == "y ~ x + (1 | g); sigma ~ w"

@@ -1,0 +1,181 @@
+"""The priors that a user gives, such as ``b[x] ~ normal(0.5, 0.2)``, and what they are priors of.
+
+A prior belongs to one element, ``b[x]``; to a vector, ``b`` or ``sd_g``; or to all sds or
+correlations of group effects, ``sd`` and ``cor``. The more specific one counts. Those of another
+parameter's linear predictor end with its name: ``b_sigma[x]``, ``sd_sigma``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyflowers.errors import ConfigError
+from pyflowers.programs.densities import CONSTANT, LKJ, StatedPrior, read_stated
+from pyflowers.programs.families import Auxiliary
+from pyflowers.programs.formulas.model import Model
+from pyflowers.text import suggestion
+
+Stated = Mapping[str, StatedPrior]
+"""Priors by the element in the program, such as ``b[2]`` or ``sigma``."""
+
+
+@dataclass(frozen=True)
+class _Element:
+    """A parameter, or an element of one, that can be given a prior.
+
+    Attributes
+    ----------
+    name : str
+        Its name for users, such as ``b[x]``.
+    place : str
+        Its name in the program, such as ``b[2]``.
+    classes : tuple of str
+        What else names it, the most specific first.
+    lower : float or None
+        Its lower bound.
+    remedy : str
+        What to write instead of a fixed value; empty if it can be fixed.
+    """
+
+    name: str
+    place: str
+    classes: tuple[str, ...] = ()
+    lower: float | None = None
+    remedy: str = ""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the element, the most specific first."""
+        return self.name, *self.classes
+
+
+def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPrior]:
+    """Return the priors that a user gives, by element in the program.
+
+    Parameters
+    ----------
+    given : mapping of str to str
+        The priors as text, by the user's name for what has them.
+    model : Model
+        The model.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing of such a name, or the prior does not suit it.
+    """
+    elements, found = list(_elements(model)), dict[str, tuple[int, StatedPrior]]()
+    known = dict.fromkeys(name for each in elements for name in each.names())
+    for name, text in given.items():
+        own = [each for each in elements if name in each.names()]
+        if not own:
+            hint = suggestion(name, list(known))
+            raise ConfigError(f"prior {name} ~ {text}: the formula has no {name}; {hint}")
+        prior = read_stated(name, text)
+        for each in own:
+            _refuse_unsuitable(prior, name, text, each, len(own))
+            rank = each.names().index(name)
+            if each.place not in found or rank < found[each.place][0]:
+                found[each.place] = rank, prior
+    return {place: prior for place, (_, prior) in found.items()}
+
+
+def _elements(model: Model) -> Iterator[_Element]:
+    """Yield everything that can be given a prior."""
+    for each in (model, *model.parameters):
+        tag = each.tag
+        if each.has_intercept and not (each.family.is_ordinal and each.parameter is None):
+            remedy = "leave the intercept out with 0, and add a known one with offset()"
+            yield _Element(f"Intercept{tag}", f"Intercept{tag}", remedy=remedy)
+        for i, column in enumerate(each.population_design[1], 1):
+            remedy = f"write an offset instead of the term, such as offset(I(2 * {column}))"
+            yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", (f"b{tag}",), remedy=remedy)
+        for its in each.effects:
+            if its.term.by:  # the sds of its levels have the default prior
+                continue
+            sd, classes = f"sd_{its.name}", (f"sd_{its.name}", f"sd{tag}")
+            remedy = f"fix all sds of the term with {sd} ~ constant(…)"
+            if its.is_intercept:
+                remedy = ""
+            for i, effect in enumerate(its.effects, 1):
+                yield _Element(f"{sd}[{effect}]", f"{sd}[{i}]", classes, 0.0, remedy)
+            if its.pairs:
+                classes = f"cor_{its.name}", f"cor{tag}"
+                remedy = "write || instead of | for effects without correlations"
+                names = [f"cor_{its.name}[{pair}]" for pair in its.pairs]
+                if len(names) == 1:
+                    yield _Element(names[0], f"{classes[0]}[1]", (), -1.0, remedy)
+                yield _Element(classes[0], classes[0], classes[1:], -1.0, remedy)
+    predicted = {each.parameter for each in model.formula.parameters}
+    for about in model.family.auxiliary:
+        if about.name not in predicted and about.given is None:
+            remedy = "" if about.link else "give it a density"
+            yield _Element(about.name, about.name, (), about.lower, remedy)
+
+
+def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, num: int) -> None:
+    """Refuse a prior that does not suit what it is given to."""
+    about = f"prior {name} ~ {text}: "
+    is_matrix = its.place.startswith("cor") and not its.place.endswith("]")
+    if (prior.name == LKJ) != is_matrix:
+        what = f"{LKJ}(…) is a prior of the correlations of a group; give {name} a density"
+        if is_matrix:
+            what = f"correlations have the prior {LKJ}(…); write {name} ~ {LKJ}(2)"
+        raise ConfigError(f"{about}{what}")
+    is_correlation = its.place.startswith("cor") and not is_matrix
+    if is_correlation and not (prior.lower is None and prior.upper is None):
+        raise ConfigError(
+            f"{about}a correlation lies between -1 and 1, and its density cannot be cut further; "
+            "give one without bounds, such as normal(0, 0.5)"
+        )
+    if prior.name == CONSTANT:
+        is_whole_sd = its.place.startswith("sd_") and name in its.classes
+        if its.remedy and not is_whole_sd:
+            raise ConfigError(f"{about}{its.name} cannot be fixed; {its.remedy}")
+        if its.lower is not None and prior.arguments[0] <= its.lower:
+            raise ConfigError(f"{about}{its.name} must be above {its.lower:g}; give another value")
+        return
+    if its.lower is not None and prior.upper is not None and prior.upper <= its.lower:
+        raise ConfigError(
+            f"{about}{its.name} is above {its.lower:g}, where this density is 0; correct it"
+        )
+
+
+def of_elements(stated: Stated, name: str, num: int) -> tuple[StatedPrior | None, ...]:
+    """Return the prior of each element of a vector; empty if none of them is given."""
+    found = tuple(stated.get(f"{name}[{i}]") for i in range(1, num + 1))
+    return found if any(found) else ()
+
+
+def with_stated(auxiliary: Sequence[Auxiliary], stated: Stated) -> tuple[Auxiliary, ...]:
+    """Return the other parameters of a family with the priors that are given to them."""
+    found = []
+    for each in auxiliary:
+        prior = stated.get(each.name)
+        if prior is not None:
+            if prior.name == CONSTANT:
+                each = replace(each, given=prior.arguments[0])
+            else:
+                declared = each.declared
+                if each.link:
+                    declared = bounded("real", each.declared, each.lower, prior)
+                each = replace(each, prior=str(prior), values={}, declared=declared)
+        found.append(each)
+    return tuple(found)
+
+
+def bounded(kind: str, declared: str, lower: float | None, prior: StatedPrior) -> str:
+    """Return a type in Stan with the bounds of a prior, if they are tighter than `declared`."""
+    ends = {}
+    if prior.lower is not None and (lower is None or prior.lower > lower):
+        ends["lower"] = prior.lower
+    upper = 1.0 if "upper=1" in declared else None
+    if prior.upper is not None and (upper is None or prior.upper < upper):
+        ends["upper"] = prior.upper
+    if not ends:
+        return declared
+    if lower is not None:
+        ends.setdefault("lower", lower)
+    if upper is not None:
+        ends.setdefault("upper", upper)
+    return f"{kind}<{', '.join(f'{key}={ends[key]:.10g}' for key in sorted(ends))}>"
