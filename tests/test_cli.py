@@ -128,7 +128,7 @@ fit iid_normal --engine stanli --inits no.json | 1 | no.json cannot be read
 fit iid_normal --column flowers        | 2 | must be NAME=COLUMN
 replay absent                          | 1 | absent is not a run folder
 new mine                               | 2 | give a FORMULA and its --data, --from NAME for a copy
-new y~x --data d.csv                   | 2 | the program needs a name: pyflowers new NAME 'y~x' --data FILE
+new y~x --data d.csv                   | 2 | the program needs a name: pyflowers new NAME 'y~x'
 fit                                    | 2 | NAME|PROGRAM.stan|FORMULA is missing
 loo run --by-group --no-refit          | 2 | leave out --no-refit or --by-group
 report run --out r.html --chains 4     | 1 | error: --chains: a report on

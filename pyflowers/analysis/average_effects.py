@@ -951,14 +951,15 @@ def _of_numbers(
     own, values = fit.data.table.numbers(column), table.numbers(column)
     sd, different = float(own.std(ddof=1)), np.unique(own)
     within = -np.inf, np.inf
-    if "bs" in functions:
+    limited = next((name for name in ("bs", "gp") if name in functions), "")
+    if limited:
         within = different[0], different[-1]
     if slopes:
         beyond = np.flatnonzero((values < within[0]) | (values > within[1]))
         if beyond.size:
             raise DataError(
                 f"{table.where(beyond[0])}: {column} is {number_text(values[beyond[0]])}, but "
-                f"bs({column}) is defined only from {number_text(within[0])} to "
+                f"{limited}({column}) is defined only from {number_text(within[0])} to "
                 f"{number_text(within[1])}, the range of the fit; leave the row out"
             )
         is_limited = bool(functions.keys() & _LIMITED)

@@ -312,6 +312,47 @@ class _Groups:
         return np.asarray(np.log(ratio)), np.asarray(dispersion / total)
 
 
+def is_curve_known(model: Model, terms: str) -> bool:
+    """Return whether the data determine the coefficients of a smooth better than their sd does.
+
+    What the curves explain is that of least squares for the response `linked`, within the labels of
+    the group that has most of them. As for groups, its 95% lower limit is compared with its error.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    terms : str
+        The terms whose columns are those of the smooth.
+    """
+    own, _ = model.design(terms)
+    others = [model.design(curve.terms)[0] for curve, _ in model.curves if curve.terms != terms]
+    ones, num = np.ones((len(own), 1)), own.shape[1]
+    whole = np.hstack([own, model.linked[:, None], ones, model.population_design[0], *others])
+    dof = len(own) - whole.shape[1] + 1
+    sizes = {its.name: len(model.table.labels(its.term.group)) for its in model.effects}
+    for its in sorted(model.effects, key=lambda its: -sizes[its.name]):
+        within, _ = model.design(its.terms)
+        if sizes[its.name] * within.shape[1] <= (dof - num) / 2:
+            codes = model.table.labels(its.term.group).codes
+            dof -= sizes[its.name] * within.shape[1]
+            for rows in pd.Series(codes).groupby(codes).indices.values():
+                fit = np.linalg.lstsq(within[rows], whole[rows], rcond=None)[0]
+                whole[rows] -= within[rows] @ fit
+            break
+    curves, y, rest = whole[:, :num], whole[:, num], whole[:, num + 1 :]
+    both = np.column_stack([curves, y])
+    both = both - rest @ np.linalg.lstsq(rest, both, rcond=None)[0]
+    curves, y = both[:, :num], both[:, num]
+    if dof <= 0 or np.linalg.matrix_rank(curves) < num:
+        return False
+    fitted = curves @ np.linalg.lstsq(curves, y, rcond=None)[0]
+    square = float(np.sum((y - fitted) ** 2)) / dof
+    # The mean square that the curves explain, in units of its error, is 1 without a curve.
+    ratio = float(np.sum(fitted**2)) / num / max(square, 1e-300) - 1
+    return ratio * _lower_limit(num) > KNOWN
+
+
 def _between(means: FloatArray, error: FloatArray, around: NDArray[np.int64]) -> float:
     """Return the variance between groups in excess of their errors (DerSimonian and Laird 1986).
 

@@ -26,7 +26,7 @@ def smooth(linear: LinearPredictor, its: Smooth) -> Part:
     """Return the part of the curves of a smooth; its lines are terms of the population."""
     name = f"{its.name}{linear.tag}"
     s, x, k, sds = f"s_{name}", f"S_{name}", f"K_s_{name}", f"sds_{name}"
-    curves = f"curves_{name}"
+    curves, switch = f"curves_{name}", f"centered_{s}"
     about = "its mean" if its.is_periodic else "a line"
     scale = f"{sds}_scale"
     number = Number(its.scale, f"scale of the half-t prior on {sds}")
@@ -36,16 +36,17 @@ def smooth(linear: LinearPredictor, its: Smooth) -> Part:
         data=[
             f"int<lower=1> {k}; // columns of {x}",
             f"matrix[{linear.rows}, {k}] {x}; // {its.text}: its curves about {about}",
+            f"int<lower=0, upper=1> {switch}; // 1: sample {s}; 0: sample it standardised",
         ],
         settings=declared({scale: number}),
         parameters=[
             f"real<lower=0> {sds}; // sd of the curve about {about}, in the mean of the rows",
-            f"vector<multiplier={sds}>[{k}] {s}; // coefficients of the curves",
+            f"vector<multiplier=({switch} ? 1 : {sds})>[{k}] {s}; // coefficients of the curves",
         ],
         priors={sds: prior},
         model=[f"{s} ~ normal(0, {sds});"],
         eta=f"{x} * {s}",
-        sources={x: its.terms.source},
+        sources={x: its.terms.source, switch: {"value": int(its.centered)}},
         numbers={scale: number},
         dims={s: [curves]},
         coords={curves: [str(i + 1) for i in range(its.num)]},
@@ -77,7 +78,7 @@ def _with_levels(part: Part, its: Smooth, name: str) -> Part:
         ],
         parameters=[
             f"vector<lower=0>[N_{level}] {sds}; // sds of the curves, one for each level",
-            f"vector<multiplier=to_vector({sds}[{level}])>[{k}] {s}; // their coefficients",
+            f"vector<multiplier=to_vector({sds}[{level}] .^ (1 - centered_{s}))>[{k}] {s};",
         ],
         model=[f"{s} ~ normal(0, {sds}[{level}]);"],
         sources={

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pyflowers.programs.bases import frequencies
 from pyflowers.programs.densities import StatedPrior, read_stated
 from pyflowers.programs.families._links import LINKS
-from pyflowers.programs.formulas.centring import Centring, centrings
+from pyflowers.programs.formulas.centring import Centring, centrings, is_curve_known
 from pyflowers.programs.formulas.given import Stated, of_elements
 from pyflowers.programs.formulas.grammar import CurveTerm
 from pyflowers.programs.formulas.model import Model
@@ -193,6 +193,8 @@ class Smooth:
         The scale of the prior on the standard deviations of the curves.
     is_periodic : bool
         Whether the curves have a period.
+    centered : bool
+        Whether the coefficients are sampled as they are, and not in units of their sds.
     """
 
     name: str
@@ -203,6 +205,7 @@ class Smooth:
     levels: tuple[str, ...] = ()
     scale: float = 1.0
     is_periodic: bool = False
+    centered: bool = False
 
 
 @dataclass(frozen=True)
@@ -324,13 +327,15 @@ def linear_predictors(
     priors : DefaultPriors
         The default priors.
     parametrisations : mapping of str to bool
-        Whether the term of a group is centred, where the user decides this; the terms of other
-        parameters are not centred unless they are asked for by their names, such as ``g_sigma``.
+        Whether the term of a group, or a smooth by a name such as ``s_x``, is centred, where the
+        user decides this; the terms of other parameters are not centred unless they are asked for
+        by their names, such as ``g_sigma``.
     stated : mapping of str to StatedPrior, optional
         The priors that the user gives, by element.
     """
     stated = stated or {}
     tagged = {its.name for each in model.parameters for its in each.effects}
+    tagged |= {name for each in model.parameters for name in _switches(each)}
     own = {name: its for name, its in parametrisations.items() if name not in tagged}
     found = [_of_response(model, priors, own, stated)]
     found += [_of_parameter(each, priors, parametrisations, stated) for each in model.parameters]
@@ -374,6 +379,8 @@ def _of_response(
     stated: Stated,
 ) -> LinearPredictor:
     """Return the linear predictor on which the response depends."""
+    of_curves = _switches(model)
+    of_groups = {name: its for name, its in parametrisations.items() if name not in of_curves}
     scale, intercept = priors.scale(model), None
     if model.has_intercept and not model.family.is_ordinal:
         intercept = (priors.location(model), scale)
@@ -385,10 +392,10 @@ def _of_response(
         intercept=intercept,
         population=_population(model, priors, stated),
         offsets=_offsets(model),
-        smooths=_smooths(model, scale),
+        smooths=_smooths(model, scale, parametrisations),
         monotonic=_monotonic(model, priors),
         processes=_processes(model, scale),
-        groups=_groups(model, priors, centrings(model, parametrisations), scale),
+        groups=_groups(model, priors, centrings(model, of_groups), scale),
         is_shifted=model.has_intercept and bool(model.population),
     )
 
@@ -414,7 +421,7 @@ def _of_parameter(
         intercept=intercept,
         population=_population(model, priors, stated),
         offsets=_offsets(model),
-        smooths=_smooths(model, priors.scale_of_parameters),
+        smooths=_smooths(model, priors.scale_of_parameters, parametrisations),
         monotonic=_monotonic(model, priors),
         processes=_processes(model, priors.scale_of_parameters),
         groups=_groups(model, priors, how, priors.scale_of_parameters),
@@ -460,7 +467,14 @@ def _population(model: Model, priors: DefaultPriors, stated: Stated) -> Populati
     return Population(terms, columns, means, scales, prior.adjustment)
 
 
-def _smooths(model: Model, scale: float) -> tuple[Smooth, ...]:
+def _switches(model: Model) -> list[str]:
+    """Return the names by which the parametrisations of the smooths are chosen."""
+    return [f"s_{name}{model.tag}" for _, name in _curves(model, "s")]
+
+
+def _smooths(
+    model: Model, scale: float, parametrisations: Mapping[str, bool]
+) -> tuple[Smooth, ...]:
     """Return the smooths."""
     found = []
     for curve, name in _curves(model, "s"):
@@ -470,7 +484,13 @@ def _smooths(model: Model, scale: float) -> tuple[Smooth, ...]:
             levels = model.levels(curve.terms)[by]
         num = model.design(curve.terms)[0].shape[1] // max(len(levels), 1)
         terms = _sum(model, curve.terms, str(curve))
-        found.append(Smooth(name, str(curve), terms, num, by, levels, scale, curve.is_periodic))
+        centered = parametrisations.get(f"s_{name}{model.tag}")
+        if centered is None:
+            centered = model.parameter is None and is_curve_known(model, curve.terms)
+        smooth = Smooth(
+            name, str(curve), terms, num, by, levels, scale, curve.is_periodic, centered
+        )
+        found.append(smooth)
     return tuple(found)
 
 

@@ -417,3 +417,40 @@ def test_the_posterior_of_mcycle_is_near_that_of_mgcv():
     ours, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
     assert np.max(np.abs(ours - fitted) / sd) < 0.25
     np.testing.assert_allclose(sd, error, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("formula", "frame", "is_centered"),
+    [
+        ("accel ~ s(times)", pd.read_csv(MCYCLE), True),
+        ("y ~ s(z)", table(), False),
+        ("y ~ s(z) + (x | g)", table(), False),
+        ("count ~ s(z)", table(), False),
+    ],
+)
+def test_a_smooth_is_centered_if_the_data_determine_it(formula, frame, is_centered):
+    family = "poisson" if "count" in formula else "gaussian"
+    program = Program.from_formula(formula, frame, family=family)
+    (switch,) = (name for name in program.declaration.data if name.startswith("centered_s_"))
+    assert program.declaration.data[switch].value == is_centered
+    asked = {switch.removeprefix("centered_"): not is_centered}
+    other = Program.from_formula(formula, frame, family=family, centered=asked)
+    assert other.declaration.data[switch].value == (not is_centered)
+
+
+def test_both_parametrisations_of_a_smooth_have_one_density():
+    """But for the Jacobian, which is that of the units."""
+    for formula in ("y ~ s(x, k=5)", "y ~ f + s(x, k=5, by=f)"):
+        densities = []
+        for centered in (True, False):
+            program = Program.from_formula(formula, table(), centered=centered)
+            data, _ = program.fill(program.read(table()), program.resolve_priors())
+            points = flat(points_of(program, data))
+            densities.append(Interpreted(program, data).evaluate(points)[0])
+        np.testing.assert_allclose(densities[0], densities[1], rtol=1e-10)
+
+
+def test_the_line_of_a_smooth_stands_once():
+    """The line is a term of the population, which may be written again."""
+    one, other = (Program.from_formula(f"y ~ {its}", table()) for its in ("s(x)", "x + s(x)"))
+    assert one.declaration.data["X"].terms == other.declaration.data["X"].terms == "x"
