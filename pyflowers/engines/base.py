@@ -226,7 +226,9 @@ class Sample:
         For each quantity whose draws are not all kept, the results of
         :func:`pyflowers.convergence.statistics` for all elements of the quantity.
     independent : mapping of str to float, or None
-        Measurements that a sampler of independent draws reports; None for Markov chains.
+        Measurements that a sampler without Markov chains reports; None for Markov chains.
+    weighted : bool
+        Whether the draws are points that were resampled by their weights, and not independent.
     metric_held : bool or None
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     """
@@ -239,6 +241,7 @@ class Sample:
     wall_time: float = 0.0
     streamed: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
     independent: Mapping[str, float] | None = None
+    weighted: bool = False
     metric_held: bool | None = None
 
 

@@ -29,6 +29,7 @@ from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines.base import (
     EngineLacksError,
     Keep,
+    LoadedProgram,
     Sample,
     SamplerOptions,
 )
@@ -57,18 +58,28 @@ class ExactEngine:
     name: str = "exact"
     uses: frozenset[str] = USES
 
-    def identify(self, program: Program) -> ExactProgram:
+    def identify(self, program: Program) -> LoadedProgram:
         """Return the loaded program, because loading takes no time."""
         return self.load(program)
 
-    def load(self, program: Program) -> ExactProgram:
-        """Load a program that has the capability ``closed_form``.
+    def load(self, program: Program) -> LoadedProgram:
+        """Load a program that has the capability ``closed_form``, or ``linear``.
 
         Raises
         ------
         ConfigError
-            If the program lacks the capability.
+            If the program has neither capability.
         """
+        if program.can(Capability.LINEAR):
+            from pyflowers.engines.integrated import IntegratedProgram
+
+            return IntegratedProgram(program)
+        formula = program.declaration.formula
+        if formula is not None and not program.can(Capability.CLOSED_FORM):
+            raise ConfigError(
+                f"{program.name}: the program for {formula.text} was edited, so its density is "
+                "known to Stan only; leave out --engine exact, or fit the formula"
+            )
         program.require(Capability.CLOSED_FORM)
         return ExactProgram(program)
 

@@ -37,6 +37,8 @@ References
 .. [4] Devroye (1986), Non-Uniform Random Variate Generation, section II.3.
 .. [5] Evans and Moshonov (2006), Checking for prior-data conflict, Bayesian Analysis 1(4), where a
    tail probability under the prior shows whether the data are surprising.
+.. [6] Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
+   25(72), section 3.2.
 """
 
 from __future__ import annotations
@@ -83,6 +85,9 @@ FEW_DIVERGENCES = 0.0025
 
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
+PARETO_K_AT_MOST = 0.7
+"""Limit for the shape of the tail of importance weights; above it, their variance may not exist."""
+
 EXCESS_AT_MOST = 1e-6
 """Limit for the excess of a log density over the log of its hat function, to allow for rounding.
 
@@ -148,8 +153,7 @@ def diagnose(
     options : SamplerOptions
         The sampler's options.
     independent : mapping of str to float, optional
-        For independent draws, the measurements of their sampler; R-hat and ESS are then not
-        judged.
+        Without Markov chains, the measurements of the sampler; R-hat and ESS are then not judged.
     of_groups : collection of str, optional
         The quantities with an element for each group, of which a large R-hat may be one of many.
 
@@ -158,11 +162,15 @@ def diagnose(
     Part
         For NUTS, the checks of divergences, tree depth and E-BFMI. For all Markov chains, the
         checks of R-hat, bulk ESS and tail ESS over all elements that vary. For independent draws,
-        the checks of their number and of whether their quantiles are finite.
+        the checks of their number and of whether their quantiles are finite; for weighted draws,
+        also those of the tail and of the effective number of the weights [6]_.
     """
     if independent is not None:
         checks = tuple(_independent(posterior, summary, independent))
-        return Part("computation", checks, IDLE, "the draws are independent and finite")
+        claim = "the draws are independent and finite"
+        if "pareto_k" in independent:
+            claim = "the weights of the draws are even enough"
+        return Part("computation", checks, IDLE, claim)
     found: dict[str, Check] = {}
     if "divergent__" in stats:
         found["divergences"] = _divergences(stats["divergent__"], options)
@@ -435,11 +443,28 @@ def _independent(
         _judge("independent draws", num, "≥", DRAWS_AT_LEAST, "Vehtari et al. (2021)", advice),
         _judge("infinite quantiles", int(odd.sum()), "≤", 0, "IEEE 754", rescale, where),
     ]
+    if "pareto_k" in measures:
+        checks[0] = replace(checks[0], name="draws")
+        checks += _weights(measures)
     if "largest_excess" in measures:
         name, excess = "log of density over hat", measures["largest_excess"]
         source, advice = "Devroye (1986), section II.3", "use NUTS instead, and report this bug"
         checks.append(_judge(name, excess, "≤", EXCESS_AT_MOST, source, advice))
     return checks
+
+
+def _weights(measures: Mapping[str, float]) -> list[Check]:
+    """Judge the weights of draws that were resampled by them."""
+    advice = Advice(
+        "sample with NUTS (--engine auto): the posterior is too far from the distribution whose "
+        "points were weighted",
+        engine="auto",
+    )
+    source = "Vehtari et al. (2024)"
+    return [
+        _judge("Pareto k", measures["pareto_k"], "≤", PARETO_K_AT_MOST, source, advice),
+        _judge("weights' ESS", measures["weights_ess"], "≥", DRAWS_AT_LEAST, source, advice),
+    ]
 
 
 def _judge(

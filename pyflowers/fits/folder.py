@@ -189,7 +189,10 @@ class RunRecord(Record):
         Stan's messages for rejected proposals, each with its count; None if the engine does not
         report them.
     independent : mapping of str to float, or None
-        For independent draws, the measurements of their sampler; None for Markov chains.
+        Without Markov chains, the measurements of the sampler; None for Markov chains.
+    weighted : bool
+        Whether the draws are weighted points, resampled by their weights, as those of formulas with
+        the engine ``exact``.
     metric_held : bool or None
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     streamed : bool
@@ -223,6 +226,7 @@ class RunRecord(Record):
     messages: dict[str, int] | None = None
     times: TimesRecord
     independent: dict[str, Annotated[float, Field(strict=True)]] | None = None
+    weighted: bool = False
     metric_held: bool | None = None
     streamed: bool = False
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL

@@ -410,6 +410,7 @@ class Prepared:
                 wall_seconds=sample.wall_time, chains=tuple(dict(c) for c in sample.chain_times)
             ),
             "independent": _as_dict(sample.independent),
+            "weighted": sample.weighted,
             "metric_held": sample.metric_held,
             "streamed": bool(sample.streamed),
         }

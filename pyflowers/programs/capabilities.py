@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pyflowers.advice import Advice
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaring
+from pyflowers.programs.linear import LinearModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,6 +233,12 @@ class Capability(StrEnum):
         "independent draws with the engine exact",
         "give Program a ClosedForm with draw= in Python",
         lambda p: p.python.closed_form.draw,
+    )
+    LINEAR = (
+        "linear",
+        "weighted draws with the engine exact",
+        "use a formula whose program was not edited",
+        lambda p: p.python.linear,
     )
 
 
@@ -512,6 +519,11 @@ class Capabilities:
     rescaling : callable
         Function of the data block and of a limit. Returns what to rescale first if the sampling
         fails: a covariate whose mean is more sds from 0 than the limit. Empty if there is none.
+    linear : callable or None
+        Function of the data block that returns the model as a
+        ``pyflowers.programs.linear.LinearModel``, whose coefficients and group effects the engine
+        ``exact`` integrates out. Raises ``ConfigError`` if the model has a part that cannot be
+        stated in this form.
     choices : mapping of str to callable
         Functions of the data that choose the value of a variable of the data block, by the name of
         the variable, such as ``centered``.
@@ -564,4 +576,5 @@ class Capabilities:
     missing_moments: Callable[[Data], Sequence[MissingMoment]] = _nothing
     likelihood_alone: Callable[[Draws, Data], Mapping[str, LikelihoodAlone]] = _no_numbers
     rescaling: Callable[[Data, float], Advice] = _no_advice
+    linear: Callable[[Data], LinearModel] | None = None
     choices: Mapping[str, Callable[[Data], Any]] = field(default_factory=dict)

@@ -36,6 +36,9 @@ class PriorDensity:
         Function of a probability that returns the quantile; None if the prior is improper.
     draw : callable or None
         Function of a generator and a shape that returns draws; None if the prior is improper.
+    student : tuple of float, or None
+        Location, scale and degrees of freedom if this is a Student t distribution, or a normal
+        one, with infinite degrees of freedom; None for other distributions.
     """
 
     text: str
@@ -43,6 +46,7 @@ class PriorDensity:
     sd: float
     quantile: Callable[[float], float] | None
     draw: Callable[[Generator, tuple[int, ...]], NDArray[np.float64]] | None
+    student: tuple[float, float, float] | None = None
 
     @property
     def density(self) -> Density | None:
@@ -177,6 +181,23 @@ def tighter(
     return choose(one, other)
 
 
+def prior_densities(
+    expression: str, values: Mapping[str, Any], size: int
+) -> tuple[PriorDensity, ...]:
+    """Return the prior of each element of a vector; see :func:`prior_density`.
+
+    Arguments of the expression may be vectors, with one value for each element.
+    """
+    words = re.findall(r"\w+", expression.partition("(")[2])
+    vectors = {word: np.ravel(values[word]) for word in words if np.ndim(values.get(word, 0.0))}
+    if not vectors:
+        return (prior_density(expression, values),) * size
+    return tuple(
+        prior_density(expression, {**values, **{name: its[i] for name, its in vectors.items()}})
+        for i in range(size)
+    )
+
+
 def prior_density(
     expression: str,
     values: Mapping[str, Any],
@@ -287,6 +308,7 @@ def _normal(mean: float, sd: float) -> PriorDensity:
         sd,
         NormalDist(mean, sd).inv_cdf,
         lambda rng, shape: rng.normal(mean, sd, shape),
+        (mean, sd, math.inf),
     )
 
 
@@ -309,6 +331,7 @@ def _student_t(nu: float, mean: float, scale: float) -> PriorDensity:
         sd,
         quantile,
         lambda rng, shape: mean + scale * rng.standard_t(nu, shape),
+        (mean, scale, nu),
     )
 
 
@@ -349,6 +372,54 @@ def _gamma_quantile(shape: float, prob: float) -> float:
     density = np.exp(shape * x - np.exp(x) - math.lgamma(shape))
     below = np.cumsum(np.diff(x) * (density[1:] + density[:-1]) / 2)
     return math.exp(np.interp(prob, below / below[-1], x[1:]))
+
+
+def partial_correlations(
+    partial: NDArray[np.float64], size: int, eta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return Cholesky factors of correlation matrices, and their LKJ prior.
+
+    Parameters
+    ----------
+    partial : array, shape (…, size (size - 1) / 2)
+        Canonical partial correlations, the lower triangle by row. Under the prior each is
+        2 x - 1, where x has a beta(a, a) distribution, a = eta + (size - 2 - column) / 2.
+    size : int
+        The number of variables.
+    eta : float
+        The parameter of the prior.
+
+    Returns
+    -------
+    factor : array, shape (…, size, size)
+        The lower triangular factors.
+    log_density : array, shape (…)
+        The log density of the partial correlations.
+    of_factor : array, shape (…)
+        The log density of the factors, ``lkj_corr_cholesky`` in Stan.
+
+    References
+    ----------
+    Lewandowski, Kurowicka and Joe (2009), J. of Multivariate Analysis 100(9), section 2.4.
+    """
+    lead = partial.shape[:-1]
+    factor = np.zeros((*lead, size, size))
+    factor[..., 0, 0] = 1.0
+    log_density, log_jacobian = np.zeros(lead), np.zeros(lead)
+    place = 0
+    for i in range(1, size):
+        left = np.ones(lead)
+        for j in range(i):
+            shape, each = eta + (size - 2 - j) / 2, partial[..., place]
+            constant = 2 * math.lgamma(shape) - math.lgamma(2 * shape)
+            constant += (2 * shape - 1) * math.log(2)
+            log_density += (shape - 1) * np.log1p(-(each**2)) - constant
+            log_jacobian += 0.5 * np.log(left)
+            factor[..., i, j] = each * np.sqrt(left)
+            left = left * (1 - each**2)
+            place += 1
+        factor[..., i, i] = np.sqrt(left)
+    return factor, log_density, log_density - log_jacobian
 
 
 def _family(

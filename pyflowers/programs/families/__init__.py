@@ -97,6 +97,12 @@ class Auxiliary:
         bound = re.search(r"lower=([\d.]+)", self.declared)
         return float(bound[1]) if bound else None
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lower and upper bound of each element; infinite if there is none."""
+        given = dict(re.findall(r"(lower|upper)=([\d.]+)", self.declared))
+        return float(given.get("lower", -math.inf)), float(given.get("upper", math.inf))
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -182,6 +188,9 @@ class Family:
         Function of a link that returns the family with it, if the above do not suffice.
     transformed_data : str
         Statements of the transformed data that bounds of its parameters need.
+    as_normal : callable or None
+        Function of y that returns a response with the distribution N(eta, sigma²); None if there
+        is no such function.
     """
 
     name: str
@@ -210,6 +219,7 @@ class Family:
     of_mean_rng: str = ""
     with_link: Callable[[ResponseLink], Family] | None = field(default=None, repr=False)
     transformed_data: str = ""
+    as_normal: Callable[[FloatArray], FloatArray] | None = None
 
     @property
     def text(self) -> str:

@@ -66,4 +66,5 @@ FAMILY = Family(
     heavier="student",
     links=("log", "inverse", "softplus"),
     totals=totals("y[n]"),
+    as_normal=lambda y: y,
 )

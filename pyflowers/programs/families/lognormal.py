@@ -35,4 +35,5 @@ FAMILY = Family(
     shape_of_mean="exp",
     compares_logs=True,
     totals=_TOTALS,
+    as_normal=np.log,
 )

@@ -350,7 +350,7 @@ def is_curve_known(model: Model, terms: str) -> bool:
     square = float(np.sum((y - fitted) ** 2)) / dof
     # The mean square that the curves explain, in units of its error, is 1 without a curve.
     ratio = float(np.sum(fitted**2)) / num / max(square, 1e-300) - 1
-    return ratio * _lower_limit(num) > KNOWN
+    return bool(ratio * _lower_limit(num) > KNOWN)
 
 
 def _between(means: FloatArray, error: FloatArray, around: NDArray[np.int64]) -> float:

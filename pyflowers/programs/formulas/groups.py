@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.densities import CONSTANT, PriorDensity
+from pyflowers.programs.densities import CONSTANT, PriorDensity, prior_densities
 from pyflowers.programs.formulas.part import (
     Draws,
     FloatArray,
@@ -32,6 +32,7 @@ from pyflowers.programs.formulas.part import (
     with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import ETA, Group, LinearPredictor
+from pyflowers.programs.linear import Effects, Parameter
 from pyflowers.text import in_words
 
 
@@ -246,6 +247,7 @@ def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -
             f"r_{g}": {"description": f"effects of the labels of {by.removeprefix('effects by ')}"},
         },
         draw=partial(_draw, its),
+        stated=partial(_stated, its, prior),
     )
 
 
@@ -432,6 +434,24 @@ def effects_in_words(names: tuple[str, ...]) -> str:
     if len(names) > 6:
         return f"{len(names)} effects"
     return in_words(names)
+
+
+def _stated(its: Group, prior: str, values: Values) -> Effects:
+    """Return the effects of a group with the priors of their population."""
+    g = its.name
+    codes = np.asarray(values[its.index]) - 1
+    columns = np.ones((len(codes), 1))
+    if f"Z_{g}" in values:
+        columns = np.asarray(values[f"Z_{g}"], dtype=np.float64)
+    sd = Parameter(
+        f"sd_{g}", prior_densities(prior, values, columns.shape[1]), 0.0, is_scalar=False
+    )
+    found = Effects(
+        f"r_{g}", codes, int(values[f"N_{its.index}"]), columns, sd, f"Z_{g}" not in values
+    )
+    if f"cor_{g}_eta" not in values:
+        return found
+    return replace(found, correlations=f"cor_{g}", eta=float(values[f"cor_{g}_eta"]))
 
 
 def _draw_sds(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:

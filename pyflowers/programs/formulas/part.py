@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pyflowers.programs.densities import StatedPrior, tighter
 from pyflowers.programs.formulas.predictor import Source, Target
+from pyflowers.programs.linear import Stated
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, Any]
@@ -99,6 +100,9 @@ class Part:
         Function of (values, num, rng) that draws its parameters from their priors.
     derive : callable
         Function of (values, draws) that computes quantities from the draws of all parameters.
+    stated : callable or None
+        Function of the data block that returns what the part adds to a
+        :class:`~pyflowers.programs.linear.LinearModel`; None if that cannot be stated.
     """
 
     target: Target | None = None
@@ -127,6 +131,7 @@ class Part:
     story: str = ""
     draw: Callable[[Values, int, Generator], Draws] = _nothing
     derive: Callable[[Values, Draws], Draws] = _nothing
+    stated: Callable[[Values], Stated] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.densities import StatedPrior, prior_density
+from pyflowers.programs.densities import PriorDensity, StatedPrior, prior_densities, prior_density
 from pyflowers.programs.families import Auxiliary
 from pyflowers.programs.formulas.curves import monotonic, process, smooth
 from pyflowers.programs.formulas.given import bounded
@@ -34,6 +34,7 @@ from pyflowers.programs.formulas.part import (
     with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import ETA, LinearPredictor, Population, Sum
+from pyflowers.programs.linear import Coefficients, Offset, Parameter
 
 
 def parts_of(
@@ -165,6 +166,7 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
         predicted=name,
         shown=name,
         draw=partial(_draw_intercept, name, sampled, given),
+        stated=partial(_intercept_stated, linear, sampled, prior),
     )
     if not linear.is_shifted:
         return part
@@ -218,6 +220,7 @@ def population(linear: LinearPredictor, its: Population) -> Part:
         shown=f"{x} {b}",
         story=f"{subject} includes {names} for the whole population.",
         draw=partial(_draw_coefficients, tag, its.given),
+        stated=partial(_population_stated, linear),
     )
     if its.adjustment is not None:
         part = _with_adjustment(part, linear, its.adjustment)
@@ -316,6 +319,7 @@ def offset(linear: LinearPredictor, number: int, its: Sum) -> Part:
         sources={name: its.source},
         predicted=name,
         shown=f"offset({its.text})",
+        stated=lambda values: Offset(np.asarray(values[name], dtype=np.float64)),
     )
 
 
@@ -335,6 +339,7 @@ def another_parameter(each: Auxiliary) -> Part:
         numbers=numbers,
         meanings={each.name: {"description": each.description, "prior": prior}},
         draw=partial(_draw_parameter, each),
+        stated=partial(_parameter_stated, each, each.name, prior),
     )
 
 
@@ -359,6 +364,7 @@ def thresholds(linear: LinearPredictor, each: Auxiliary) -> Part:
         numbers=numbers,
         meanings={name: {"description": each.description}},
         draw=partial(_draw_thresholds, each, sampled),
+        stated=partial(_parameter_stated, each, sampled, prior),
     )
     if not linear.is_shifted:
         return part
@@ -461,6 +467,41 @@ def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
     )
 
 
+# What the parts state in NumPy
+
+
+def _intercept_stated(
+    linear: LinearPredictor, sampled: str, prior: str, values: Values
+) -> Coefficients:
+    """Return an intercept as the coefficient of a column of ones."""
+    ones = np.ones((int(values[linear.rows]), 1))
+    return Coefficients(sampled, ones, prior_densities(prior, values, 1), is_scalar=True)
+
+
+def _population_stated(linear: LinearPredictor, values: Values) -> Coefficients:
+    """Return the coefficients of a population's columns, as they are sampled."""
+    tag = linear.tag
+    columns, back = np.asarray(values[f"X{tag}"], dtype=np.float64), None
+    if linear.is_shifted:
+        columns = columns - np.asarray(values[f"X{tag}_mean"])
+    if f"adjustment{tag}" in values:
+        back = np.asarray(values[f"adjustment{tag}"], dtype=np.float64)
+        columns = columns @ back
+    num = columns.shape[1]
+    priors: tuple[PriorDensity | None, ...] = (None,) * num
+    if f"b{tag}_scale" in values:
+        priors = prior_densities(f"normal(0, b{tag}_scale)", values, num)
+    return Coefficients(f"b{tag}", columns, priors, back=back)
+
+
+def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) -> Parameter:
+    """Return a parameter of the family; thresholds are a vector."""
+    is_ordered = each.declared.startswith("ordered")
+    num = int(values["J"]) - 1 if is_ordered else 1
+    priors = prior_densities(prior, values, num)
+    return Parameter(name, priors, *each.bounds, is_scalar=not is_ordered, is_ordered=is_ordered)
+
+
 # Draws from the priors
 
 
@@ -500,7 +541,7 @@ def _draw_parameter(each: Auxiliary, values: Values, num: int, rng: Generator) -
     given = [values[f"{each.name}_{key}"] for key in each.values]
     draw = _PRIORS[each.prior.partition("(")[0]]
     draws = draw(rng, given, num)[None]
-    lowest = -np.inf if each.lower is None else each.lower
+    lowest = each.bounds[0]
     outside = draws < lowest
     while outside.any():
         draws[outside] = draw(rng, given, int(outside.sum()))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.advice import Advice
+from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import (
     Capabilities,
     Draws,
@@ -33,7 +34,7 @@ from pyflowers.programs.formulas.grammar import CurveTerm, Formula, ParameterFor
 from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import Model, names_of_curves, names_of_groups
 from pyflowers.programs.formulas.part import Draws as PriorDraws
-from pyflowers.programs.formulas.part import Part, joined
+from pyflowers.programs.formulas.part import Part, Values, joined
 from pyflowers.programs.formulas.parts import parameters_of
 from pyflowers.programs.formulas.predictor import (
     ETA,
@@ -48,6 +49,7 @@ from pyflowers.programs.formulas.predictor import (
     with_given,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
+from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Offset, Parameter
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
@@ -63,6 +65,7 @@ def capabilities_of(declaration: Declaration) -> Capabilities:
         missing_moments=partial(_missing_moments, family),
         rescaling=partial(_rescaling, text),
         likelihood_alone=_likelihood_alone,
+        linear=_linear_model,
     )
 
 
@@ -72,10 +75,64 @@ def _draw_prior(data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
     found: PriorDraws = {}
     for part in parts:
         found |= part.draw(data.values, num, rng)
+    return _completed(parts, data.values, found)
+
+
+def _completed(parts: Sequence[Part], values: Values, draws: PriorDraws) -> PriorDraws:
+    """Add what follows from draws of all parameters, and leave out what a fit does not keep."""
+    found = dict(draws)
     for part in parts:
-        found |= part.derive(data.values, found)
+        found |= part.derive(values, found)
     omitted = joined(parts, "omit")
-    return {name: draws for name, draws in found.items() if name not in omitted}
+    return {name: its for name, its in found.items() if name not in omitted}
+
+
+def _linear_model(data: Data) -> LinearModel:
+    """Return what the parts of an unedited program state, with the observations.
+
+    Raises
+    ------
+    ConfigError
+        If a part does not state its density.
+    """
+    parts, values = _parts_of(data), data.values
+    about = data.declaration.formula
+    assert about is not None
+    formula = parse(about.text)
+    lacking = [part.shown for part in parts if part.parameters and part.stated is None]
+    lacking += [f"the formula of {each.parameter}" for each in formula.parameters]
+    lacking += [
+        str(term) for term in formula.groups if term.by or term.covariance or term.is_student
+    ]
+    lacking += [f"the prior {name} ~ {prior}" for name, prior in about.given.items()]
+    if lacking:
+        raise ConfigError(
+            f"{about.text}: the engine exact does not have {lacking[0]}; leave out --engine exact, "
+            "so that NUTS samples the model"
+        )
+    stated = [part.stated(values) for part in parts if part.stated is not None]
+    family, num = find_family(about.family), int(values["N"])
+    kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
+    rows, trials = np.arange(num), None
+    if "cell" in values:
+        rows = np.asarray(values["cell"]) - 1
+    if "trials" in values:
+        trials = np.broadcast_to(np.asarray(values["trials"], dtype=np.float64), (num,))[kept]
+    offset = np.zeros(int(values["D"] if "cell" in values else num))
+    for its in stated:
+        if isinstance(its, Offset):
+            offset = offset + its.values
+    return LinearModel(
+        family=family,
+        y=np.asarray(values["y"], dtype=np.float64)[kept],
+        trials=trials,
+        rows=rows[kept],
+        offset=offset,
+        coefficients=tuple(its for its in stated if isinstance(its, Coefficients)),
+        effects=tuple(its for its in stated if isinstance(its, Effects)),
+        parameters=tuple(its for its in stated if isinstance(its, Parameter)),
+        complete=lambda draws: _completed(parts, values, dict(draws)),
+    )
 
 
 def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
@@ -151,6 +208,7 @@ def _linear(
     numbers = itertools.takewhile(lambda n: f"offset{tag}_{n}" in values, itertools.count(1))
     return replace(
         linear,
+        rows="D" if "cell" in values else "N",
         intercept=(0.0, 1.0) if has_intercept else None,
         population=population,
         offsets=tuple(Sum("", {}) for _ in numbers),

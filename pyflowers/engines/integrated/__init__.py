@@ -1,0 +1,217 @@
+"""The engine ``exact`` for formulas: effects are integrated out, the rest is weighted.
+
+The model comes from the formula's program, as a
+:class:`~pyflowers.programs.linear.LinearModel`. A *method* integrates its effects out and, where
+that has a closed form, its coefficients, and returns the density of what remains, in few
+dimensions. :mod:`.importance` draws weighted points of it; :mod:`.gaussian` and
+:mod:`.quadrature` are the methods. The draws are points that are resampled by their weights, each
+with effects that are drawn from their exact distribution given the point.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pyflowers.cores import limited
+from pyflowers.digests import digest
+from pyflowers.display import INTERVAL
+from pyflowers.engines.base import EngineLacksError, Keep, Sample, SamplerOptions
+from pyflowers.engines.integrated.gaussian import GaussianModel
+from pyflowers.engines.integrated.gaussian import reason_against as against_gaussian
+from pyflowers.engines.integrated.hyper import Values
+from pyflowers.engines.integrated.importance import (
+    Mixture,
+    Weighted,
+    at_mode,
+    find_mode,
+    from_moments,
+    weighted_points,
+    weights_of,
+)
+from pyflowers.errors import FitError
+from pyflowers.programs import Data, Program
+from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
+from pyflowers.programs.source import Source
+from pyflowers.resources import version
+
+FloatArray = NDArray[np.float64]
+
+LARGEST_K = 10.0
+"""The largest k-hat that is recorded: it is infinite where too few points have all the weight."""
+
+MOST_NUMBERS = 200_000_000
+"""The largest number of draws of effects, 1.6 GB."""
+
+
+class Method(Protocol):
+    """What remains of a model after effects are integrated out, and draws of these effects."""
+
+    @property
+    def start(self) -> FloatArray:
+        """A point from which the mode can be reached."""
+
+    @property
+    def num_points(self) -> int | None:
+        """The number of points to weigh, if a density is so costly that they must be few."""
+
+    def log_density(self, points: FloatArray) -> FloatArray:
+        """Return the log density at points, shape (T,)."""
+
+    def draw(self, points: FloatArray, counts: NDArray[np.intp], rng: Generator) -> Values:
+        """Return `counts` draws of everything by name for each point, shape (draw, …)."""
+
+    def weighed(
+        self, points: FloatArray, num_draws: int, rng: Generator
+    ) -> tuple[FloatArray, Values]:
+        """Return the log density at points, and `num_draws` draws of everything for each.
+
+        It is called only if `num_points` is given.
+        """
+
+
+def method_of(model: LinearModel, name: str) -> Method:
+    """Return the method for a model.
+
+    Raises
+    ------
+    EngineLacksError
+        If no method applies; the message says why.
+    """
+    reason = against_gaussian(model)
+    if not reason:
+        return GaussianModel(model)
+    raise EngineLacksError(
+        f"{name}: the engine exact does not apply, because {reason}; leave out --engine exact, so "
+        "that NUTS samples the model"
+    )
+
+
+def resampled_draws(method: Method, total: int, rng: Generator) -> tuple[Weighted, Values]:
+    """Return weighted points, and `total` draws of everything with equal weights."""
+    if method.num_points is None or method.num_points >= total:
+        found = weighted_points(method.log_density, method.start, total, rng)
+        kept, counts = np.unique(found.resampled(total, rng), return_counts=True)
+        return found, method.draw(found.points[kept], counts, rng)
+    # Densities are costly: there are fewer points than draws, those of the first round are used,
+    # and each point gets its draws when its density is computed.
+    num, each = method.num_points, math.ceil(total / method.num_points)
+    first = at_mode(method.log_density, *find_mode(method.log_density, method.start))
+    before = first.draw(num // 4, rng)
+    densities, draws = method.weighed(before, each, rng)
+    other = from_moments(weights_of(before, densities, first), first)
+    after = other.draw(num - len(before), rng)
+    more_densities, more_draws = method.weighed(after, each, rng)
+    points = np.concatenate([before, after])
+    proposal = Mixture(first, other, len(before) / num)
+    found = weights_of(points, np.concatenate([densities, more_densities]), proposal)
+    values = {name: np.concatenate([its, more_draws[name]]) for name, its in draws.items()}
+    chosen = found.resampled(total, rng)
+    # The draws of a point that is repeated more often than it has draws are repeated, too.
+    nth = np.arange(total) - np.searchsorted(chosen, chosen)
+    places = chosen * each + nth % each
+    return found, {name: its[places] for name, its in values.items()}
+
+
+@dataclass(frozen=True)
+class IntegratedProgram:
+    """The unedited program of a formula."""
+
+    program: Program
+    engine: str = "exact"
+
+    @property
+    def source(self) -> Source:
+        """The Stan program, which states the model."""
+        return self.program.source
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the packages that produce the draws."""
+        return {name: version(name) for name in ("pyflowers", "numpy", "scipy")}
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of the program's name and text, and of the versions."""
+        return digest(self.source.name, self.source.sha256, *self.versions.values())
+
+    def sample(
+        self,
+        data: Mapping[str, Any],
+        options: SamplerOptions,
+        *,
+        cores: int | None = None,
+        inits: Any = None,
+        keep: Keep | None = None,
+        interval: float = INTERVAL,
+        show_progress: bool = False,
+    ) -> Sample:
+        """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        name, declaration = self.program.name, self.program.declaration
+        flag = declaration.roles.prior_only
+        if data.get(flag):
+            raise EngineLacksError(
+                f"{name}: engine 'exact' draws from the posterior, but {flag} requests the prior; "
+                "use another engine"
+            )
+        started = time.perf_counter()
+        linear = self.program.python.linear
+        assert linear is not None  # load() has checked the capability
+        model = linear(Data(data, declaration=declaration))
+        total = options.chains * options.draws
+        num = sum(its.num_labels * its.num_effects for its in model.effects) * total
+        if num > MOST_NUMBERS:
+            raise EngineLacksError(
+                f"{name}: {num:,} draws of effects do not fit into memory; lower --draws"
+            )
+        rng = np.random.default_rng(options.seed)
+        from threadpoolctl import threadpool_limits
+
+        with limited(cores):
+            method = method_of(model, name)
+            with threadpool_limits(1):
+                try:
+                    found, values = resampled_draws(method, total, rng)
+                except ArithmeticError as error:
+                    raise FitError(
+                        f"{name}: {error}; rescale the data, or leave out --engine exact"
+                    ) from error
+        draws = self._draws(model, values, (options.chains, options.draws))
+        return Sample(
+            draws,
+            {},
+            messages={},
+            wall_time=time.perf_counter() - started,
+            independent={
+                "pareto_k": float(np.clip(found.k_hat, -LARGEST_K, LARGEST_K)),
+                "weights_ess": found.effective,
+                "points": float(len(found.points)),
+            },
+            weighted=True,
+        )
+
+    def _draws(
+        self, model: LinearModel, values: Values, shape: tuple[int, int]
+    ) -> dict[str, FloatArray]:
+        """Return the draws that a fit keeps, in the shapes of the Stan program."""
+        unknown: tuple[Parameter | Coefficients | Effects, ...]
+        unknown = (*model.parameters, *model.coefficients, *model.effects)
+        for its in unknown:
+            if its.is_scalar:
+                values[its.name] = values[its.name][..., 0]
+        for each in model.coefficients:
+            if each.back is not None:
+                values[each.name] = values[each.name] @ each.back.T
+        lprior = values.pop("lprior")
+        draws = {n: its.reshape(*shape, *its.shape[1:]) for n, its in values.items()}
+        found = model.complete(draws)
+        found[self.program.declaration.roles.lprior] = lprior.reshape(shape)
+        return found

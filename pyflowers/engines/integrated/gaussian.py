@@ -1,0 +1,602 @@
+"""Normal responses: coefficients and all effects of groups are integrated out.
+
+    y = offset + X b + Σ Z_k r_k + e,    e ~ N(0, sigma²),    r_k[label] ~ N(0, L_k L_k'),
+
+with normal or flat priors on b. Given sigma and the L_k, (b, r) is normal. With standard normal
+u_k = L_k^-1 r_k, b in units of its prior sd, and C all columns in these units, its precision matrix
+is Q = C'C / sigma² + P, where P is 1 on the diagonal, or 0 for a flat prior. With h = C'y / sigma²,
+and y minus what the prior means predict,
+
+    log p(y) = -N/2 log(2π sigma²) - 1/2 log|Q| - 1/2 (y'y / sigma² - h' Q^-1 h).
+
+Only the cross products of the columns and y enter, so the number of rows does not matter. In the
+Cholesky factor of Q with h and y'y / sigma² as its last row, the last element squared is the last
+bracket [1]. The term with the most labels is eliminated first: its block of Q consists of one block
+for each label. What remains is one dense matrix, S = Q_22 - Σ_i B_i' A_i^-1 B_i.
+
+An intercept has a Student t prior, a mixture of normals over the log of a precision factor. The
+trapezoidal rule replaces the mixture by a sum, to 1e-12 [2]. The intercept comes last in the
+factor, without a prior, so that the factor gives its normal likelihood, and each term of the sum
+has a closed form.
+
+References
+----------
+.. [1] Bates, Mächler, Bolker and Walker (2015), Fitting linear mixed-effects models using lme4,
+   J. of Statistical Software 67(1), section 3.
+.. [2] Trefethen and Weideman (2014), The exponentially convergent trapezoidal rule, SIAM Review
+   56(3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pyflowers.cores import in_order
+from pyflowers.engines.integrated.hyper import Coordinates, Values
+from pyflowers.programs.linear import Effects, LinearModel
+from pyflowers.programs.linear import log_prior as log_prior_of
+
+FloatArray = NDArray[np.float64]
+
+MOST_LABELS = 4_000
+"""The largest number of columns of the dense matrix; beyond it, one density takes a second."""
+
+MOST_PRODUCTS = 30_000_000
+"""The largest number of products of cross products that are kept, 0.4 GB."""
+
+_CHUNK = 1_000_000
+"""About how many numbers the matrices of points that are computed together hold."""
+
+_DENSE = 64
+"""The number of columns above which points are solved one by one."""
+
+
+def reason_against(model: LinearModel) -> str:
+    """Return why this method does not apply to a model; empty if it does."""
+    if model.family.as_normal is None:
+        return f"the family {model.family.name} is not normal given the effects"
+    num = sum(its.num_labels * its.num_effects for its in model.effects)
+    num -= max((its.num_labels * its.num_effects for its in model.effects), default=0)
+    num += sum(its.columns.shape[1] for its in model.coefficients)
+    if num > MOST_LABELS:
+        return (
+            f"without the largest group term, {num:,} coefficients and effects remain, whose dense "
+            f"matrix would be too large (the limit is {MOST_LABELS:,})"
+        )
+    students = _students(model)
+    if any(math.isnan(location) for location, _, _ in students):
+        return "a coefficient's prior is neither normal nor Student's t"
+    if sum(math.isfinite(dof) for _, _, dof in students) > 1:
+        return "more than one coefficient has a Student t prior"
+    return ""
+
+
+def _students(model: LinearModel) -> list[tuple[float, float, float]]:
+    """Return location, scale and degrees of freedom of each coefficient's prior.
+
+    Flat priors have the scale ∞. Priors that are neither normal nor Student's t have no location.
+    """
+    found = []
+    for its in model.coefficients:
+        for prior in its.priors:
+            if prior is None or prior.log_density is None:
+                found.append((0.0, math.inf, math.inf))
+            else:
+                found.append(prior.student or (math.nan, 1.0, math.inf))
+    return found
+
+
+class GaussianModel:
+    """The posterior of the standard deviations and correlations, and draws of all else.
+
+    Parameters
+    ----------
+    model : LinearModel
+        The model, to which :func:`reason_against` has no objection.
+    """
+
+    def __init__(self, model: LinearModel) -> None:
+        from scipy import sparse
+
+        assert model.family.as_normal is not None
+        self.model = model
+        self.coordinates = Coordinates(model.parameters, model.effects)
+        self.sigma = model.parameters[0].name
+        order = sorted(model.effects, key=lambda its: -its.num_labels)
+        self.first, self.others = (order[0] if order else None), order[1:]
+
+        # The columns of the population: those with a Student t prior last.
+        students = _students(model)
+        matrix = np.hstack(
+            [np.empty((len(model.offset), 0)), *(its.columns for its in model.coefficients)]
+        )
+        self.order = np.argsort([math.isfinite(dof) for _, _, dof in students], kind="stable")
+        location, scale, dof = np.array(students, dtype=float).reshape(-1, 3)[self.order].T
+        matrix = matrix[:, self.order]
+        self.dof = float(dof[-1]) if len(dof) and math.isfinite(dof[-1]) else math.inf
+        self.has_t = math.isfinite(self.dof)
+        is_flat = np.isinf(scale)
+        is_free = is_flat.copy()
+        if self.has_t:
+            is_free[-1] = True
+
+        y = model.family.as_normal(model.y) - model.offset[model.rows]
+        x = matrix[model.rows]
+        # Coefficients are measured from a least-squares fit, so that little cancels in y'y.
+        self.centre = np.linalg.lstsq(x, y)[0] if x.size else np.zeros(x.shape[1])
+        y = y - x @ self.centre
+        self.scale = np.where(is_flat, 1.0, scale)
+        self.num_rows = len(y)
+        self.prior_mean = np.where(is_flat, 0.0, (location - self.centre) / self.scale)
+
+        z = [_indicators(its, model) for its in self.others]
+        c = sparse.csr_array(sparse.hstack([*z, sparse.csr_array(x * self.scale)]))
+        self.num_dense = c.shape[1]
+        num_random = self.num_dense - x.shape[1]
+        self.precision = np.concatenate([np.ones(num_random), np.where(is_free, 0.0, 1.0)])
+        self.mean = np.concatenate([np.zeros(num_random), self.prior_mean])
+        if self.has_t:
+            self.mean[-1] = 0.0
+        self.n22 = (c.T @ c).toarray()
+        self.b2, self.yy = c.T @ y, float(y @ y)
+        # The density of a flat coefficient is 1 in its own units, in which `scale` is the unit.
+        self.constant = -0.5 * self.num_rows * math.log(2 * math.pi)
+        self.constant += 0.5 * math.log(2 * math.pi) * float((self.precision == 0).sum())
+        self._eliminate(c, y)
+
+    def _eliminate(self, c: Any, y: FloatArray) -> None:
+        """Compute the cross products of the term that is eliminated."""
+        from scipy import sparse
+
+        self.pairs = None
+        self.place = np.nonzero(np.triu(self.n22))
+        if self.first is None:
+            self.products = self.n22[self.place]
+            return
+        first, rows = self.first, self.model.rows
+        z = _indicators(first, self.model)
+        num, size = first.num_labels, first.num_effects
+        columns, codes = first.columns[rows], first.codes[rows]
+        self.n11 = np.empty((num, size, size))
+        for p in range(size):
+            for q in range(size):
+                products = columns[:, p] * columns[:, q]
+                self.n11[:, p, q] = np.bincount(codes, products, num)
+        self.b1 = np.asarray(z.T @ y).reshape(num, size)
+        self.n12 = sparse.csr_array(z.T @ c)
+        self.pairs = _pair_products(self.n12, size)
+        upper = np.triu_indices(self.num_dense)
+        if self.pairs is None:
+            self.place = upper
+        else:
+            # Elements that are 0 for any parameters are left out.
+            is_filled = _num_in_rows(self.pairs) + (self.n22[upper] != 0) > 0
+            self.pairs = self.pairs[is_filled]
+            self.place = upper[0][is_filled], upper[1][is_filled]
+        self.products = self.n22[self.place]
+
+    @property
+    def start(self) -> FloatArray:
+        """A point from which the mode can be reached: the fit's residuals, shared out."""
+        spread = math.sqrt(self.yy / max(self.num_rows, 1)) or 1.0
+        share = spread / math.sqrt(1 + len(self.model.effects))
+        values = {self.sigma: share}
+        for its in self.model.effects:
+            values[its.sd.name] = share / max(float(np.sqrt(np.mean(its.columns**2))), 1e-300)
+        return self.coordinates.start(values)
+
+    @property
+    def num_points(self) -> int | None:
+        """The number of points to weigh, if a density is so costly that they must be few."""
+        return 1_000 if self.num_dense > 8 * _DENSE else None
+
+    def weighed(
+        self, points: FloatArray, num_draws: int, rng: Generator
+    ) -> tuple[FloatArray, Values]:
+        """Return the log density at points, and draws of all else, `num_draws` for each."""
+        tasks = [
+            lambda p=chunk, r=child: self._both(p, num_draws, r)
+            for chunk, child in self._with_generators(points, rng)
+        ]
+        found = list(in_order(tasks))
+        return np.concatenate([each for each, _ in found]), _joined([its for _, its in found])
+
+    def log_density(self, points: FloatArray) -> FloatArray:
+        """Return the log density of the coordinates with y, shape (T,)."""
+        tasks = [lambda p=chunk: self._log_density(p) for chunk in self._chunks(points)]
+        return np.concatenate(list(in_order(tasks)))
+
+    def _chunks(self, points: FloatArray) -> Iterator[FloatArray]:
+        """Yield the points that are computed together."""
+        size = (self.num_dense + 1) ** 2
+        if self.first is not None:
+            size = max(size, self.first.num_labels * self.first.num_effects**2)
+        step = max(1, _CHUNK // size)
+        for begin in range(0, len(points), step):
+            yield points[begin : begin + step]
+
+    def _log_density(self, points: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            log_prior, its, _ = self._reduced(points)
+            found = log_prior + its.log_likelihood
+        return np.where(np.isfinite(found), found, -np.inf)
+
+    def draw(self, points: FloatArray, counts: NDArray[np.intp], rng: Generator) -> Values:
+        """Draw coefficients and effects given the other parameters.
+
+        Parameters
+        ----------
+        points : array, shape (T, d)
+            The points.
+        counts : array of int, shape (T,)
+            The number of draws for each.
+        rng : numpy.random.Generator
+            The generator.
+
+        Returns
+        -------
+        dict of str to array, shape (draw, …)
+            The draws of everything, by name.
+        """
+        chunks = list(self._with_generators(points, rng))
+        ends = np.cumsum([0, *(len(chunk) for chunk, _ in chunks)])
+        tasks = [
+            lambda p=chunk, n=counts[a:b], r=child: self._drawn(*self._reduced(p), n, r)
+            for (chunk, child), a, b in zip(chunks, ends[:-1], ends[1:], strict=True)
+        ]
+        return _joined(list(in_order(tasks)))
+
+    def _with_generators(
+        self, points: FloatArray, rng: Generator
+    ) -> Iterator[tuple[FloatArray, Generator]]:
+        """Yield the points that are computed together, with a generator for them."""
+        chunks = list(self._chunks(points))
+        yield from zip(chunks, rng.spawn(len(chunks)), strict=True)
+
+    def _both(
+        self, points: FloatArray, num_draws: int, rng: Generator
+    ) -> tuple[FloatArray, Values]:
+        log_prior, its, lprior = self._reduced(points)
+        counts = np.full(len(points), num_draws)
+        found = log_prior + its.log_likelihood
+        return np.where(np.isfinite(found), found, -np.inf), self._drawn(
+            log_prior, its, lprior, counts, rng
+        )
+
+    def _reduced(self, points: FloatArray) -> tuple[FloatArray, _Reduced, FloatArray]:
+        """Return the density of the priors, the factors, and Stan's ``lprior``."""
+        values, log_prior, lprior = self.coordinates.values(points)
+        return log_prior, _Reduced(self, values), lprior
+
+    def _drawn(
+        self,
+        log_prior: FloatArray,
+        its: _Reduced,
+        lprior: FloatArray,
+        counts: NDArray[np.intp],
+        rng: Generator,
+    ) -> Values:
+        u, first = its.draw(counts, rng)
+        found = {name: np.repeat(each, counts, axis=0) for name, each in its.values.items()}
+        factors = {each.name: found.pop(each.name) for each in self.model.effects}
+        if self.first is not None:
+            found[self.first.name] = first @ np.swapaxes(factors[self.first.name], -1, -2)
+        at = 0
+        for term in self.others:
+            size = term.num_labels * term.num_effects
+            own = u[:, at : at + size].reshape(-1, term.num_labels, term.num_effects)
+            found[term.name] = own @ np.swapaxes(factors[term.name], -1, -2)
+            at += size
+        b = np.empty((len(u), len(self.order)))
+        b[:, self.order] = self.centre + self.scale * u[:, at:]
+        found["lprior"] = np.repeat(lprior, counts)
+        at = 0
+        for each in self.model.coefficients:
+            found[each.name] = b[:, at : at + len(each.priors)]
+            found["lprior"] += log_prior_of(each.priors, found[each.name])
+            at += len(each.priors)
+        return found
+
+    @cached_property
+    def mixture(self) -> tuple[FloatArray, FloatArray]:
+        """The log weights and the precisions of normals whose mixture is the t distribution."""
+        step, half = 0.3, self.dof / 2
+        u = np.arange(-30.0, 5.0, step)
+        log_weights = half * (u - np.exp(u)) + half * math.log(half) - math.lgamma(half)
+        return log_weights + math.log(step), np.exp(u)
+
+
+class _Reduced:
+    """The factor of the dense matrix, at several points."""
+
+    def __init__(self, of: GaussianModel, values: Values) -> None:
+        self.of, self.values = of, values
+        sigma = values[of.sigma][:, 0]
+        num, size = len(sigma), of.num_dense
+        self.over = over = 1 / sigma**2
+        entries = over[:, None] * of.products
+        row, last = over[:, None] * of.b2, over * of.yy
+        self.log_det = np.zeros(num)
+        if of.first is not None:
+            more, shift, less = self._eliminated()
+            entries -= (over**2)[:, None] * more
+            row = row - (over**2)[:, None] * shift
+            last = last - over**2 * less
+        matrix = np.zeros((num, size + 1, size + 1))
+        one, other = of.place
+        if all(its.num_effects == 1 for its in of.others):
+            scale = self._unit_scales()
+            entries *= scale[:, one] * scale[:, other]
+            row = row * scale
+        matrix[:, other, one] = entries
+        if any(its.num_effects > 1 for its in of.others):
+            matrix[:, one, other] = entries
+            self._multiply(matrix, row)
+        diagonal = np.arange(size)
+        matrix[:, diagonal, diagonal] += of.precision
+        matrix[:, size, :size] = row + of.precision * of.mean
+        matrix[:, size, size] = last + float(np.sum(of.precision * of.mean**2))
+        self.factor = _cholesky(matrix)
+
+    def _eliminated(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Eliminate the term with the most labels.
+
+        Returns
+        -------
+        more : array, shape (T, entry)
+            Σ B_i' A_i^-1 B_i, at the places of `products`.
+        shift : array, shape (T, K)
+            Σ B_i' A_i^-1 b_i.
+        less : array, shape (T,)
+            Σ b_i' A_i^-1 b_i.
+        """
+        of, over = self.of, self.over
+        assert of.first is not None
+        factor = self.values[of.first.name]  # (T, M, M)
+        num, labels, size = len(over), of.first.num_labels, of.first.num_effects
+        if size == 1:
+            sd = factor[:, 0, 0]
+            k = 1 + (over * sd**2)[:, None] * of.n11[:, 0, 0]
+            self.own, self.log_det = k, np.log(k).sum(axis=1)
+            inverse = ((sd**2)[:, None] / k)[..., None, None]
+        else:
+            left = np.swapaxes(factor, -1, -2)[:, None] @ of.n11 @ factor[:, None]
+            k = np.eye(size) + over[:, None, None, None] * left
+            self.own = _cholesky(k)
+            self.log_det = 2 * np.log(np.diagonal(self.own, axis1=-2, axis2=-1)).sum(axis=(1, 2))
+            half = np.linalg.solve(self.own, np.swapaxes(factor, -1, -2)[:, None])
+            inverse = np.asarray(np.swapaxes(half, -1, -2) @ half, dtype=np.float64)
+        solved = (inverse @ of.b1[..., None])[..., 0]  # (T, label, M)
+        less = np.sum(solved * of.b1, axis=(1, 2))
+        shift = (of.n12.T @ solved.reshape(num, labels * size).T).T
+        if of.pairs is not None:
+            p, q = np.triu_indices(size)
+            packed = inverse[..., p, q].reshape(num, -1)
+            more = np.asarray(of.pairs @ packed.T).T
+        else:
+            more = np.stack([_weighted_square(of.n12, each)[of.place] for each in inverse])
+        return more, shift, less
+
+    def _unit_scales(self) -> FloatArray:
+        """Return the sds of effects, and 1 for the coefficients, shape (T, K)."""
+        scale = np.ones((len(self.over), self.of.num_dense))
+        at = 0
+        for its in self.of.others:
+            scale[:, at : at + its.num_labels] = self.values[its.name][:, :, 0]
+            at += its.num_labels
+        return scale
+
+    def _multiply(self, matrix: FloatArray, row: FloatArray) -> None:
+        """Multiply the columns and rows of effects by the factors of their covariances."""
+        at, size = 0, self.of.num_dense
+        for its in self.of.others:
+            place, factor = slice(at, at + its.num_labels * its.num_effects), self.values[its.name]
+            matrix[:, :size, place] = _times(matrix[:, :size, place], factor, its)
+            turned = np.swapaxes(matrix[:, place, :size], -1, -2)
+            matrix[:, place, :size] = np.swapaxes(_times(turned, factor, its), -1, -2)
+            row[:, place] = _times(row[:, None, place], factor, its)[:, 0]
+            at = place.stop
+
+    @property
+    def log_likelihood(self) -> FloatArray:
+        """The log of p(y | sigma, covariances), shape (T,)."""
+        of, size = self.of, self.of.num_dense
+        diagonal = np.diagonal(self.factor, axis1=-2, axis2=-1)
+        found = of.constant + 0.5 * of.num_rows * np.log(self.over) - 0.5 * self.log_det
+        found = found - np.log(diagonal[:, :size]).sum(axis=1) - 0.5 * diagonal[:, size] ** 2
+        if of.has_t:
+            found = found + _log_sum(self._of_intercept())
+        return np.asarray(found)
+
+    def _of_intercept(self) -> FloatArray:
+        """Return the logs of the terms of the mixture of the intercept, shape (T, term)."""
+        log_weights, precisions = self.of.mixture
+        pivot, value = self.factor[:, -2, -2], self.factor[:, -1, -2]
+        variance = (1 / pivot**2)[:, None] + 1 / precisions
+        gap = (value / pivot)[:, None] - self.of.prior_mean[-1]
+        return np.asarray(
+            log_weights - 0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance
+        )
+
+    def draw(self, counts: NDArray[np.intp], rng: Generator) -> tuple[FloatArray, FloatArray]:
+        """Draw the standardised coefficients and effects.
+
+        Returns
+        -------
+        u : array, shape (draw, K)
+            Those of the dense matrix.
+        first : array, shape (draw, label, M)
+            The effects that were eliminated.
+        """
+        of, size, total = self.of, self.of.num_dense, int(counts.sum())
+        z = rng.standard_normal((total, size)) + np.repeat(
+            self.factor[:, -1, :size], counts, axis=0
+        )
+        if of.has_t:
+            z[:, -1] = self._intercepts(counts, rng)
+        lower = self.factor[:, :size, :size]
+        if size <= _DENSE:
+            upper = np.repeat(np.swapaxes(lower, -1, -2), counts, axis=0)
+            u = np.asarray(np.linalg.solve(upper, z[..., None])[..., 0], dtype=np.float64)
+        else:
+            from scipy.linalg import solve_triangular
+
+            ends = np.cumsum(counts)
+            u = np.empty_like(z)
+            for each, end, num in zip(lower, ends, counts, strict=True):
+                own = slice(end - num, end)
+                u[own] = solve_triangular(each, z[own].T, trans=1, lower=True).T
+        first = np.empty((total, 0, 1))
+        if of.first is not None:
+            first = self._first(counts, u, rng)
+        return u, first
+
+    def _intercepts(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
+        """Draw the intercept, and return it times its pivot."""
+        logs = self._of_intercept()
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        edges = np.repeat(np.cumsum(shares, axis=1), counts, axis=0)
+        ticks = rng.random((len(edges), 1)) * edges[:, -1:]
+        precision = self.of.mixture[1][np.sum(edges < ticks, axis=1)]
+        pivot = np.repeat(self.factor[:, -2, -2], counts)
+        value = np.repeat(self.factor[:, -1, -2], counts)
+        whole = pivot**2 + precision
+        mean = (pivot * value + precision * self.of.prior_mean[-1]) / whole
+        return np.asarray(pivot * (mean + rng.standard_normal(len(mean)) / np.sqrt(whole)))
+
+    def _first(self, counts: NDArray[np.intp], u: FloatArray, rng: Generator) -> FloatArray:
+        """Draw the standardised effects that were eliminated, given all else."""
+        of = self.of
+        assert of.first is not None
+        num, size = of.first.num_labels, of.first.num_effects
+        # The columns of other effects count in their own units.
+        own, at = u.copy(), 0
+        for its in of.others:
+            place = slice(at, at + its.num_labels * its.num_effects)
+            factor = np.repeat(self.values[its.name], counts, axis=0)
+            turned = np.swapaxes(factor, -1, -2)
+            own[:, place] = _times(own[:, None, place], turned, its)[:, 0]
+            at = place.stop
+        rest = of.b1.reshape(1, -1) - (of.n12 @ own.T).T
+        over = np.repeat(self.over, counts)
+        rest = over[:, None, None] * rest.reshape(-1, num, size)
+        z = rng.standard_normal(rest.shape)
+        factor = np.repeat(self.values[of.first.name], counts, axis=0)
+        right = rest @ factor
+        if size == 1:
+            k = np.repeat(self.own, counts, axis=0)[..., None]
+            return np.asarray(right / k + z / np.sqrt(k))
+        lower = np.repeat(self.own, counts, axis=0)
+        half = np.linalg.solve(lower, right[..., None])
+        turned = np.swapaxes(lower, -1, -2)
+        return np.asarray(np.linalg.solve(turned, half + z[..., None])[..., 0])
+
+
+def _indicators(its: Effects, model: LinearModel) -> Any:
+    """Return the columns of effects, one for each label and effect, as a sparse matrix."""
+    from scipy import sparse
+
+    codes, columns = its.codes[model.rows], its.columns[model.rows]
+    num, size = len(codes), its.num_effects
+    places = codes[:, None] * size + np.arange(size)
+    starts = np.arange(0, num * size + 1, size)
+    shape = (num, its.num_labels * size)
+    return sparse.csr_array((columns.ravel(), places.ravel(), starts), shape)
+
+
+def _pair_products(n12: Any, size: int) -> Any:
+    """Return the matrix that maps the inverse blocks of all labels to Σ B_i' A_i^-1 B_i.
+
+    Its rows are the elements of the upper triangle, its columns those of the upper triangle of each
+    label's block. None if there are too many products.
+    """
+    from scipy import sparse
+
+    labels, num = n12.shape[0] // size, n12.shape[1]
+    p, q = np.triu_indices(size)
+    counts = np.diff(n12.indptr).reshape(labels, size)
+    if np.sum(counts[:, p].astype(float) * counts[:, q]) > 2 * MOST_PRODUCTS:
+        return None
+    if n12.nnz > 0.2 * n12.shape[0] * num and len(p) * labels * num * (num + 1) // 2 < 4_000_000:
+        blocks = n12.toarray().reshape(labels, size, num)
+        a, b = np.triu_indices(num)
+        products = blocks[:, p][..., a] * blocks[:, q][..., b]
+        products += blocks[:, q][..., a] * blocks[:, p][..., b] * (p != q)[:, None]
+        return np.ascontiguousarray(products.reshape(labels * len(p), -1).T)
+    rows, columns, values = [], [], []
+    for label in range(labels):
+        for place, (one, other) in enumerate(zip(p, q, strict=True)):
+            left, right = (
+                slice(*n12.indptr[label * size + each : label * size + each + 2])
+                for each in (one, other)
+            )
+            a = np.repeat(n12.indices[left], right.stop - right.start)
+            b = np.tile(n12.indices[right], left.stop - left.start)
+            products = np.outer(n12.data[left], n12.data[right]).ravel()
+            if one != other:  # both (one, other) and (other, one) fall into the upper triangle
+                products = np.where(a == b, 2 * products, products)
+                a, b = np.minimum(a, b), np.maximum(a, b)
+            is_upper = a <= b
+            a, b = a[is_upper], b[is_upper]
+            rows.append(a * num - a * (a - 1) // 2 + (b - a))
+            columns.append(np.full(len(a), label * len(p) + place))
+            values.append(products[is_upper])
+    shape = (num * (num + 1) // 2, labels * len(p))
+    entries = (np.concatenate(rows), np.concatenate(columns))
+    return sparse.csr_array((np.concatenate(values), entries), shape)
+
+
+def _num_in_rows(pairs: Any) -> NDArray[np.intp]:
+    """Return how many elements of each row of a matrix, sparse or not, are stored."""
+    if isinstance(pairs, np.ndarray):
+        return np.full(len(pairs), pairs.shape[1])
+    return np.asarray(np.diff(pairs.indptr))
+
+
+def _weighted_square(n12: Any, inverse: FloatArray) -> FloatArray:
+    """Return Σ B_i' A_i^-1 B_i as one dense product."""
+    labels, size, _ = inverse.shape
+    blocks = n12.toarray().reshape(labels, size, -1)
+    return np.asarray(np.tensordot(blocks, inverse @ blocks, axes=((0, 1), (0, 1))))
+
+
+def _times(values: FloatArray, factor: FloatArray, its: Effects) -> FloatArray:
+    """Multiply the columns of effects, shape (T, row, label · M), by a factor, (T, M, M)."""
+    if its.num_effects == 1:
+        return np.asarray(values * factor[:, :1])
+    shape = (*values.shape[:2], its.num_labels, its.num_effects)
+    return (values.reshape(shape) @ factor[:, None]).reshape(values.shape)
+
+
+def _joined(found: Sequence[Values]) -> Values:
+    """Return the draws of several sets of points as one."""
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+
+
+def _cholesky(matrices: FloatArray) -> FloatArray:
+    """Return Cholesky factors for each point; NaN where a matrix is not positive definite."""
+    is_bad = ~np.isfinite(matrices).all(axis=tuple(range(1, matrices.ndim)))
+    if is_bad.any():
+        matrices = matrices.copy()
+        matrices[is_bad] = np.eye(matrices.shape[-1])
+    try:
+        found = np.asarray(np.linalg.cholesky(matrices))
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.full_like(matrices, np.nan)
+        found = np.concatenate([_cholesky(each[None]) for each in matrices])
+    found[is_bad] = np.nan
+    return found
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Return the log of sums of exponentials over the last axis."""
+    largest = logs.max(axis=-1)
+    return np.asarray(largest + np.log(np.exp(logs - largest[..., None]).sum(axis=-1)))

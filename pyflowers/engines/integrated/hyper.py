@@ -1,0 +1,145 @@
+"""Parameters on the whole real line: their values, and the density of their priors there.
+
+A parameter with a lower bound is the exponential of a coordinate, one with two bounds its logistic
+function; ordered parameters are a first value and the logs of the differences; a correlation matrix
+of effects has the inverse hyperbolic tangents of its canonical partial correlations as coordinates.
+The density of the coordinates is that of the parameters times the Jacobian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.programs.densities import partial_correlations
+from pyflowers.programs.linear import Coefficients, Effects, Parameter, log_prior
+
+FloatArray = NDArray[np.float64]
+Values = dict[str, FloatArray]
+"""Values by name, each shaped (point, …)."""
+
+
+class Coordinates:
+    """The coordinates of parameters, of the sds and correlations of effects, and of coefficients.
+
+    Parameters
+    ----------
+    parameters : sequence of Parameter
+        The parameters of the family.
+    effects : sequence of Effects
+        The effects, whose sds and correlations have coordinates.
+    coefficients : sequence of Coefficients
+        The coefficients that have coordinates.
+    units : sequence of (array, array)
+        For each of `coefficients`, the location and the scale of its coordinates.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        effects: Sequence[Effects],
+        coefficients: Sequence[Coefficients] = (),
+        units: Sequence[tuple[FloatArray, FloatArray]] = (),
+    ) -> None:
+        self.parameters = [*parameters, *(each.sd for each in effects)]
+        self.effects, self.coefficients, self.units = effects, coefficients, units
+        sizes = [len(each.priors) for each in self.parameters]
+        sizes += [_num_pairs(each) for each in effects]
+        sizes += [len(each.priors) for each in coefficients]
+        ends = np.cumsum(sizes)
+        self.slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self.size = int(sum(sizes))
+
+    def values(self, points: FloatArray) -> tuple[Values, FloatArray, FloatArray]:
+        """Return the values at points, shape (T, size).
+
+        Returns
+        -------
+        values : dict of str to array, shape (T, element)
+            The parameters, correlations and coefficients by name, and for each kind of effects by
+            its name the Cholesky factor of the covariance matrix, shape (T, M, M).
+        log_density : array, shape (T,)
+            The log density of the priors, with respect to the coordinates.
+        lprior : array, shape (T,)
+            The log density of the priors, as Stan programs compute it.
+        """
+        found: Values = {}
+        lprior = np.zeros(len(points))
+        log_jacobian = np.zeros(len(points))
+        places = iter(self.slices)
+        for its in self.parameters:
+            found[its.name], more = _bounded(its, points[:, next(places)])
+            lprior += log_prior(its.priors, found[its.name])
+            log_jacobian += more
+        for term in self.effects:
+            place, sd = next(places), found[term.sd.name]
+            if not term.correlations:
+                found[term.name] = sd[..., None] * np.eye(term.num_effects)
+                continue
+            coordinates = points[:, place]
+            factor, log_density, of_factor = partial_correlations(
+                np.tanh(coordinates), term.num_effects, term.eta
+            )
+            found[term.name] = sd[..., None] * factor
+            above = np.triu_indices(term.num_effects, 1)
+            found[term.correlations] = (factor @ np.swapaxes(factor, -1, -2))[:, *above]
+            lprior += of_factor
+            # 1 - tanh², without cancellation
+            size = np.abs(coordinates)
+            log_slope = 2 * (math.log(2) - size - np.log1p(np.exp(-2 * size)))
+            log_jacobian += log_density - of_factor + log_slope.sum(axis=1)
+        for each, (location, scale) in zip(self.coefficients, self.units, strict=True):
+            found[each.name] = location + scale * points[:, next(places)]
+            lprior += log_prior(each.priors, found[each.name])
+            log_jacobian += np.log(scale).sum()
+        return found, lprior + log_jacobian, lprior
+
+    def start(self, values: Mapping[str, float]) -> FloatArray:
+        """Return a point near given values of parameters, the same for all of their elements.
+
+        Parameters that are not named start near the medians of their priors within the bounds, and
+        everything else at 0.
+        """
+        point = np.zeros(self.size)
+        for its, place in zip(self.parameters, self.slices, strict=False):
+            if its.is_ordered:
+                num = place.stop - place.start
+                point[place] = np.log(4 / max(num - 1, 1))
+                point[place.start] = -2.0
+                continue
+            if its.name in values:
+                value = values[its.name]
+            else:
+                quantile = its.priors[0].quantile
+                value = 1.0 if quantile is None else quantile(0.75)
+            if math.isfinite(its.upper):
+                point[place] = -1.0
+            elif math.isfinite(its.lower):
+                point[place] = math.log(max(value - its.lower, 1e-3))
+            else:
+                point[place] = value
+        return point
+
+
+def _num_pairs(term: Effects) -> int:
+    """Return the number of correlations of a group's effects."""
+    return term.num_effects * (term.num_effects - 1) // 2 if term.correlations else 0
+
+
+def _bounded(its: Parameter, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a parameter's values, and the log of their Jacobian, shapes (T, element) and (T,)."""
+    if its.is_ordered:
+        steps = np.exp(points[:, 1:])
+        values = np.cumsum(np.concatenate([points[:, :1], steps], axis=1), axis=1)
+        return values, points[:, 1:].sum(axis=1)
+    if math.isfinite(its.upper):
+        width = its.upper - its.lower
+        share = 1 / (1 + np.exp(-points))
+        log_both = -np.logaddexp(0, points) - np.logaddexp(0, -points)
+        return its.lower + width * share, (log_both + math.log(width)).sum(axis=1)
+    if math.isfinite(its.lower):
+        return its.lower + np.exp(points), points.sum(axis=1)
+    return points, np.zeros(len(points))

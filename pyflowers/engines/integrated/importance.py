@@ -1,0 +1,318 @@
+"""Weighted points of a density in a few dimensions: mode, curvature, proposals, weights.
+
+1. The mode is found by quasi-Newton steps, and the curvature there by differences.
+2. The first proposal is a split Student t distribution [1]: along each principal axis of the
+   curvature it has one scale to the left of the mode and one to the right, chosen so that the
+   density falls there as quickly as it does.
+3. The points of a short round, with their weights, give the moments of the next proposal, which is
+   mixed with the first one, so that it has points wherever that one has. Rounds are repeated while
+   the weights are poor.
+4. The weights of the last round, density over proposal, are smoothed [2], and the shape of their
+   tail, k-hat, shows whether they can be trusted.
+
+References
+----------
+.. [1] Geweke (1989), Bayesian inference in econometric models using Monte Carlo integration,
+   Econometrica 57(6), section 4.
+.. [2] Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR
+   25(72).
+.. [3] Kish (1965), Survey Sampling, section 11.7, for the effective number of weighted draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pyflowers.convergence.pareto import pareto_smooth
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+LogDensity = Callable[[FloatArray], FloatArray]
+"""Function of points, shape (T, dimension), that returns log densities, shape (T,)."""
+
+FIRST_ROUND = 400
+"""Points of the first round, at least."""
+
+MOST_ROUNDS = 5
+"""The largest number of rounds in which the proposal is adapted."""
+
+GOOD_SHARE = 0.5
+"""The effective share of the weights with which the adaptation ends."""
+
+KEPT_SHARE = 0.15
+"""The share of the first proposal in all later ones."""
+
+_DIFFERENCE = 1e-4
+_STEP = 0.3
+"""The step of second differences, in units of the spread along an axis."""
+
+
+@dataclass(frozen=True)
+class SplitT:
+    """A Student t distribution with two scales along each axis.
+
+    Attributes
+    ----------
+    centre : array, shape (d,)
+        Where the two halves meet.
+    axes : array, shape (d, d)
+        The axes, as columns.
+    left, right : array, shape (d,)
+        The scales along each axis.
+    dof : float
+        Degrees of freedom.
+    """
+
+    centre: FloatArray
+    axes: FloatArray
+    left: FloatArray
+    right: FloatArray
+    dof: float
+
+    def draw(self, num: int, rng: Generator) -> FloatArray:
+        """Return independent points, shape (num, d)."""
+        size = len(self.centre)
+        z = rng.standard_normal((num, size))
+        is_right = rng.random((num, size)) < self.right / (self.left + self.right)
+        z = np.abs(z) * np.where(is_right, self.right, -self.left)
+        z /= np.sqrt(rng.chisquare(self.dof, (num, 1)) / self.dof)
+        return np.asarray(self.centre + z @ self.axes.T)
+
+    def log_density(self, points: FloatArray) -> FloatArray:
+        """Return the log density, normalised, shape (T,)."""
+        size, nu = len(self.centre), self.dof
+        z = np.linalg.solve(self.axes, (points - self.centre).T).T
+        z = z / np.where(z > 0, self.right, self.left)
+        constant = math.lgamma((nu + size) / 2) - math.lgamma(nu / 2)
+        constant -= 0.5 * size * math.log(nu * math.pi) + np.linalg.slogdet(self.axes)[1]
+        constant -= np.log((self.left + self.right) / 2).sum()
+        return np.asarray(constant - 0.5 * (nu + size) * np.log1p((z**2).sum(axis=1) / nu))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of two distributions, of which the first has a given share."""
+
+    first: SplitT
+    other: SplitT
+    share: float = KEPT_SHARE
+
+    def draw(self, num: int, rng: Generator) -> FloatArray:
+        """Return independent points, shape (num, d)."""
+        is_first = rng.random(num) < self.share
+        points = self.other.draw(num, rng)
+        points[is_first] = self.first.draw(int(is_first.sum()), rng)
+        return points
+
+    def log_density(self, points: FloatArray) -> FloatArray:
+        """Return the log density, shape (T,)."""
+        return np.asarray(
+            np.logaddexp(
+                math.log(self.share) + self.first.log_density(points),
+                math.log1p(-self.share) + self.other.log_density(points),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Points with weights.
+
+    Attributes
+    ----------
+    points : array, shape (T, d)
+        The points.
+    log_ratios : array, shape (T,)
+        The logs of density over proposal.
+    log_weights : array, shape (T,)
+        The logs of the smoothed weights, which sum to 1.
+    k_hat : float
+        The shape of the ratios' tail; −∞ if all ratios are equal.
+    """
+
+    points: FloatArray
+    log_ratios: FloatArray
+    log_weights: FloatArray
+    k_hat: float
+
+    @property
+    def effective(self) -> float:
+        """The effective number of the weights [3]."""
+        return float(np.exp(-_log_sum(2 * self.log_weights)))
+
+    @property
+    def share(self) -> float:
+        """The effective number, divided by the number of points."""
+        return self.effective / len(self.points)
+
+    @property
+    def log_mean(self) -> float:
+        """The log of the mean ratio, which estimates the integral of the density."""
+        return _log_sum(self.log_ratios) - math.log(len(self.log_ratios))
+
+    @property
+    def log_mean_error(self) -> float:
+        """The standard error of `log_mean`."""
+        ratios = np.exp(self.log_ratios - self.log_mean)
+        return float(ratios.std() / np.sqrt(len(ratios)))
+
+    def resampled(self, num: int, rng: Generator) -> IntArray:
+        """Return the positions of `num` equally weighted points, in their order.
+
+        The resampling is systematic: a point of weight w is repeated num · w times, rounded up or
+        down. Repetitions follow each other, so that effective sample sizes, computed from the
+        autocorrelation, count them once.
+        """
+        edges = np.cumsum(np.exp(self.log_weights))
+        ticks = (rng.random() + np.arange(num)) / num * edges[-1]
+        return np.asarray(np.minimum(np.searchsorted(edges, ticks), len(edges) - 1))
+
+
+def weighted_points(
+    log_density: LogDensity, start: FloatArray, num: int, rng: Generator
+) -> Weighted:
+    """Return weighted points of a density; see the module.
+
+    Parameters
+    ----------
+    log_density : callable
+        The log density; −∞ where it cannot be computed.
+    start : array, shape (d,)
+        A point from which the mode can be reached.
+    num : int
+        The number of points of the last round.
+    rng : numpy.random.Generator
+        The generator.
+
+    Raises
+    ------
+    ArithmeticError
+        If the density is not finite at the start.
+    """
+    first = at_mode(log_density, *find_mode(log_density, start))
+    size = len(start)
+    found = weigh(log_density, first, max(FIRST_ROUND, 20 * size), rng)
+    for last in range(MOST_ROUNDS):
+        proposal = Mixture(first, from_moments(found, first))
+        is_last = last == MOST_ROUNDS - 1
+        if is_last or found.share > GOOD_SHARE / 2:
+            found = weigh(log_density, proposal, num, rng)
+            if found.share > GOOD_SHARE / 2:
+                break
+        else:
+            found = weigh(log_density, proposal, max(2 * FIRST_ROUND, 40 * size), rng)
+    return found
+
+
+def weigh(
+    log_density: LogDensity, proposal: SplitT | Mixture, num: int, rng: Generator
+) -> Weighted:
+    """Draw points from a proposal, and weigh them."""
+    points = proposal.draw(num, rng)
+    return weights_of(points, log_density(points), proposal)
+
+
+def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | Mixture) -> Weighted:
+    """Weigh points of a proposal, given their log densities."""
+    ratios = log_density - proposal.log_density(points)
+    ratios = np.where(np.isfinite(ratios), ratios, -np.inf)
+    log_weights, k_hat = pareto_smooth(np.maximum(ratios, ratios.max() - 700))
+    k = float(k_hat)
+    return Weighted(points, ratios, log_weights, -math.inf if math.isnan(k) else k)
+
+
+def find_mode(log_density: LogDensity, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mode, and a rough covariance matrix there.
+
+    Raises
+    ------
+    ArithmeticError
+        If the density is not finite at the start.
+    """
+    from scipy.optimize import minimize
+
+    size = len(start)
+    moves = _DIFFERENCE * np.concatenate([np.zeros((1, size)), np.eye(size), -np.eye(size)])
+
+    def negative(point: FloatArray) -> tuple[float, FloatArray]:
+        values = -log_density(point + moves)
+        if not np.isfinite(values).all():
+            return 1e300, np.zeros(size)
+        gradient = (values[1 : size + 1] - values[size + 1 :]) / (2 * _DIFFERENCE)
+        return float(values[0]), gradient
+
+    if negative(start)[0] == 1e300:
+        raise ArithmeticError("the density is not finite at the start")
+    found = minimize(negative, start, jac=True, method="BFGS", options={"gtol": 1e-3})
+    return found.x, np.asarray(found.hess_inv)
+
+
+def at_mode(log_density: LogDensity, mode: FloatArray, covariance: FloatArray) -> SplitT:
+    """Return the split t distribution that falls off from the mode as the density does."""
+    size = len(mode)
+    values, vectors = np.linalg.eigh(covariance)
+    rough = vectors * np.sqrt(np.clip(values, 1e-12, None))
+    pairs = [(i, j) for i in range(size) for j in range(i)]
+    unit = _STEP * np.eye(size)
+    corners = [unit[i] + sign * unit[j] for i, j in pairs for sign in (1, -1)]
+    moves = np.array([np.zeros(size), *unit, *-unit, *corners, *(-each for each in corners)])
+    falls = log_density(mode + moves @ rough.T)
+    falls = falls[0] - np.where(np.isfinite(falls), falls, falls[0] - 1e3)
+    curvature = np.diag(falls[1 : size + 1] + falls[size + 1 : 2 * size + 1]) / _STEP**2
+    num = len(corners)
+    each = falls[2 * size + 1 : 2 * size + 1 + num] + falls[2 * size + 1 + num :]
+    for (i, j), same, opposite in zip(pairs, each[::2], each[1::2], strict=True):
+        curvature[i, j] = curvature[j, i] = (same - opposite) / (4 * _STEP**2)
+    values, vectors = np.linalg.eigh(curvature)
+    axes = rough @ vectors / np.sqrt(np.clip(values, 0.05, 1e4))
+    return SplitT(mode, axes, *_scales(log_density, mode, axes), dof=max(5.0, size))
+
+
+def _scales(
+    log_density: LogDensity, mode: FloatArray, axes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the scales to both sides along each axis: the widest fit of a normal density."""
+    size, reaches = len(mode), np.array([1.0, 2.0, 4.0, 7.0])
+    moves = (reaches[:, None, None] * np.concatenate([-axes.T, axes.T])).reshape(-1, size)
+    values = log_density(np.concatenate([mode[None], mode + moves]))
+    falls = values[0] - np.where(np.isfinite(values[1:]), values[1:], -np.inf)
+    widths = reaches[:, None] / np.sqrt(2 * np.maximum(falls.reshape(len(reaches), -1), 1e-3))
+    scales = np.clip(widths.max(axis=0), 0.3, 6.0)
+    return scales[:size], scales[size:]
+
+
+def from_moments(found: Weighted, first: SplitT) -> SplitT:
+    """Return a split t distribution with the moments of weighted points."""
+    weights = np.exp(found.log_weights)
+    centre = weights @ found.points
+    about = found.points - centre
+    covariance = (weights[:, None] * about).T @ about
+    # A share of the first covariance keeps the matrix regular if few points have all the weight.
+    prior = (first.axes * ((first.left**2 + first.right**2) / 2)) @ first.axes.T
+    trust = found.effective / (found.effective + 2 * len(centre))
+    values, vectors = np.linalg.eigh(trust * covariance + (1 - trust) * prior)
+    axes = vectors * np.sqrt(np.maximum(values, 1e-300))
+    z = np.linalg.solve(axes, about.T).T
+    left, right = (
+        np.sqrt(
+            np.sum(weights[:, None] * z**2, axis=0, where=side)
+            / np.maximum(
+                np.sum(np.broadcast_to(weights[:, None], z.shape), axis=0, where=side), 1e-300
+            )
+        )
+        for side in (z < 0, z >= 0)
+    )
+    dof = max(8.0, first.dof)
+    return SplitT(centre, axes, np.clip(left, 0.4, 3.0), np.clip(right, 0.4, 3.0), dof)
+
+
+def _log_sum(values: FloatArray) -> float:
+    """Return the log of a sum of exponentials."""
+    largest = float(values.max())
+    return largest + math.log(float(np.exp(values - largest).sum()))

@@ -1,0 +1,176 @@
+"""A model as coefficients of columns, effects of groups and a few other parameters.
+
+The linear predictor of observation n is
+
+    eta[n] = offset[n] + Σ columns[n] · coefficients + Σ columns[n] · effects[label of n],
+
+and the response has a distribution of a family, given eta and the family's other parameters. The
+parts of a formula's program state this model in NumPy, for methods that integrate coefficients and
+effects out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.programs.densities import PriorDensity
+from pyflowers.programs.families import Family
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A parameter of the family, or the standard deviations of effects.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    priors : tuple of PriorDensity
+        The prior of each element, without regard to the bounds; one for a scalar.
+    lower, upper : float
+        The bounds of each element.
+    is_scalar : bool
+        Whether a draw of it is a number, and not a vector.
+    is_ordered : bool
+        Whether the elements increase.
+    """
+
+    name: str
+    priors: tuple[PriorDensity, ...]
+    lower: float = -math.inf
+    upper: float = math.inf
+    is_scalar: bool = True
+    is_ordered: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Coefficients of columns.
+
+    Attributes
+    ----------
+    name : str
+        Their name.
+    columns : array, shape (row, K)
+        The columns.
+    priors : tuple of PriorDensity or None, length K
+        The prior of each coefficient; None if it is flat.
+    is_scalar : bool
+        Whether a draw is a number, and not a vector.
+    back : array, shape (K, K), or None
+        The matrix that turns the coefficients into the quantity of this name; None if they are the
+        quantity.
+    """
+
+    name: str
+    columns: FloatArray
+    priors: tuple[PriorDensity | None, ...]
+    is_scalar: bool = False
+    back: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Effects of the labels of a group, normal with mean 0.
+
+    Attributes
+    ----------
+    name : str
+        Their name.
+    codes : array of int, shape (row,)
+        The label of each row, from 0.
+    num_labels : int
+        The number of labels.
+    columns : array, shape (row, M)
+        The columns whose coefficients vary.
+    sd : Parameter
+        The standard deviations of the M effects.
+    is_scalar : bool
+        Whether a label has one number, and not a vector.
+    correlations : str
+        The name of the correlations, the upper triangle by row; empty if effects are independent.
+    eta : float
+        The parameter of the LKJ prior on the correlations.
+    """
+
+    name: str
+    codes: IntArray
+    num_labels: int
+    columns: FloatArray
+    sd: Parameter
+    is_scalar: bool = True
+    correlations: str = ""
+    eta: float = 1.0
+
+    @property
+    def num_effects(self) -> int:
+        """The number of effects of a label."""
+        return int(self.columns.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Offset:
+    """A known addition to the linear predictor.
+
+    Attributes
+    ----------
+    values : array, shape (row,)
+        What is added.
+    """
+
+    values: FloatArray
+
+
+Stated = Parameter | Coefficients | Effects | Offset
+"""What a part of a formula states."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """A linear predictor and the distribution of the response.
+
+    Attributes
+    ----------
+    family : Family
+        The family of the response.
+    y : array, shape (N,)
+        The observations in the likelihood.
+    trials : array, shape (N,), or None
+        Their numbers of trials, if the family has them.
+    rows : array of int, shape (N,)
+        The row of the columns to which each observation belongs.
+    offset : array, shape (row,)
+        The known part of the linear predictor.
+    coefficients, effects, parameters : tuple
+        What is unknown.
+    complete : callable
+        Function of draws by name, each shaped (chain, draw, …), with those of everything above.
+        Returns the draws that a fit keeps, except for ``lprior``.
+    """
+
+    family: Family
+    y: FloatArray
+    trials: FloatArray | None
+    rows: IntArray
+    offset: FloatArray
+    coefficients: tuple[Coefficients, ...]
+    effects: tuple[Effects, ...]
+    parameters: tuple[Parameter, ...]
+    complete: Callable[[Mapping[str, FloatArray]], dict[str, FloatArray]]
+
+
+def log_prior(priors: tuple[PriorDensity | None, ...], values: FloatArray) -> FloatArray:
+    """Return the log density of priors of elements, which are last in `values`; flat ones add 0."""
+    total = np.zeros(values.shape[:-1])
+    for place, prior in enumerate(priors):
+        if prior is not None and prior.log_density is not None:
+            total = total + prior.log_density(values[..., place])
+    return total

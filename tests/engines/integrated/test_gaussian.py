@@ -1,0 +1,112 @@
+"""The marginal likelihood and the draws of normal models, against dense normal distributions."""
+
+import numpy as np
+import pytest
+from mixed_models import posed, table
+from scipy import stats
+from scipy.special import logsumexp
+
+from pyflowers.engines.integrated import method_of
+
+FORMULAS = [
+    "y ~ x",
+    "y ~ 0 + x",
+    "y ~ 1 + (1 | g)",
+    "y ~ x + (1 | g) + (1 | h)",
+    "y ~ x + offset(z) + (1 | g/h)",
+    "y ~ x + (x | g)",
+    "y ~ x + z + (x + z || g) + (1 | h)",
+    "y ~ x + (1 | g) + (x | h) + (z | g:h)",
+    "y ~ x + I(x**2) + (1 | g)",
+]
+
+
+def dense(model, values, t):
+    """Return mean and covariance of y and all coefficients and effects, in this order.
+
+    The coefficients with a t prior have the normal prior whose precision is `t` times as large.
+    """
+    rows = model.rows
+    blocks, covariances, means = [], [], []
+    for its in model.effects:
+        z = np.zeros((len(rows), its.num_labels * its.num_effects))
+        for n, row in enumerate(rows):
+            at = its.codes[row] * its.num_effects
+            z[n, at : at + its.num_effects] = its.columns[row]
+        factor = values[its.name][0]
+        blocks.append(z)
+        covariances.append(np.kron(np.eye(its.num_labels), factor @ factor.T))
+        means.append(np.zeros(z.shape[1]))
+    for its in model.coefficients:
+        location, scale, dof = np.array([prior.student for prior in its.priors]).T
+        blocks.append(its.columns[rows])
+        covariances.append(np.diag(scale**2 / np.where(np.isfinite(dof), t, 1.0)))
+        means.append(location)
+    c, mean = np.hstack(blocks), np.concatenate(means)
+    prior = np.zeros((len(mean), len(mean)))
+    at = 0
+    for each in covariances:
+        prior[at : at + len(each), at : at + len(each)] = each
+        at += len(each)
+    sigma = values["sigma"][0, 0]
+    of_y = c @ prior @ c.T + sigma**2 * np.eye(len(rows))
+    return c, mean, prior, of_y, model.offset[rows]
+
+
+def log_likelihood(model, values, y):
+    """Return log p(y | sds, sigma), integrating the precision factor of a t prior on a grid."""
+    u = np.linspace(-20, 4, 121)
+    of_t = stats.gamma.logpdf(np.exp(u), 1.5, scale=1 / 1.5) + u + np.log(u[1] - u[0])
+    has_t = any(np.isfinite(p.student[2]) for its in model.coefficients for p in its.priors)
+    if not has_t:
+        u, of_t = np.zeros(1), np.zeros(1)
+    found = []
+    for each in np.exp(u):
+        c, mean, _, of_y, offset = dense(model, values, each)
+        _, log_det = np.linalg.slogdet(of_y)
+        gap = y - offset - c @ mean
+        form = gap @ np.linalg.solve(of_y, gap)
+        found.append(-0.5 * (len(y) * np.log(2 * np.pi) + log_det + form))
+    return logsumexp(np.array(found) + of_t)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_the_likelihood_is_that_of_the_dense_normal_distribution(formula):
+    _, _, model = posed(formula, table(30))
+    method = method_of(model, "test")
+    points = method.start + 0.3 * np.random.default_rng(2).standard_normal((2, len(method.start)))
+    values, log_prior, _ = method.coordinates.values(points)
+    found = method.log_density(points) - log_prior
+    for i in range(2):
+        here = {name: its[i : i + 1] for name, its in values.items()}
+        assert found[i] == pytest.approx(log_likelihood(model, here, model.y), abs=1e-7)
+
+
+def test_a_lognormal_response_is_normal_on_the_log_scale():
+    frame = table(40)
+    same = frame.assign(y=np.exp(frame.y / 4))
+    _, _, one = posed("y ~ x + (1 | g)", frame.assign(y=frame.y / 4))
+    _, _, other = posed("y ~ x + (1 | g)", same, family="lognormal")
+    assert np.allclose(np.log(other.y), one.y)
+    assert np.isfinite(method_of(other, "test").log_density(np.zeros((1, 2))))
+
+
+@pytest.mark.parametrize("formula", FORMULAS[3:8])
+def test_draws_have_the_moments_of_the_conditional_normal_distribution(formula):
+    _, _, model = posed(formula, table(30))
+    method = method_of(model, "test")
+    point = method.start[None]
+    values, *_ = method.coordinates.values(point)
+    num = 40_000
+    drawn = method.draw(point, np.array([num]), np.random.default_rng(3))
+    u = np.hstack([drawn[its.name].reshape(num, -1) for its in model.effects])
+    u = np.hstack([u, *(drawn[its.name] for its in model.coefficients)])
+    # The t prior of the intercept is nearly flat on the scale of its likelihood.
+    c, mean, prior, of_y, offset = dense(model, values, 1.0)
+    gain = prior @ c.T @ np.linalg.inv(of_y)
+    expected = mean + gain @ (model.y - offset - c @ mean)
+    covariance = prior - gain @ c @ prior
+    sd = np.sqrt(np.diagonal(covariance))
+    assert np.all(np.abs(u.mean(axis=0) - expected) < 4.5 * sd / np.sqrt(num) + 0.003 * sd)
+    found = np.cov(u.T) / np.outer(sd, sd)
+    assert np.abs(found - covariance / np.outer(sd, sd)).max() < 0.03

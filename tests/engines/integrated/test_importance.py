@@ -1,0 +1,59 @@
+"""Weighted points of known densities, and what their weights say about bad proposals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pyflowers.engines.integrated.importance import (
+    SplitT,
+    Weighted,
+    find_mode,
+    weigh,
+    weighted_points,
+)
+
+
+def log_gammas(points):
+    """Return the log density of logs of gamma variables, which is skewed, times 7."""
+    shapes = np.array([1.0, 3.0, 20.0])
+    return np.sum(shapes * points - np.exp(points), axis=1) + np.log(7)
+
+
+def test_moments_quantiles_and_integral_of_a_skewed_density():
+    found = weighted_points(log_gammas, np.zeros(3), 20_000, np.random.default_rng(1))
+    assert found.k_hat < 0.5
+    assert found.effective > 8_000
+    weights = np.exp(found.log_weights)
+    for column, shape in zip(found.points.T, (1.0, 3.0, 20.0), strict=True):
+        for prob in (0.05, 0.5, 0.95):
+            below = weights[np.exp(column) <= stats.gamma.ppf(prob, shape)].sum()
+            error = np.sqrt(prob * (1 - prob) / found.effective)
+            assert abs(below - prob) < 4 * error
+    constant = np.log(7) + sum(map(float, np.log([1.0, 2.0, float(np.prod(np.arange(1.0, 20)))])))
+    assert abs(found.log_mean - constant) < 4 * found.log_mean_error < 0.05
+
+
+def test_a_planted_narrow_proposal_fails():
+    narrow = np.full(3, 0.35)
+    mode, _ = find_mode(log_gammas, np.zeros(3))
+    proposal = SplitT(mode, np.diag(1 / np.sqrt([1.0, 3.0, 20.0])), narrow, narrow, 1000.0)
+    assert weigh(log_gammas, proposal, 4_000, np.random.default_rng(2)).k_hat > 0.7
+
+
+def test_the_proposal_has_the_density_of_its_draws():
+    rng = np.random.default_rng(3)
+    axes = np.array([[1.0, 0.3], [0.2, 0.5]])
+    proposal = SplitT(np.array([1.0, -1.0]), axes, np.array([0.5, 2.0]), np.array([1.0, 0.7]), 5.0)
+    points = proposal.draw(200_000, rng)
+    # The mean of a bounded density over the proposal is an integral over the plane.
+    other = stats.multivariate_normal([1.0, -1.0], 0.3 * np.eye(2))
+    ratios = other.pdf(points) / np.exp(proposal.log_density(points))
+    assert ratios.mean() == pytest.approx(1, abs=4 * ratios.std() / np.sqrt(len(points)))
+
+
+def test_repeated_points_follow_each_other_and_are_as_frequent_as_their_weights():
+    weights = np.array([0.5, 0.3, 0.2])
+    found = Weighted(np.zeros((3, 1)), np.log(weights), np.log(weights), 0.0)
+    chosen = found.resampled(1_000, np.random.default_rng(1))
+    assert np.array_equal(chosen, np.sort(chosen))
+    assert np.abs(np.bincount(chosen) - 1_000 * weights).max() <= 1

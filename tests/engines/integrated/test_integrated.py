@@ -1,0 +1,105 @@
+"""The engine `exact` for formulas: a fit like any other, judged by its weights."""
+
+import functools
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from mixed_models import table
+
+import pyflowers
+from pyflowers.convergence import mcse_quantile
+from pyflowers.engines import EngineLacksError, integrated
+from pyflowers.errors import ConfigError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, stacked
+
+RATS = "weight ~ age + (age | rat)", "examples/rats/rats.csv"
+PROBS = 0.05, 0.25, 0.5, 0.75, 0.95
+
+
+@functools.cache
+def rats():
+    return pyflowers.fit(*RATS, seed=1, engine="exact")
+
+
+def check_against_nuts(exact, nuts, scale=1.0):
+    """Compare quantiles, within 4 combined errors."""
+    assert element_names(exact.posterior) == element_names(nuts.posterior)
+    one, other = stacked(exact.posterior), stacked(nuts.posterior)
+    for prob in PROBS:
+        gap = np.quantile(one * scale, prob, axis=(0, 1)) - np.quantile(other, prob, axis=(0, 1))
+        error = np.hypot(mcse_quantile(one, prob), mcse_quantile(other, prob))
+        # The largest of many standardised gaps exceeds 4 by chance, for effects of many labels.
+        limit = 4 + 0.1 * np.log10(one.shape[2])
+        assert np.all(np.abs(gap) <= limit * error + 1e-12), prob
+
+
+def test_nuts_has_the_same_posterior():
+    nuts = pyflowers.fit(*RATS, seed=2, engine="stanli", draws=2_000)
+    check_against_nuts(rats(), nuts)
+    with pytest.raises(AssertionError):
+        check_against_nuts(rats(), nuts, scale=1.02)
+    # lprior is that of Stan, with its constants.
+    medians = [np.median(fit.draws["lprior"]) for fit in (rats(), nuts)]
+    assert medians[0] == pytest.approx(medians[1], abs=0.02)
+
+
+def test_the_fit_is_judged_recorded_and_saved(tmp_path):
+    fit = rats()
+    names = [check.name for check in fit.diagnostics.checks]
+    assert names == ["draws", "infinite quantiles", "Pareto k", "weights' ESS"]
+    assert fit.diagnostics.passed
+    fit.save(tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["weighted"]
+    assert record["independent"]["pareto_k"] < 0.7
+    assert record["independent"]["weights_ess"] > 2_000
+    again = Fit.load(tmp_path / "run")
+    assert np.array_equal(again.draws["r_rat"], fit.draws["r_rat"])
+
+
+def test_a_seed_gives_the_same_draws_on_any_number_of_cores():
+    one = pyflowers.fit(*RATS, seed=1, engine="exact", draws=200, cores=1)
+    two = pyflowers.fit(*RATS, seed=1, engine="exact", draws=200, cores=2)
+    assert all(np.array_equal(one.draws[name], two.draws[name]) for name in one.draws)
+
+
+def test_checks_effects_and_predictions_follow():
+    fit = rats()
+    assert pyflowers.check(fit).verdict.data.checks
+    assert "age" in str(pyflowers.effects(fit))
+    new = pd.DataFrame({"rat": ["new"], "age": [20.0]})
+    found = pyflowers.predict(fit, new).table()
+    assert np.isfinite(found[["median", "5%", "95%"]].to_numpy(float)).all()
+
+
+def test_poor_weights_fail_and_name_nuts():
+    fit = rats()
+    measures = {"pareto_k": 0.9, "weights_ess": 120.0, "points": 4_000.0}
+    record = fit.record.model_copy(update={"independent": measures})
+    part = Fit(fit.program, fit.data, fit.draws, fit.stats, record).diagnostics
+    assert [check.name for check in part.failed] == ["Pareto k", "weights' ESS"]
+    assert "NUTS" in part.failed[0].advice
+    assert "--engine auto" in part.failed[0].advice
+
+
+def test_an_edited_program_is_refused(tmp_path):
+    program = pyflowers.Program.from_formula(*RATS)
+    path = program.write(tmp_path / "growth.stan")
+    path.write_text(path.read_text().replace("normal_lpdf(b | 0, b_scale)", "0"))
+    with pytest.raises(ConfigError, match="was edited"):
+        pyflowers.fit(path, RATS[1], engine="exact")
+
+
+def test_what_does_not_apply_is_refused_before_anything_is_computed(monkeypatch):
+    monkeypatch.setattr(integrated, "weighted_points", None)
+    frame = table(40).assign(n=1)
+    with pytest.raises(EngineLacksError, match=re.escape("leave out --engine exact")):
+        pyflowers.fit("n ~ x + (1 | g) + (1 | h)", frame, family="poisson", engine="exact", seed=1)
+    rows = np.arange(18_000)
+    frame = pd.DataFrame({"a": rows % 9_000, "b": rows % 4_500, "y": rows % 7 + 0.1})
+    with pytest.raises(EngineLacksError, match="4,501 coefficients and effects remain"):
+        pyflowers.fit("y ~ 1 + (1 | a) + (1 | b)", frame, engine="exact", seed=1)
