@@ -88,6 +88,9 @@ DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 PARETO_K_AT_MOST = 0.7
 """Limit for the shape of the tail of importance weights; above it, their variance may not exist."""
 
+INTEGRAL_ERROR_AT_MOST = 0.01
+"""Limit for the error of a log density from quadrature: it changes the weights by 1%."""
+
 EXCESS_AT_MOST = 1e-6
 """Limit for the excess of a log density over the log of its hat function, to allow for rounding.
 
@@ -464,6 +467,14 @@ def _weights(measures: Mapping[str, float]) -> list[Check]:
     return [
         _judge("Pareto k", measures["pareto_k"], "≤", PARETO_K_AT_MOST, source, advice),
         _judge("weights' ESS", measures["weights_ess"], "≥", DRAWS_AT_LEAST, source, advice),
+        _judge(
+            "error of the log integrals",
+            measures["integral_error"],
+            "≤",
+            INTEGRAL_ERROR_AT_MOST,
+            "Pinheiro and Bates (1995)",
+            Advice("sample with NUTS (--engine auto)", engine="auto"),
+        ),
     ]
 
 

@@ -35,6 +35,8 @@ class Parameter:
         Its name.
     priors : tuple of PriorDensity
         The prior of each element, without regard to the bounds; one for a scalar.
+    role : str
+        The name that the family has for it; empty for standard deviations of effects.
     lower, upper : float
         The bounds of each element.
     is_scalar : bool
@@ -45,6 +47,7 @@ class Parameter:
 
     name: str
     priors: tuple[PriorDensity, ...]
+    role: str = ""
     lower: float = -math.inf
     upper: float = math.inf
     is_scalar: bool = True

@@ -27,16 +27,19 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines.base import EngineLacksError, Keep, Sample, SamplerOptions
 from pyflowers.engines.integrated.gaussian import GaussianModel
 from pyflowers.engines.integrated.gaussian import reason_against as against_gaussian
-from pyflowers.engines.integrated.hyper import Values
+from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import (
     Mixture,
+    SplitT,
+    Stretch,
     Weighted,
-    at_mode,
-    find_mode,
+    approximated,
     from_moments,
     weighted_points,
     weights_of,
 )
+from pyflowers.engines.integrated.quadrature import OneFactorModel
+from pyflowers.engines.integrated.quadrature import reason_against as against_quadrature
 from pyflowers.errors import FitError
 from pyflowers.programs import Data, Program
 from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
@@ -48,6 +51,9 @@ FloatArray = NDArray[np.float64]
 LARGEST_K = 10.0
 """The largest k-hat that is recorded: it is infinite where too few points have all the weight."""
 
+CHECKED = 50
+"""The number of points at which the error of integrals is measured."""
+
 MOST_NUMBERS = 200_000_000
 """The largest number of draws of effects, 1.6 GB."""
 
@@ -56,12 +62,22 @@ class Method(Protocol):
     """What remains of a model after effects are integrated out, and draws of these effects."""
 
     @property
+    def coordinates(self) -> Coordinates:
+        """The coordinates of what remains."""
+
+    @property
     def start(self) -> FloatArray:
         """A point from which the mode can be reached."""
 
     @property
     def num_points(self) -> int | None:
         """The number of points to weigh, if a density is so costly that they must be few."""
+
+    def prepare(self, stretch: Stretch, proposal: SplitT) -> None:
+        """Choose the details of the method, given a first approximation to the density."""
+
+    def error(self, points: FloatArray) -> float:
+        """Return the largest error of the log density at points; 0 if it has a closed form."""
 
     def log_density(self, points: FloatArray) -> FloatArray:
         """Return the log density at points, shape (T,)."""
@@ -89,36 +105,64 @@ def method_of(model: LinearModel, name: str) -> Method:
     reason = against_gaussian(model)
     if not reason:
         return GaussianModel(model)
+    if model.family.as_normal is None:
+        reason = against_quadrature(model)
+        if not reason:
+            return OneFactorModel(model)
     raise EngineLacksError(
         f"{name}: the engine exact does not apply, because {reason}; leave out --engine exact, so "
         "that NUTS samples the model"
     )
 
 
-def resampled_draws(method: Method, total: int, rng: Generator) -> tuple[Weighted, Values]:
-    """Return weighted points, and `total` draws of everything with equal weights."""
+def resampled_draws(method: Method, total: int, rng: Generator) -> tuple[Weighted, Values, float]:
+    """Draw from a posterior.
+
+    Returns
+    -------
+    found : Weighted
+        The weighted points.
+    values : dict of str to array, shape (total, …)
+        Draws of everything with equal weights.
+    error : float
+        The largest error of the log density at some of the points.
+    """
+    stretch, log_density, first = approximated(
+        method.log_density, method.start, method.coordinates.is_slow
+    )
+    method.prepare(stretch, first)
     if method.num_points is None or method.num_points >= total:
-        found = weighted_points(method.log_density, method.start, total, rng)
+        found = weighted_points(log_density, first, total, rng)
         kept, counts = np.unique(found.resampled(total, rng), return_counts=True)
-        return found, method.draw(found.points[kept], counts, rng)
+        points = stretch(found.points[kept])[0]
+        error = method.error(points[:: max(1, len(points) // CHECKED)])
+        return found, method.draw(points, counts, rng), error
     # Densities are costly: there are fewer points than draws, those of the first round are used,
     # and each point gets its draws when its density is computed.
     num, each = method.num_points, math.ceil(total / method.num_points)
-    first = at_mode(method.log_density, *find_mode(method.log_density, method.start))
+
+    def weighed(points: FloatArray) -> tuple[FloatArray, Values]:
+        its, log_jacobian = stretch(points)
+        densities, values = method.weighed(its, each, rng)
+        return densities + log_jacobian, values
+
     before = first.draw(num // 4, rng)
-    densities, draws = method.weighed(before, each, rng)
+    densities, values = weighed(before)
     other = from_moments(weights_of(before, densities, first), first)
     after = other.draw(num - len(before), rng)
-    more_densities, more_draws = method.weighed(after, each, rng)
-    points = np.concatenate([before, after])
+    more_densities, more_values = weighed(after)
     proposal = Mixture(first, other, len(before) / num)
+    points = np.concatenate([before, after])
     found = weights_of(points, np.concatenate([densities, more_densities]), proposal)
-    values = {name: np.concatenate([its, more_draws[name]]) for name, its in draws.items()}
     chosen = found.resampled(total, rng)
+    error = method.error(stretch(points[chosen[:: max(1, total // CHECKED)]])[0])
     # The draws of a point that is repeated more often than it has draws are repeated, too.
     nth = np.arange(total) - np.searchsorted(chosen, chosen)
     places = chosen * each + nth % each
-    return found, {name: its[places] for name, its in values.items()}
+    joined = {
+        name: np.concatenate([its, more_values[name]])[places] for name, its in values.items()
+    }
+    return found, joined, error
 
 
 @dataclass(frozen=True)
@@ -179,7 +223,7 @@ class IntegratedProgram:
             method = method_of(model, name)
             with threadpool_limits(1):
                 try:
-                    found, values = resampled_draws(method, total, rng)
+                    found, values, error = resampled_draws(method, total, rng)
                 except ArithmeticError as error:
                     raise FitError(
                         f"{name}: {error}; rescale the data, or leave out --engine exact"
@@ -194,6 +238,7 @@ class IntegratedProgram:
                 "pareto_k": float(np.clip(found.k_hat, -LARGEST_K, LARGEST_K)),
                 "weights_ess": found.effective,
                 "points": float(len(found.points)),
+                "integral_error": error,
             },
             weighted=True,
         )

@@ -53,6 +53,14 @@ class Coordinates:
         self.slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         self.size = int(sum(sizes))
 
+    @property
+    def is_slow(self) -> NDArray[np.bool_]:
+        """The logs of the sds of effects, whose densities fall slowly towards −∞, shape (size,)."""
+        found = np.zeros(self.size, dtype=bool)
+        for its, place in zip(self.parameters, self.slices, strict=False):
+            found[place] = not its.role
+        return found
+
     def values(self, points: FloatArray) -> tuple[Values, FloatArray, FloatArray]:
         """Return the values at points, shape (T, size).
 

@@ -1,13 +1,15 @@
 """Weighted points of a density in a few dimensions: mode, curvature, proposals, weights.
 
 1. The mode is found by quasi-Newton steps, and the curvature there by differences.
-2. The first proposal is a split Student t distribution [1]: along each principal axis of the
+2. The log of a standard deviation that may be 0 has an exponential left tail, which is too heavy
+   for proposals. A new coordinate shortens it.
+3. The first proposal is a split Student t distribution [1]: along each principal axis of the
    curvature it has one scale to the left of the mode and one to the right, chosen so that the
    density falls there as quickly as it does.
-3. The points of a short round, with their weights, give the moments of the next proposal, which is
+4. The points of a short round, with their weights, give the moments of the next proposal, which is
    mixed with the first one, so that it has points wherever that one has. Rounds are repeated while
    the weights are poor.
-4. The weights of the last round, density over proposal, are smoothed [2], and the shape of their
+5. The weights of the last round, density over proposal, are smoothed [2], and the shape of their
    tail, k-hat, shows whether they can be trusted.
 
 References
@@ -47,6 +49,12 @@ GOOD_SHARE = 0.5
 
 KEPT_SHARE = 0.15
 """The share of the first proposal in all later ones."""
+
+KNOT = -1.5
+"""Where the left tail of a coordinate begins, in units of its spread."""
+
+LARGEST_BEND = 3.0
+"""The largest bend of a left tail."""
 
 _DIFFERENCE = 1e-4
 _STEP = 0.3
@@ -174,29 +182,21 @@ class Weighted:
         return np.asarray(np.minimum(np.searchsorted(edges, ticks), len(edges) - 1))
 
 
-def weighted_points(
-    log_density: LogDensity, start: FloatArray, num: int, rng: Generator
-) -> Weighted:
+def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Generator) -> Weighted:
     """Return weighted points of a density; see the module.
 
     Parameters
     ----------
     log_density : callable
         The log density; −∞ where it cannot be computed.
-    start : array, shape (d,)
-        A point from which the mode can be reached.
+    first : SplitT
+        The first proposal, as :func:`approximated` returns it.
     num : int
         The number of points of the last round.
     rng : numpy.random.Generator
         The generator.
-
-    Raises
-    ------
-    ArithmeticError
-        If the density is not finite at the start.
     """
-    first = at_mode(log_density, *find_mode(log_density, start))
-    size = len(start)
+    size = len(first.centre)
     found = weigh(log_density, first, max(FIRST_ROUND, 20 * size), rng)
     for last in range(MOST_ROUNDS):
         proposal = Mixture(first, from_moments(found, first))
@@ -227,6 +227,71 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
     return Weighted(points, ratios, log_weights, -math.inf if math.isnan(k) else k)
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """New coordinates t, in which the left tails of some coordinates x are short.
+
+    x = centre + spread · k(t), where k(t) = t from the knot upwards; below it,
+    k(t) = t - bend (t - knot)² / 2, so that exp(x) falls as a normal density does.
+
+    Attributes
+    ----------
+    centre, spread : array, shape (d,)
+        The mode, and the spread around it; 0 and 1 for coordinates that do not change.
+    bend : array, shape (d,)
+        How strongly a tail is bent; 0 for coordinates that do not change.
+    """
+
+    centre: FloatArray
+    spread: FloatArray
+    bend: FloatArray
+
+    def __call__(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the points x for points t, shape (T, d), and the log of the Jacobian, (T,)."""
+        beyond = np.minimum(points - KNOT, 0.0)
+        bent = points - self.bend * beyond**2 / 2
+        log_slope = np.log1p(-self.bend * beyond) + np.log(self.spread)
+        return self.centre + self.spread * bent, log_slope.sum(axis=1)
+
+
+def approximated(
+    log_density: LogDensity, start: FloatArray, is_slow: NDArray[np.bool_]
+) -> tuple[Stretch, LogDensity, SplitT]:
+    """Return new coordinates, the density of them, and a first proposal.
+
+    Parameters
+    ----------
+    log_density : callable
+        The log density; −∞ where it cannot be computed.
+    start : array, shape (d,)
+        A point from which the mode can be reached.
+    is_slow : array of bool, shape (d,)
+        The coordinates with an exponential left tail.
+
+    Raises
+    ------
+    ArithmeticError
+        If the density is not finite at the start.
+    """
+    mode, rough = find_mode(log_density, start)
+    axes = principal_axes(log_density, mode, rough)
+    spread = np.sqrt((axes**2).sum(axis=1))
+    stretch = Stretch(
+        np.where(is_slow, mode, 0.0),
+        np.where(is_slow, spread, 1.0),
+        np.where(is_slow, np.minimum(1 / spread, LARGEST_BEND), 0.0),
+    )
+
+    def stretched(points: FloatArray) -> FloatArray:
+        its, log_jacobian = stretch(points)
+        return log_density(its) + log_jacobian
+
+    centre = np.where(is_slow, 0.0, mode)
+    axes = axes / stretch.spread[:, None]
+    scales = _scales(stretched, centre, axes)
+    return stretch, stretched, SplitT(centre, axes, *scales, dof=max(5.0, len(mode)))
+
+
 def find_mode(log_density: LogDensity, start: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the mode, and a rough covariance matrix there.
 
@@ -253,8 +318,8 @@ def find_mode(log_density: LogDensity, start: FloatArray) -> tuple[FloatArray, F
     return found.x, np.asarray(found.hess_inv)
 
 
-def at_mode(log_density: LogDensity, mode: FloatArray, covariance: FloatArray) -> SplitT:
-    """Return the split t distribution that falls off from the mode as the density does."""
+def principal_axes(log_density: LogDensity, mode: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return the principal axes of the curvature at the mode, as columns, of unit spread."""
     size = len(mode)
     values, vectors = np.linalg.eigh(covariance)
     rough = vectors * np.sqrt(np.clip(values, 1e-12, None))
@@ -270,8 +335,7 @@ def at_mode(log_density: LogDensity, mode: FloatArray, covariance: FloatArray) -
     for (i, j), same, opposite in zip(pairs, each[::2], each[1::2], strict=True):
         curvature[i, j] = curvature[j, i] = (same - opposite) / (4 * _STEP**2)
     values, vectors = np.linalg.eigh(curvature)
-    axes = rough @ vectors / np.sqrt(np.clip(values, 0.05, 1e4))
-    return SplitT(mode, axes, *_scales(log_density, mode, axes), dof=max(5.0, size))
+    return np.asarray(rough @ vectors / np.sqrt(np.clip(values, 0.05, 1e4)))
 
 
 def _scales(

@@ -92,12 +92,6 @@ class Auxiliary:
         return None if self.given is not None else _LINKS.get(self.declared)
 
     @property
-    def lower(self) -> float | None:
-        """Its lower bound; None if there is none."""
-        bound = re.search(r"lower=([\d.]+)", self.declared)
-        return float(bound[1]) if bound else None
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """The lower and upper bound of each element; infinite if there is none."""
         given = dict(re.findall(r"(lower|upper)=([\d.]+)", self.declared))

@@ -443,12 +443,10 @@ def _stated(its: Group, prior: str, values: Values) -> Effects:
     columns = np.ones((len(codes), 1))
     if f"Z_{g}" in values:
         columns = np.asarray(values[f"Z_{g}"], dtype=np.float64)
-    sd = Parameter(
-        f"sd_{g}", prior_densities(prior, values, columns.shape[1]), 0.0, is_scalar=False
-    )
-    found = Effects(
-        f"r_{g}", codes, int(values[f"N_{its.index}"]), columns, sd, f"Z_{g}" not in values
-    )
+    priors = prior_densities(prior, values, columns.shape[1])
+    sd = Parameter(f"sd_{g}", priors, lower=0.0, is_scalar=False)
+    num = int(values[f"N_{its.index}"])
+    found = Effects(f"r_{g}", codes, num, columns, sd, f"Z_{g}" not in values)
     if f"cor_{g}_eta" not in values:
         return found
     return replace(found, correlations=f"cor_{g}", eta=float(values[f"cor_{g}_eta"]))

@@ -499,7 +499,9 @@ def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) ->
     is_ordered = each.declared.startswith("ordered")
     num = int(values["J"]) - 1 if is_ordered else 1
     priors = prior_densities(prior, values, num)
-    return Parameter(name, priors, *each.bounds, is_scalar=not is_ordered, is_ordered=is_ordered)
+    return Parameter(
+        name, priors, each.name, *each.bounds, is_scalar=not is_ordered, is_ordered=is_ordered
+    )
 
 
 # Draws from the priors

@@ -50,7 +50,13 @@ def test_nuts_has_the_same_posterior():
 def test_the_fit_is_judged_recorded_and_saved(tmp_path):
     fit = rats()
     names = [check.name for check in fit.diagnostics.checks]
-    assert names == ["draws", "infinite quantiles", "Pareto k", "weights' ESS"]
+    assert names == [
+        "draws",
+        "infinite quantiles",
+        "Pareto k",
+        "weights' ESS",
+        "error of the log integrals",
+    ]
     assert fit.diagnostics.passed
     fit.save(tmp_path / "run")
     record = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -78,7 +84,7 @@ def test_checks_effects_and_predictions_follow():
 
 def test_poor_weights_fail_and_name_nuts():
     fit = rats()
-    measures = {"pareto_k": 0.9, "weights_ess": 120.0, "points": 4_000.0}
+    measures = {"pareto_k": 0.9, "weights_ess": 120.0, "points": 4_000.0, "integral_error": 0.0}
     record = fit.record.model_copy(update={"independent": measures})
     part = Fit(fit.program, fit.data, fit.draws, fit.stats, record).diagnostics
     assert [check.name for check in part.failed] == ["Pareto k", "weights' ESS"]

@@ -1,0 +1,366 @@
+"""Any family with one effect in one group, or without groups: group integrals by quadrature.
+
+Given the coefficients b, the sd s of the effects and the family's other parameters, the effects of
+different labels are independent, and each is integrated out in one dimension:
+
+    p(y | b, s, …) = Π_label ∫ N(u; 0, s²) Π_n p(y[n] | offset[n] + x[n] b + z[n] u, …) du.
+
+The Gauss-Hermite rule is centred at the mode of each integrand and scaled by its curvature there
+[1], for all labels and many parameter values at once. The number of nodes is chosen so that more
+nodes change nothing. What remains is the density of b, s and the other parameters. The effects are
+drawn from their one-dimensional densities by rejection, under a split Student t distribution.
+
+References
+----------
+.. [1] Pinheiro and Bates (1995), Approximations to the log-likelihood function in the nonlinear
+   mixed-effects model, J. of Computational and Graphical Statistics 4(1), section 2.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pyflowers.cores import in_order
+from pyflowers.engines.integrated.hyper import Coordinates, Values
+from pyflowers.engines.integrated.importance import SplitT, Stretch
+from pyflowers.programs.linear import LinearModel
+
+FloatArray = NDArray[np.float64]
+
+NUM_NODES = (9, 15, 25, 41, 65)
+"""Numbers of nodes that are tried, in this order."""
+
+LARGEST_ERROR = 1e-3
+"""The change of the log density at more nodes with which a number of nodes is enough."""
+
+MANY_ROWS = 20_000
+"""The number of rows above which fewer points are weighed than there are draws."""
+
+_CHUNK = 60_000
+"""About how many numbers an array of points and rows holds, so that it stays in the cache."""
+
+_MOST_STEPS = 40
+_CLOSE = 1e-3
+"""The last Newton step towards a mode, in units of the integrand's width."""
+
+_MARGIN = 0.1
+"""What is added to the log of the ratio of density to proposal at the nodes, to allow for larger
+ratios between them."""
+
+_PLACES = (-4.0, -2.6, -1.7, -1.0, -0.5, 0.0, 0.5, 1.0, 1.7, 2.6, 4.0)
+"""Where density and proposal are compared, in units of the proposal's scales."""
+
+_DOF = 5.0
+"""Degrees of freedom of the proposals for effects."""
+
+
+def reason_against(model: LinearModel) -> str:
+    """Return why this method does not apply to a model; empty if it does."""
+    if len(model.effects) > 1:
+        return (
+            f"it has {len(model.effects)} group terms, and for the family {model.family.name} only "
+            "one can be integrated out"
+        )
+    if model.effects and model.effects[0].num_effects > 1:
+        return (
+            f"{model.effects[0].num_effects} effects vary by group, and for the family "
+            f"{model.family.name} only one can be integrated out"
+        )
+    return ""
+
+
+class OneFactorModel:
+    """The posterior of all parameters but the effects of one group, and draws of these effects.
+
+    Parameters
+    ----------
+    model : LinearModel
+        The model, to which :func:`reason_against` has no objection.
+    """
+
+    def __init__(self, model: LinearModel) -> None:
+        self.model, self.family = model, model.family
+        rows, y, trials = model.rows, model.y, model.trials
+        self.times: FloatArray | float = 1.0
+        if self.family.is_discrete:  # rows that are equal in all respects count several times
+            keys = np.column_stack([rows, y, np.zeros(len(y)) if trials is None else trials])
+            _, first, times = np.unique(keys, axis=0, return_index=True, return_counts=True)
+            rows, y, self.times = rows[first], y[first], times.astype(np.float64)
+            trials = None if trials is None else trials[first]
+        self.effect = model.effects[0] if model.effects else None
+        self.labels = np.empty(0, dtype=np.int64)
+        if self.effect is not None:
+            order = np.argsort(self.effect.codes[rows], kind="stable")
+            rows, y = rows[order], y[order]
+            trials = None if trials is None else trials[order]
+            if isinstance(self.times, np.ndarray):
+                self.times = self.times[order]
+            self.labels, self.starts, self.codes = np.unique(
+                self.effect.codes[rows], return_index=True, return_inverse=True
+            )
+            self.z = self.effect.columns[rows, 0]
+        self.y, self.trials = y, trials
+        self.offset = model.offset[rows]
+        self.columns = [its.columns[rows] for its in model.coefficients]
+        units = [self._units(its.columns, its.priors) for its in model.coefficients]
+        self.coordinates = Coordinates(model.parameters, model.effects, model.coefficients, units)
+        # The step of differences with respect to the linear predictor.
+        spread = float(np.std(y)) or 1.0
+        self.step = 1e-3 * spread if self.family.scale == "y" else 1e-2
+        self.reference = np.zeros(len(self.labels))
+        self.num_nodes = NUM_NODES[1]
+
+    def _units(self, columns: FloatArray, priors: tuple[Any, ...]) -> tuple[FloatArray, FloatArray]:
+        """Return the location and the scale of the coordinates of coefficients."""
+        medians = [0.0 if p is None or p.quantile is None else p.quantile(0.5) for p in priors]
+        size = np.sqrt(np.mean(columns**2, axis=0))
+        unit = (float(np.std(self.y)) or 1.0) if self.family.scale == "y" else 1.0
+        return np.array(medians), unit / np.where(size > 0, size, 1.0)
+
+    @property
+    def start(self) -> FloatArray:
+        """A point from which the mode can be reached."""
+        spread = float(np.std(self.y)) or 1.0
+        unit = spread if self.family.scale == "y" else 0.5
+        values = {its.sd.name: unit for its in self.model.effects}
+        if self.family.scale == "y":  # parameters with a half-t prior are measured like y
+            for its in self.model.parameters:
+                if its.priors[0].student is not None:
+                    values[its.name] = spread
+        return self.coordinates.start(values)
+
+    @property
+    def num_points(self) -> int | None:
+        """The number of points to weigh, if a density is so costly that they must be few."""
+        return 1_000 if len(self.y) > MANY_ROWS else None
+
+    def prepare(self, stretch: Stretch, proposal: SplitT) -> None:
+        """Choose the nodes, given a first approximation to the density."""
+        if self.effect is None:
+            return
+        moves = 2 * proposal.axes.T
+        points = proposal.centre + np.concatenate([0 * moves[:1], -moves, moves])
+        points = stretch(points)[0]
+        self.reference = _Integrals(self, self.coordinates.values(points[:1])[0]).modes[0]
+        for self.num_nodes, more in itertools.pairwise(NUM_NODES):
+            found = self.log_density(points)
+            if self._error(points, found, more) < LARGEST_ERROR:
+                return
+        self.num_nodes = NUM_NODES[-1]
+
+    def error(self, points: FloatArray) -> float:
+        """Return the largest error of the log density at points, from a rule with more nodes."""
+        if self.effect is None:
+            return 0.0
+        return self._error(points, self.log_density(points), 2 * self.num_nodes + 1)
+
+    def _error(self, points: FloatArray, found: FloatArray, num_nodes: int) -> float:
+        """Return how much more nodes change log densities, apart from a constant."""
+        used, self.num_nodes = self.num_nodes, num_nodes
+        gaps = self.log_density(points) - found
+        self.num_nodes = used
+        gaps = gaps[np.isfinite(found)]
+        return float(np.abs(gaps - np.median(gaps)).max(initial=0.0))
+
+    def log_density(self, points: FloatArray) -> FloatArray:
+        """Return the log density of the coordinates with y, shape (T,)."""
+        tasks = [lambda p=chunk: self._log_density(p) for chunk in self._chunks(points)]
+        return np.concatenate(list(in_order(tasks)))
+
+    def _chunks(self, points: FloatArray) -> Iterator[FloatArray]:
+        step = max(1, _CHUNK // max(len(self.y), 1))
+        for begin in range(0, len(points), step):
+            yield points[begin : begin + step]
+
+    def _log_density(self, points: FloatArray) -> FloatArray:
+        values, found, _ = self.coordinates.values(points)
+        with np.errstate(all="ignore"):
+            if self.effect is None:
+                eta = self.linear(values)
+                found = found + np.sum(self.times * self.log_lik(eta, values), axis=1)
+            else:
+                found = found + _Integrals(self, values).log_integrals.sum(axis=1)
+        return np.where(np.isfinite(found), found, -np.inf)
+
+    def linear(self, values: Values) -> FloatArray:
+        """Return the linear predictor without effects, shape (T, row)."""
+        eta = np.broadcast_to(self.offset, (self._num(values), len(self.offset)))
+        for its, columns in zip(self.model.coefficients, self.columns, strict=True):
+            eta = eta + values[its.name] @ columns.T
+        return eta
+
+    def _num(self, values: Values) -> int:
+        return len(next(iter(values.values()))) if values else 1
+
+    def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
+        """Return the log likelihood of rows, shape (T, row)."""
+        own: dict[str, Any] = {} if self.trials is None else {"trials": self.trials}
+        for its in self.model.parameters:
+            value = values[its.name]
+            own[its.role] = value[None] if its.is_scalar else value[None, ..., None]
+        return self.family.log_lik(self.y, eta[None], own)[0]
+
+    def weighed(
+        self, points: FloatArray, num_draws: int, rng: Generator
+    ) -> tuple[FloatArray, Values]:
+        """Return the log density at points, and draws of all else, `num_draws` for each."""
+        counts = np.full(len(points), num_draws)
+        return self.log_density(points), self.draw(points, counts, rng)
+
+    def draw(self, points: FloatArray, counts: NDArray[np.intp], rng: Generator) -> Values:
+        """Draw the effects given the other parameters; see :class:`.GaussianModel`."""
+        chunks = list(self._chunks(points))
+        ends = np.cumsum([0, *map(len, chunks)])
+        children = rng.spawn(len(chunks))
+        tasks = [
+            lambda p=chunk, n=counts[a:b], r=child: self._drawn(p, n, r)
+            for chunk, a, b, child in zip(chunks, ends[:-1], ends[1:], children, strict=True)
+        ]
+        found = list(in_order(tasks))
+        return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+
+    def _drawn(self, points: FloatArray, counts: NDArray[np.intp], rng: Generator) -> Values:
+        values, _, lprior = self.coordinates.values(points)
+        found = {name: np.repeat(its, counts, axis=0) for name, its in values.items()}
+        found["lprior"] = np.repeat(lprior, counts)
+        if self.effect is not None:
+            with np.errstate(all="ignore"):
+                drawn = _Integrals(self, values).draw(counts, rng)
+            total = len(drawn)
+            effects = rng.standard_normal((total, self.effect.num_labels))
+            effects *= found[self.effect.sd.name]
+            effects[:, self.labels] = drawn  # all other labels have no observations
+            found[self.effect.name] = effects[..., None]
+        return found
+
+
+class _Integrals:
+    """The integrals of labels at several points: modes, widths, and what follows from them."""
+
+    def __init__(self, of: OneFactorModel, values: Values) -> None:
+        assert of.effect is not None
+        self.of, self.values = of, values
+        self.eta = of.linear(values)
+        self.sd = values[of.effect.sd.name]  # (T, 1)
+        self.modes = np.broadcast_to(of.reference, (len(self.eta), len(of.labels))).copy()
+        self._find_modes()
+
+    def log_joint(self, u: FloatArray) -> FloatArray:
+        """Return the log of each integrand at effects, shape (T, label)."""
+        of = self.of
+        likelihood = of.log_lik(self.eta + of.z * u[:, of.codes], self.values)
+        total = np.add.reduceat(of.times * likelihood, of.starts, axis=1)
+        constant = np.log(self.sd) + 0.5 * math.log(2 * math.pi)
+        return np.asarray(total - 0.5 * (u / self.sd) ** 2 - constant)
+
+    def _find_modes(self) -> None:
+        """Find the modes by Newton steps, halved where an integrand would become smaller.
+
+        The widths are those of the curvature at the modes.
+        """
+        of = self.of
+        step = of.step / max(float(np.abs(of.z).max(initial=0.0)), 1e-300)
+        largest = 2.0 * max(1.0, 100 * step)
+        best = np.full_like(self.modes, -np.inf)
+        self.widths = np.broadcast_to(self.sd, self.modes.shape).copy()
+        at, move = self.modes, np.zeros_like(self.modes)
+        for _ in range(_MOST_STEPS):
+            low, here, high = (self._likelihood(at + d) for d in (-step, 0.0, step))
+            joint = here - 0.5 * (at / self.sd) ** 2
+            is_better = ~(joint < best - 1e-9)
+            slope = (high - low) / (2 * step) - at / self.sd**2
+            curvature = np.maximum((2 * here - low - high) / step**2, 0.0) + 1 / self.sd**2
+            newton = np.clip(np.nan_to_num(slope / curvature), -largest, largest)
+            self.modes = np.where(is_better, at, self.modes)
+            self.widths = np.where(is_better, 1 / np.sqrt(curvature), self.widths)
+            best = np.where(is_better, joint, best)
+            move = np.where(is_better, newton, move / 2)
+            at = self.modes + move
+            if np.abs(move / self.widths).max(initial=0.0) < _CLOSE:
+                break
+
+    def _likelihood(self, u: FloatArray) -> FloatArray:
+        """Return the log likelihood of each label, shape (T, label)."""
+        of = self.of
+        likelihood = of.log_lik(self.eta + of.z * u[:, of.codes], self.values)
+        return np.asarray(np.add.reduceat(of.times * likelihood, of.starts, axis=1))
+
+    @property
+    def log_integrals(self) -> FloatArray:
+        """The logs of the integrals, shape (T, label)."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(self.of.num_nodes)
+        logs = np.log(weights / weights.sum()) + 0.5 * nodes**2 + 0.5 * math.log(2 * math.pi)
+        terms = np.stack(
+            [
+                self.log_joint(self.modes + self.widths * node) + log
+                for node, log in zip(nodes, logs, strict=True)
+            ]
+        )
+        largest = terms.max(axis=0)
+        return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0) * self.widths))
+
+    def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
+        """Draw effects, shape (draw, label)."""
+        top = self.log_joint(self.modes)
+        left, right = (self._reach(sign, top) for sign in (-1.0, 1.0))
+        ceiling = np.full_like(top, -np.inf)
+        for z in _PLACES:
+            at = z * (left if z < 0 else right)
+            ratio = self.log_joint(self.modes + at) - _log_split_t(at, left, right)
+            ceiling = np.maximum(ceiling, ratio)
+        ceiling += _MARGIN
+        point = np.repeat(np.arange(len(counts)), counts)
+        found = np.empty((len(point), top.shape[1]))
+        waiting = np.ones_like(found, dtype=bool)
+        while waiting.any():
+            rows = np.flatnonzero(waiting.any(axis=1))
+            own = point[rows]
+            its = self._at(own)
+            one, other = left[own], right[own]
+            z = np.abs(rng.standard_t(_DOF, one.shape))
+            moves = np.where(rng.random(one.shape) < other / (one + other), z * other, -z * one)
+            u = its.modes + moves
+            excess = its.log_joint(u) - _log_split_t(moves, one, other) - ceiling[own]
+            # Where the density is above its ceiling, the ceiling is raised, and all draws are made
+            # again.
+            higher = np.where(excess > 0, excess + _MARGIN, 0.0)
+            raised = np.zeros_like(ceiling)
+            np.maximum.at(raised, own, higher)
+            is_taken = np.log(rng.random(one.shape)) < excess
+            is_taken &= waiting[rows]
+            found[rows] = np.where(is_taken, u, found[rows])
+            waiting[rows] &= ~is_taken
+            if raised.any():
+                ceiling += raised
+                waiting |= (raised > 0)[point]
+        return found
+
+    def _reach(self, sign: float, top: FloatArray) -> FloatArray:
+        """Return the scale of a side: the widest fit of a normal density to the integrand."""
+        found = np.zeros_like(top)
+        for reach in (1.0, 2.5):
+            fall = top - self.log_joint(self.modes + sign * reach * self.widths)
+            found = np.maximum(found, reach * self.widths / np.sqrt(2 * np.maximum(fall, 1e-2)))
+        return np.minimum(found, self.sd)
+
+    def _at(self, points: NDArray[np.intp]) -> _Integrals:
+        """Return the integrals at some of the points, with repetitions."""
+        found = object.__new__(_Integrals)
+        found.of = self.of
+        found.values = {name: its[points] for name, its in self.values.items()}
+        found.eta, found.sd = self.eta[points], self.sd[points]
+        found.modes, found.widths = self.modes[points], self.widths[points]
+        return found
+
+
+def _log_split_t(moves: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the log density of a split Student t distribution, apart from a constant."""
+    z = moves / np.where(moves < 0, left, right)
+    return np.asarray(-0.5 * (_DOF + 1) * np.log1p(z**2 / _DOF) - np.log(left + right))
