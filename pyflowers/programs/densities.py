@@ -243,6 +243,18 @@ def prior_density(
     return _within(found, tighter(lower, ends[0], max), tighter(upper, ends[1], min))
 
 
+def mass_within(prior: PriorDensity, lower: float, upper: float) -> float:
+    """Return the probability between bounds, which may be infinite."""
+    quantile, below, up_to = prior.quantile, 0.0, 1.0
+    if quantile is None:
+        return 1.0
+    if quantile(1e-9) < lower:
+        below = _mass_below(quantile, lower)
+    if quantile(1 - 1e-9) > upper:
+        up_to = _mass_below(quantile, upper)
+    return up_to - below
+
+
 def _within(prior: PriorDensity, lower: float | None, upper: float | None) -> PriorDensity:
     """Return a prior, truncated at the bounds beyond which it has mass."""
     quantile, density, log_density = prior.quantile, prior.density, prior.log_density

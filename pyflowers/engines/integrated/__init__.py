@@ -25,6 +25,7 @@ from pyflowers.cores import limited
 from pyflowers.digests import digest
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import EngineLacksError, Keep, Sample, SamplerOptions
+from pyflowers.engines.integrated.evidence import MOST_DIMENSIONS, lattice_integral
 from pyflowers.engines.integrated.gaussian import GaussianModel
 from pyflowers.engines.integrated.gaussian import reason_against as against_gaussian
 from pyflowers.engines.integrated.hyper import Coordinates, Values
@@ -73,6 +74,13 @@ class Method(Protocol):
     def num_points(self) -> int | None:
         """The number of points to weigh, if a density is so costly that they must be few."""
 
+    @property
+    def log_constant(self) -> float:
+        """What is added to the log density to make it that of all observations and parameters.
+
+        NaN if a prior is improper.
+        """
+
     def prepare(self, stretch: Stretch, proposal: SplitT) -> None:
         """Choose the details of the method, given a first approximation to the density."""
 
@@ -115,17 +123,49 @@ def method_of(model: LinearModel, name: str) -> Method:
     )
 
 
-def resampled_draws(method: Method, total: int, rng: Generator) -> tuple[Weighted, Values, float]:
-    """Draw from a posterior.
+@dataclass(frozen=True)
+class Drawn:
+    """Draws of everything, and how they were made.
 
-    Returns
-    -------
-    found : Weighted
-        The weighted points.
-    values : dict of str to array, shape (total, …)
-        Draws of everything with equal weights.
+    Attributes
+    ----------
+    values : dict of str to array, shape (draw, …)
+        The draws, with equal weights.
+    weighted : Weighted
+        The points from which they were resampled.
     error : float
         The largest error of the log density at some of the points.
+    log_evidence, log_evidence_error : float
+        The log of p(y), and its error; NaN if a prior is improper.
+    """
+
+    values: Values
+    weighted: Weighted
+    error: float
+    log_evidence: float
+    log_evidence_error: float
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The measurements for the record; those that do not exist are left out."""
+        found = {
+            "pareto_k": float(np.clip(self.weighted.k_hat, -LARGEST_K, LARGEST_K)),
+            "weights_ess": self.weighted.effective,
+            "points": float(len(self.weighted.points)),
+            "integral_error": self.error,
+            "log_evidence": self.log_evidence,
+            "log_evidence_error": self.log_evidence_error,
+        }
+        return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def drawn(method: Method, total: int, rng: Generator) -> Drawn:
+    """Draw from a posterior.
+
+    Raises
+    ------
+    ArithmeticError
+        If the density is not finite where the search for its mode starts.
     """
     stretch, log_density, first = approximated(
         method.log_density, method.start, method.coordinates.is_slow
@@ -135,10 +175,29 @@ def resampled_draws(method: Method, total: int, rng: Generator) -> tuple[Weighte
         found = weighted_points(log_density, first, total, rng)
         kept, counts = np.unique(found.resampled(total, rng), return_counts=True)
         points = stretch(found.points[kept])[0]
-        error = method.error(points[:: max(1, len(points) // CHECKED)])
-        return found, method.draw(points, counts, rng), error
-    # Densities are costly: there are fewer points than draws, those of the first round are used,
-    # and each point gets its draws when its density is computed.
+        values = method.draw(points, counts, rng)
+    else:
+        found, values, points = _few_points(method, stretch, first, total, rng)
+    error = method.error(points[:: max(1, len(points) // CHECKED)])
+    log_evidence, its_error = found.log_mean, found.log_mean_error
+    if len(first.centre) <= MOST_DIMENSIONS and method.num_points is None:
+        centre, axes = stretch(first.centre[None])[0][0], stretch.spread[:, None] * first.axes
+        found_on_lattice = lattice_integral(method.log_density, centre, axes)
+        if found_on_lattice is not None:
+            log_evidence, its_error = found_on_lattice
+    log_evidence += method.log_constant
+    return Drawn(values, found, error, log_evidence, its_error + error)
+
+
+def _few_points(
+    method: Method, stretch: Stretch, first: SplitT, total: int, rng: Generator
+) -> tuple[Weighted, Values, FloatArray]:
+    """Return weighted points, draws and kept points of a method with costly densities.
+
+    There are fewer points than draws, those of the first round are used, too, and each point gets
+    its draws when its density is computed.
+    """
+    assert method.num_points is not None
     num, each = method.num_points, math.ceil(total / method.num_points)
 
     def weighed(points: FloatArray) -> tuple[FloatArray, Values]:
@@ -155,14 +214,13 @@ def resampled_draws(method: Method, total: int, rng: Generator) -> tuple[Weighte
     points = np.concatenate([before, after])
     found = weights_of(points, np.concatenate([densities, more_densities]), proposal)
     chosen = found.resampled(total, rng)
-    error = method.error(stretch(points[chosen[:: max(1, total // CHECKED)]])[0])
     # The draws of a point that is repeated more often than it has draws are repeated, too.
     nth = np.arange(total) - np.searchsorted(chosen, chosen)
     places = chosen * each + nth % each
     joined = {
         name: np.concatenate([its, more_values[name]])[places] for name, its in values.items()
     }
-    return found, joined, error
+    return found, joined, stretch(points[np.unique(chosen)])[0]
 
 
 @dataclass(frozen=True)
@@ -223,23 +281,17 @@ class IntegratedProgram:
             method = method_of(model, name)
             with threadpool_limits(1):
                 try:
-                    found, values, error = resampled_draws(method, total, rng)
+                    found = drawn(method, total, rng)
                 except ArithmeticError as error:
                     raise FitError(
                         f"{name}: {error}; rescale the data, or leave out --engine exact"
                     ) from error
-        draws = self._draws(model, values, (options.chains, options.draws))
         return Sample(
-            draws,
+            self._draws(model, found.values, (options.chains, options.draws)),
             {},
             messages={},
             wall_time=time.perf_counter() - started,
-            independent={
-                "pareto_k": float(np.clip(found.k_hat, -LARGEST_K, LARGEST_K)),
-                "weights_ess": found.effective,
-                "points": float(len(found.points)),
-                "integral_error": error,
-            },
+            independent=found.measures,
             weighted=True,
         )
 

@@ -197,6 +197,21 @@ class GaussianModel:
         """The number of points to weigh, if a density is so costly that they must be few."""
         return 1_000 if self.num_dense > 8 * _DENSE else None
 
+    @property
+    def log_constant(self) -> float:
+        """What is added to the log density to make it that of all observations and parameters.
+
+        NaN if a prior is improper.
+        """
+        y, family = self.model.y, self.model.family
+        assert family.as_normal is not None
+        if np.any(self.precision[: self.num_dense - self.has_t] == 0):
+            return math.nan
+        ones = {"sigma": np.ones((1, 1, 1))}
+        whole = family.log_lik(y, np.zeros((1, 1, len(y))), ones).sum()
+        normal = -0.5 * np.sum(family.as_normal(y) ** 2 + math.log(2 * math.pi))
+        return self.coordinates.log_constant + float(whole - normal)
+
     def prepare(self, stretch: Any, proposal: Any) -> None:
         """Do nothing: all integrals have closed forms."""
 
@@ -382,7 +397,7 @@ class _Reduced:
             inverse = np.asarray(np.swapaxes(half, -1, -2) @ half, dtype=np.float64)
         solved = (inverse @ of.b1[..., None])[..., 0]  # (T, label, M)
         less = np.sum(solved * of.b1, axis=(1, 2))
-        shift = (of.n12.T @ solved.reshape(num, labels * size).T).T
+        shift = np.asarray(of.n12.T @ solved.reshape(num, labels * size).T).T
         if of.pairs is not None:
             p, q = np.triu_indices(size)
             packed = inverse[..., p, q].reshape(num, -1)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.programs.densities import partial_correlations
+from pyflowers.programs.densities import mass_within, partial_correlations
 from pyflowers.programs.linear import Coefficients, Effects, Parameter, log_prior
 
 FloatArray = NDArray[np.float64]
@@ -60,6 +60,20 @@ class Coordinates:
         for its, place in zip(self.parameters, self.slices, strict=False):
             found[place] = not its.role
         return found
+
+    @property
+    def log_constant(self) -> float:
+        """What makes the priors integrate to 1 within their bounds; NaN if one is improper."""
+        total = 0.0
+        for its in self.parameters:
+            for prior in its.priors:
+                total -= math.log(mass_within(prior, its.lower, its.upper))
+            if its.is_ordered:
+                total += math.lgamma(len(its.priors) + 1)
+        priors = [each for its in (*self.parameters, *self.coefficients) for each in its.priors]
+        if any(each is None or each.log_density is None for each in priors):
+            return math.nan
+        return total
 
     def values(self, points: FloatArray) -> tuple[Values, FloatArray, FloatArray]:
         """Return the values at points, shape (T, size).

@@ -141,6 +141,11 @@ class OneFactorModel:
         """The number of points to weigh, if a density is so costly that they must be few."""
         return 1_000 if len(self.y) > MANY_ROWS else None
 
+    @property
+    def log_constant(self) -> float:
+        """See :class:`.GaussianModel`."""
+        return self.coordinates.log_constant
+
     def prepare(self, stretch: Stretch, proposal: SplitT) -> None:
         """Choose the nodes, given a first approximation to the density."""
         if self.effect is None:
@@ -205,7 +210,7 @@ class OneFactorModel:
         for its in self.model.parameters:
             value = values[its.name]
             own[its.role] = value[None] if its.is_scalar else value[None, ..., None]
-        return self.family.log_lik(self.y, eta[None], own)[0]
+        return np.asarray(self.family.log_lik(self.y, eta[None], own)[0])
 
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator

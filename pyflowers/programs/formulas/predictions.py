@@ -98,18 +98,16 @@ def _linear_model(data: Data) -> LinearModel:
     parts, values = _parts_of(data), data.values
     about = data.declaration.formula
     assert about is not None
-    formula = parse(about.text)
-    lacking = [part.shown for part in parts if part.parameters and part.stated is None]
-    lacking += [f"the formula of {each.parameter}" for each in formula.parameters]
-    lacking += [
-        str(term) for term in formula.groups if term.by or term.covariance or term.is_student
-    ]
-    lacking += [f"the prior {name} ~ {prior}" for name, prior in about.given.items()]
-    if lacking:
-        raise ConfigError(
-            f"{about.text}: the engine exact does not have {lacking[0]}; leave out --engine exact, "
-            "so that NUTS samples the model"
-        )
+    for part in parts:
+        if part.parameters and part.stated is None:
+            raise _not_stated(about.text, f"the term {part.shown}")
+        if part.target not in (None, ETA):
+            raise _not_stated(about.text, f"a formula for {part.target.name}")
+    for term in parse(about.text).groups:
+        if term.by or term.covariance or term.is_student:
+            raise _not_stated(about.text, f"the options of gr({term.group}, …)")
+    for name, prior in about.given.items():
+        raise _not_stated(about.text, f"the prior {name} ~ {prior}")
     stated = [part.stated(values) for part in parts if part.stated is not None]
     family, num = find_family(about.family), int(values["N"])
     kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
@@ -132,6 +130,14 @@ def _linear_model(data: Data) -> LinearModel:
         effects=tuple(its for its in stated if isinstance(its, Effects)),
         parameters=tuple(its for its in stated if isinstance(its, Parameter)),
         complete=lambda draws: _completed(parts, values, dict(draws)),
+    )
+
+
+def _not_stated(formula: str, what: str) -> ConfigError:
+    """Return the error for a formula with a part that the engine exact does not know."""
+    return ConfigError(
+        f"{formula}: the engine exact does not have {what}; leave out --engine exact, so that NUTS "
+        "samples the model"
     )
 
 

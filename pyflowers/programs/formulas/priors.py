@@ -256,7 +256,7 @@ def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
     """
     deviation = _deviation(model.linked) or float(np.std(model.linked)) or 1.0
     values = _values(model, about, deviation)
-    prior = prior_density(about.prior.format(**values), {}, about.lower)
+    prior = prior_density(about.prior.format(**values), {}, about.bounds[0])
     assert prior.quantile is not None  # the families' priors are proper
     assert about.link is not None
     location = about.link.to_linear(prior.quantile(0.5))

@@ -109,3 +109,8 @@ def test_what_does_not_apply_is_refused_before_anything_is_computed(monkeypatch)
     frame = pd.DataFrame({"a": rows % 9_000, "b": rows % 4_500, "y": rows % 7 + 0.1})
     with pytest.raises(EngineLacksError, match="4,501 coefficients and effects remain"):
         pyflowers.fit("y ~ 1 + (1 | a) + (1 | b)", frame, engine="exact", seed=1)
+
+
+def test_a_formula_for_another_parameter_is_refused():
+    with pytest.raises(ConfigError, match="does not have a formula for sigma"):
+        pyflowers.fit("y ~ x + (1 | g); sigma ~ x", table(40), engine="exact", seed=1)
