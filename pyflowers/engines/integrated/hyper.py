@@ -8,6 +8,7 @@ The density of the coordinates is that of the parameters times the Jacobian.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -70,9 +71,11 @@ class Coordinates:
                 total -= math.log(mass_within(prior, its.lower, its.upper))
             if its.is_ordered:
                 total += math.lgamma(len(its.priors) + 1)
-        priors = [each for its in (*self.parameters, *self.coefficients) for each in its.priors]
-        if any(each is None or each.log_density is None for each in priors):
-            return math.nan
+        own = (each for its in self.parameters for each in its.priors)
+        of_columns = (each for its in self.coefficients for each in its.priors)
+        for each in itertools.chain(own, of_columns):
+            if each is None or each.log_density is None:
+                return math.nan
         return total
 
     def values(self, points: FloatArray) -> tuple[Values, FloatArray, FloatArray]:
@@ -88,6 +91,11 @@ class Coordinates:
         lprior : array, shape (T,)
             The log density of the priors, as Stan programs compute it.
         """
+        with np.errstate(over="ignore"):  # far out, values are infinite and densities 0
+            return self._values(points)
+
+    def _values(self, points: FloatArray) -> tuple[Values, FloatArray, FloatArray]:
+        """See :meth:`values`."""
         found: Values = {}
         lprior = np.zeros(len(points))
         log_jacobian = np.zeros(len(points))

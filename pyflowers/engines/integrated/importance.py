@@ -60,6 +60,9 @@ _DIFFERENCE = 1e-4
 _STEP = 0.3
 """The step of second differences, in units of the spread along an axis."""
 
+_MOST_STEPS = 12
+"""The largest number of Newton steps to the mode."""
+
 
 @dataclass(frozen=True)
 class SplitT:
@@ -273,8 +276,7 @@ def approximated(
     ArithmeticError
         If the density is not finite at the start.
     """
-    mode, rough = find_mode(log_density, start)
-    axes = principal_axes(log_density, mode, rough)
+    mode, axes = refined(log_density, *find_mode(log_density, start))
     spread = np.sqrt((axes**2).sum(axis=1))
     stretch = Stretch(
         np.where(is_slow, mode, 0.0),
@@ -318,24 +320,53 @@ def find_mode(log_density: LogDensity, start: FloatArray) -> tuple[FloatArray, F
     return found.x, np.asarray(found.hess_inv)
 
 
-def principal_axes(log_density: LogDensity, mode: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the principal axes of the curvature at the mode, as columns, of unit spread."""
-    size = len(mode)
+def refined(
+    log_density: LogDensity, mode: FloatArray, covariance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mode, and the principal axes of the curvature there, as columns of unit spread.
+
+    Newton steps with differences along the axes, whose lengths follow the curvature, so that the
+    scales of the coordinates do not matter.
+    """
     values, vectors = np.linalg.eigh(covariance)
-    rough = vectors * np.sqrt(np.clip(values, 1e-12, None))
+    axes = vectors * np.sqrt(np.clip(values, 1e-20, None))
+    for _ in range(_MOST_STEPS):
+        top, slope, curvature = _differences(log_density, mode, axes)
+        values, vectors = np.linalg.eigh(curvature)
+        values = np.clip(values, 0.01, 1e6)
+        step = vectors @ ((vectors.T @ slope) / values)
+        is_close = np.sum(step * (curvature @ step)) < 0.01
+        is_scaled = values.min() > 0.3 and values.max() < 3
+        along = np.clip(np.linalg.norm(step), 1e-300, None)
+        tried = mode + np.outer(np.minimum([1.0, 0.3, 0.1], 5 / along), axes @ step)
+        heights = log_density(tried)
+        if heights.max() > top:
+            mode = tried[int(np.argmax(heights))]
+        axes = np.asarray(axes @ vectors / np.sqrt(values))
+        if is_close and is_scaled:
+            break
+    return mode, axes
+
+
+def _differences(
+    log_density: LogDensity, mode: FloatArray, axes: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return a log density, its slope, and minus its second derivatives along axes."""
+    size = len(mode)
     pairs = [(i, j) for i in range(size) for j in range(i)]
     unit = _STEP * np.eye(size)
     corners = [unit[i] + sign * unit[j] for i, j in pairs for sign in (1, -1)]
     moves = np.array([np.zeros(size), *unit, *-unit, *corners, *(-each for each in corners)])
-    falls = log_density(mode + moves @ rough.T)
-    falls = falls[0] - np.where(np.isfinite(falls), falls, falls[0] - 1e3)
-    curvature = np.diag(falls[1 : size + 1] + falls[size + 1 : 2 * size + 1]) / _STEP**2
+    found = log_density(mode + moves @ axes.T)
+    top = float(found[0])
+    falls = top - np.where(np.isfinite(found), found, top - 1e3)
+    high, low = falls[1 : size + 1], falls[size + 1 : 2 * size + 1]
+    curvature = np.diag(high + low) / _STEP**2
     num = len(corners)
     each = falls[2 * size + 1 : 2 * size + 1 + num] + falls[2 * size + 1 + num :]
     for (i, j), same, opposite in zip(pairs, each[::2], each[1::2], strict=True):
         curvature[i, j] = curvature[j, i] = (same - opposite) / (4 * _STEP**2)
-    values, vectors = np.linalg.eigh(curvature)
-    return np.asarray(rough @ vectors / np.sqrt(np.clip(values, 0.05, 1e4)))
+    return top, (low - high) / (2 * _STEP), curvature
 
 
 def _scales(

@@ -5,9 +5,14 @@ different labels are independent, and each is integrated out in one dimension:
 
     p(y | b, s, …) = Π_label ∫ N(u; 0, s²) Π_n p(y[n] | offset[n] + x[n] b + z[n] u, …) du.
 
-The Gauss-Hermite rule is centred at the mode of each integrand and scaled by its curvature there
-[1], for all labels and many parameter values at once. The number of nodes is chosen so that more
-nodes change nothing. What remains is the density of b, s and the other parameters. The effects are
+The Gauss-Hermite rule is centred at the mode of each integrand [1], for all labels and many
+parameter values at once, in a coordinate z,
+
+    u = mode + (l + r) / 2 z + (r - l) / 2 (√(1 + z²) - 1),
+
+whose scale is l far to the left and r far to the right, as that of the integrand: that of a label
+whose counts are all 0 falls slowly to the left. The number of nodes is chosen so that more nodes
+change nothing. What remains is the density of b, s and the other parameters. The effects are
 drawn from their one-dimensional densities by rejection, under a split Student t distribution.
 
 References
@@ -21,6 +26,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +51,9 @@ MANY_ROWS = 20_000
 
 _CHUNK = 60_000
 """About how many numbers an array of points and rows holds, so that it stays in the cache."""
+
+_MOST_ROUNDS = 1_000
+"""The largest number of times that an effect is proposed."""
 
 _MOST_STEPS = 40
 _CLOSE = 1e-3
@@ -150,7 +159,7 @@ class OneFactorModel:
         """Choose the nodes, given a first approximation to the density."""
         if self.effect is None:
             return
-        moves = 2 * proposal.axes.T
+        moves = 3 * proposal.axes.T
         points = proposal.centre + np.concatenate([0 * moves[:1], -moves, moves])
         points = stretch(points)[0]
         self.reference = _Integrals(self, self.coordinates.values(points[:1])[0]).modes[0]
@@ -302,30 +311,45 @@ class _Integrals:
         """The logs of the integrals, shape (T, label)."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(self.of.num_nodes)
         logs = np.log(weights / weights.sum()) + 0.5 * nodes**2 + 0.5 * math.log(2 * math.pi)
-        terms = np.stack(
-            [
-                self.log_joint(self.modes + self.widths * node) + log
-                for node, log in zip(nodes, logs, strict=True)
-            ]
-        )
+        left, right = self.scales
+        terms = np.empty((len(nodes), *left.shape))
+        for place, (z, log) in enumerate(zip(nodes, logs, strict=True)):
+            root = math.sqrt(1 + z**2)
+            u = self.modes + (left + right) / 2 * z + (right - left) / 2 * (root - 1)
+            slope = (left + right) / 2 + (right - left) / 2 * z / root
+            terms[place] = self.log_joint(u) + np.log(slope) + log
         largest = terms.max(axis=0)
-        return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0) * self.widths))
+        return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0)))
+
+    @cached_property
+    def scales(self) -> tuple[FloatArray, FloatArray]:
+        """The scales to the left and to the right of the modes: the widest fits of a normal."""
+        top = self.log_joint(self.modes)
+        left, right = np.zeros_like(top), np.zeros_like(top)
+        for found, sign in ((left, -1.0), (right, 1.0)):
+            for reach in (1.0, 2.5):
+                fall = top - self.log_joint(self.modes + sign * reach * self.widths)
+                width = reach * self.widths / np.sqrt(2 * np.maximum(fall, 1e-2))
+                np.maximum(found, width, out=found)
+            np.minimum(found, self.sd, out=found)
+        return left, right
 
     def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
         """Draw effects, shape (draw, label)."""
-        top = self.log_joint(self.modes)
-        left, right = (self._reach(sign, top) for sign in (-1.0, 1.0))
-        ceiling = np.full_like(top, -np.inf)
+        left, right = self.scales
+        ceiling = np.full_like(left, -np.inf)
         for z in _PLACES:
             at = z * (left if z < 0 else right)
             ratio = self.log_joint(self.modes + at) - _log_split_t(at, left, right)
             ceiling = np.maximum(ceiling, ratio)
-        ceiling += _MARGIN
+        ceiling = ceiling + _MARGIN
         point = np.repeat(np.arange(len(counts)), counts)
-        found = np.empty((len(point), top.shape[1]))
+        found = np.empty((len(point), left.shape[1]))
         waiting = np.ones_like(found, dtype=bool)
-        while waiting.any():
+        for _ in range(_MOST_ROUNDS):
             rows = np.flatnonzero(waiting.any(axis=1))
+            if not len(rows):
+                return found
             own = point[rows]
             its = self._at(own)
             one, other = left[own], right[own]
@@ -343,17 +367,9 @@ class _Integrals:
             found[rows] = np.where(is_taken, u, found[rows])
             waiting[rows] &= ~is_taken
             if raised.any():
-                ceiling += raised
+                ceiling = ceiling + raised
                 waiting |= (raised > 0)[point]
-        return found
-
-    def _reach(self, sign: float, top: FloatArray) -> FloatArray:
-        """Return the scale of a side: the widest fit of a normal density to the integrand."""
-        found = np.zeros_like(top)
-        for reach in (1.0, 2.5):
-            fall = top - self.log_joint(self.modes + sign * reach * self.widths)
-            found = np.maximum(found, reach * self.widths / np.sqrt(2 * np.maximum(fall, 1e-2)))
-        return np.minimum(found, self.sd)
+        raise ArithmeticError("the effects of a group could not be drawn from their density")
 
     def _at(self, points: NDArray[np.intp]) -> _Integrals:
         """Return the integrals at some of the points, with repetitions."""

@@ -113,7 +113,9 @@ def test_equal_rows_are_counted_and_give_the_same_density():
     assert len(found.y) < len(model.y)
     assert found.times.sum() == len(model.y)
     _, _, apart = posed("bernoulli ~ x + (1 | g)", frame, family="bernoulli")
-    assert len(method_of(apart, "test").y) == len(frame)
+    other = method_of(apart, "test")
+    assert isinstance(other, OneFactorModel)
+    assert len(other.y) == len(frame)
 
 
 def test_labels_without_observations_have_effects_from_their_population():
