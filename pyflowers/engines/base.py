@@ -31,7 +31,7 @@ EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
 ENGINES: dict[str, str] = {
     "cmdstan": "cmdstan",
     "stanli": "stanli (a Stan interpreter that needs no compiler)",
-    "exact": "exact (independent draws without a Markov chain, for programs that support this)",
+    "exact": "exact (draws without a Markov chain, for programs and formulas that allow it)",
     "auto": "or auto (cmdstan if it is installed or already built, otherwise stanli)",
 }
 """What the help says about each engine, in this order.

@@ -353,8 +353,9 @@ class _Integrals:
             own = point[rows]
             its = self._at(own)
             one, other = left[own], right[own]
-            z = np.abs(rng.standard_t(_DOF, one.shape))
-            moves = np.where(rng.random(one.shape) < other / (one + other), z * other, -z * one)
+            size = np.abs(rng.standard_t(_DOF, one.shape))
+            is_right = rng.random(one.shape) < other / (one + other)
+            moves = size * np.where(is_right, other, -one)
             u = its.modes + moves
             excess = its.log_joint(u) - _log_split_t(moves, one, other) - ceiling[own]
             # Where the density is above its ceiling, the ceiling is raised, and all draws are made
