@@ -132,7 +132,23 @@ class Offset:
     values: FloatArray
 
 
-Stated = Parameter | Coefficients | Effects | Offset
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A parameter of the family that is not estimated.
+
+    Attributes
+    ----------
+    role : str
+        The name that the family has for it.
+    value : float
+        Its value.
+    """
+
+    role: str
+    value: float
+
+
+Stated = Parameter | Coefficients | Effects | Offset | Given
 """What a part of a formula states."""
 
 
@@ -154,6 +170,8 @@ class LinearModel:
         The known part of the linear predictor.
     coefficients, effects, parameters : tuple
         What is unknown.
+    given : dict of str to float
+        The other parameters of the family, by the names that the family has for them.
     complete : callable
         Function of draws by name, each shaped (chain, draw, …), with those of everything above.
         Returns the draws that a fit keeps, except for ``lprior``.
@@ -167,6 +185,7 @@ class LinearModel:
     coefficients: tuple[Coefficients, ...]
     effects: tuple[Effects, ...]
     parameters: tuple[Parameter, ...]
+    given: Mapping[str, float]
     complete: Callable[[Mapping[str, FloatArray]], dict[str, FloatArray]]
 
 

@@ -144,7 +144,8 @@ class Coordinates:
                 value = values[its.name]
             else:
                 quantile = its.priors[0].quantile
-                value = 1.0 if quantile is None else quantile(0.75)
+                is_free = math.isinf(its.lower)
+                value = 1.0 if quantile is None else quantile(0.5 if is_free else 0.75)
             if math.isfinite(its.upper):
                 point[place] = -1.0
             elif math.isfinite(its.lower):

@@ -215,7 +215,9 @@ class OneFactorModel:
 
     def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
         """Return the log likelihood of rows, shape (T, row)."""
-        own: dict[str, Any] = {} if self.trials is None else {"trials": self.trials}
+        own: dict[str, Any] = dict(self.model.given)
+        if self.trials is not None:
+            own["trials"] = self.trials
         for its in self.model.parameters:
             value = values[its.name]
             own[its.role] = value[None] if its.is_scalar else value[None, ..., None]

@@ -92,10 +92,21 @@ class Auxiliary:
         return None if self.given is not None else _LINKS.get(self.declared)
 
     @property
+    def lower(self) -> float | None:
+        """Its lower bound; None if there is none, or if it depends on the data."""
+        return self.bounds[0] if math.isfinite(self.bounds[0]) else None
+
+    @property
     def bounds(self) -> tuple[float, float]:
-        """The lower and upper bound of each element; infinite if there is none."""
-        given = dict(re.findall(r"(lower|upper)=([\d.]+)", self.declared))
-        return float(given.get("lower", -math.inf)), float(given.get("upper", math.inf))
+        """The lower and upper bound of each element; infinite if there is none.
+
+        NaN stands for a bound that depends on the data.
+        """
+        found = {"lower": -math.inf, "upper": math.inf}
+        for name, value in re.findall(r"(lower|upper)=([^,>]+)", self.declared):
+            is_number = re.fullmatch(r"[\d.]+", value)
+            found[name] = float(value) if is_number else math.nan
+        return found["lower"], found["upper"]
 
 
 @dataclass(frozen=True)
@@ -438,6 +449,7 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
         family,
         equation=re.sub(rf"\b{re.escape(of_usual)}", of_link, family.equation),
         link=link.name,
+        as_normal=None,
         stan=_simplified((family.of_mean or family.stan).replace("{eta}", eta), link),
         rng=_simplified((family.of_mean_rng or family.rng).replace("{eta}", eta), link),
         log_lik=log_lik,

@@ -48,8 +48,10 @@ def group(linear: LinearPredictor, its: Group) -> Part:
     if its.pairs:
         part = _with_correlations(part, linear, its)
     if its.is_student:
-        part = _with_degrees_of_freedom(part, its)
-    return part
+        return _with_degrees_of_freedom(part, its)
+    if its.given:
+        return part
+    return replace(part, stated=partial(_stated, its, part.priors[f"sd_{its.name}"]))
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
@@ -247,7 +249,6 @@ def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -
             f"r_{g}": {"description": f"effects of the labels of {by.removeprefix('effects by ')}"},
         },
         draw=partial(_draw, its),
-        stated=partial(_stated, its, prior),
     )
 
 

@@ -101,7 +101,7 @@ def likelihood_alone(
     inverses = {its.name: its.link.from_linear for its in family.auxiliary if its.link}
     for each in others:
         other[each.target.name] = inverses[each.target.name](each.linear, 0.0)[None, None]
-    bounded = [its.name for its in family.estimated if its.lower is not None]
+    bounded = [its.name for its in family.estimated if np.isfinite(its.bounds[0])]
     auxiliary = [name for name in bounded if name not in (*predicted, *fixed)]
 
     def of_response(eta: FloatArray) -> FloatArray:

@@ -34,7 +34,7 @@ from pyflowers.programs.formulas.part import (
     with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import ETA, LinearPredictor, Population, Sum
-from pyflowers.programs.linear import Coefficients, Offset, Parameter
+from pyflowers.programs.linear import Coefficients, Given, Offset, Parameter
 
 
 def parts_of(
@@ -348,6 +348,7 @@ def given_parameter(each: Auxiliary, value: float) -> Part:
     return Part(
         settings=[f"{each.declared} {each.name}; // {each.description}"],
         numbers={each.name: Number(value, each.description)},
+        stated=lambda values: Given(each.name, float(values[each.name])),
     )
 
 
@@ -496,11 +497,15 @@ def _population_stated(linear: LinearPredictor, values: Values) -> Coefficients:
 
 def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) -> Parameter:
     """Return a parameter of the family; thresholds are a vector."""
-    is_ordered = each.declared.startswith("ordered")
-    num = int(values["J"]) - 1 if is_ordered else 1
-    priors = prior_densities(prior, values, num)
+    is_scalar = each.declared.startswith("real")
+    num = 1 if is_scalar else int(values["J"]) - 1
     return Parameter(
-        name, priors, each.name, *each.bounds, is_scalar=not is_ordered, is_ordered=is_ordered
+        name,
+        prior_densities(prior, values, num),
+        each.name,
+        *each.bounds,
+        is_scalar=is_scalar,
+        is_ordered=each.declared.startswith("ordered"),
     )
 
 

@@ -49,7 +49,7 @@ from pyflowers.programs.formulas.predictor import (
     with_given,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
-from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Offset, Parameter
+from pyflowers.programs.linear import Coefficients, Effects, Given, LinearModel, Offset, Parameter
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
@@ -99,16 +99,16 @@ def _linear_model(data: Data) -> LinearModel:
     about = data.declaration.formula
     assert about is not None
     for part in parts:
-        if part.parameters and part.stated is None:
-            raise _not_stated(about.text, f"the term {part.shown}")
         if part.target not in (None, ETA):
             raise _not_stated(about.text, f"a formula for {part.target.name}")
-    for term in parse(about.text).groups:
-        if term.by or term.covariance or term.is_student:
-            raise _not_stated(about.text, f"the options of gr({term.group}, …)")
+        if part.parameters and part.stated is None:
+            raise _not_stated(about.text, f"the term {part.shown}")
     for name, prior in about.given.items():
         raise _not_stated(about.text, f"the prior {name} ~ {prior}")
     stated = [part.stated(values) for part in parts if part.stated is not None]
+    for its in stated:
+        if isinstance(its, Parameter) and np.isnan([its.lower, its.upper]).any():
+            raise _not_stated(about.text, f"{its.name}, whose bounds depend on the data")
     family, num = find_family(about.family), int(values["N"])
     kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
     rows, trials = np.arange(num), None
@@ -129,6 +129,7 @@ def _linear_model(data: Data) -> LinearModel:
         coefficients=tuple(its for its in stated if isinstance(its, Coefficients)),
         effects=tuple(its for its in stated if isinstance(its, Effects)),
         parameters=tuple(its for its in stated if isinstance(its, Parameter)),
+        given={its.role: its.value for its in stated if isinstance(its, Given)},
         complete=lambda draws: _completed(parts, values, dict(draws)),
     )
 

@@ -114,3 +114,26 @@ def test_what_does_not_apply_is_refused_before_anything_is_computed(monkeypatch)
 def test_a_formula_for_another_parameter_is_refused():
     with pytest.raises(ConfigError, match="does not have a formula for sigma"):
         pyflowers.fit("y ~ x + (1 | g); sigma ~ x", table(40), engine="exact", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "what"),
+    [
+        ("y ~ s(x) + (1 | g)", "gaussian", r"the term s"),
+        ("y ~ x + (1 | gr(g, dist = student))", "gaussian", "the term r_g"),
+        ("y ~ x + (1 | gr(g, by = h))", "gaussian", "the term r_g"),
+        ("size ~ x", "shifted_lognormal", "ndt, whose bounds depend on the data"),
+    ],
+)
+def test_a_part_that_states_no_density_is_refused_by_name(formula, family, what):
+    frame = table(60).assign(size=lambda d: np.exp(d.y / 4))
+    frame["h"] = np.where(frame.g < "d", "u", "v")
+    with pytest.raises(ConfigError, match=f"does not have {what}"):
+        pyflowers.fit(formula, frame, family=family, engine="exact", seed=1)
+
+
+def test_another_link_of_the_normal_family_is_not_taken_for_the_identity():
+    frame = table(60).assign(size=lambda d: np.exp(d.y / 8))
+    fit = pyflowers.fit("size ~ x", frame, family="gaussian(log)", engine="exact", seed=1)
+    nuts = pyflowers.fit("size ~ x", frame, family="gaussian(log)", engine="stanli", seed=2)
+    check_against_nuts(fit, nuts)
