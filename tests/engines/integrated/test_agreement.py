@@ -6,6 +6,7 @@ import pytest
 from test_integrated import check_against_nuts
 
 import pyflowers
+from pyflowers.programs.families import family_names, find_family
 
 pytestmark = pytest.mark.slow
 
@@ -67,36 +68,29 @@ def test_a_lognormal_model_agrees_with_nuts():
     check_against_nuts(exact, nuts)
 
 
-def family_table(num=120, seed=4):
-    """Return responses of all families, with effects of 15 labels."""
-    rng = np.random.default_rng(seed)
-    codes, x = rng.integers(0, 15, num), rng.normal(1, 1, num)
-    eta = 0.5 + 0.6 * x + rng.normal(0, 0.6, 15)[codes]
-    share = 1 / (1 + np.exp(-eta))
-    frame = pd.DataFrame({"g": [f"g{code}" for code in codes], "x": x})
-    frame["student"] = eta + 0.3 * rng.standard_t(3, num)
-    frame["gamma"] = rng.gamma(2, np.exp(eta) / 2)
-    frame["beta"] = np.clip(rng.beta(5 * share, 5 * (1 - share)), 1e-6, 1 - 1e-6)
-    frame["bernoulli"] = (rng.random(num) < share) * 1
-    frame["binomial"] = rng.binomial(8, share)
-    frame["poisson"] = rng.poisson(np.exp(eta))
-    frame["negbinomial"] = rng.poisson(rng.gamma(2, np.exp(eta) / 2))
-    is_zero = rng.random(num) < 0.25
-    frame["zero_inflated_poisson"] = np.where(is_zero, 0, rng.poisson(np.exp(eta + 0.5)))
-    frame["zero_inflated_negbinomial"] = np.where(is_zero, 0, frame.negbinomial)
-    cuts = np.array([-0.5, 0.7, 2.0])
-    frame["cumulative"] = 1 + (eta[:, None] + rng.logistic(size=(num, 1)) > cuts).sum(axis=1)
-    return frame
+def of_family(name, num=100, seed=4):
+    """Return a table with a response of a family, for 10 labels."""
+    rng, family = np.random.default_rng(seed), find_family(name)
+    codes, x = rng.integers(0, 10, num), rng.normal(size=num)
+    eta = 0.3 + 0.4 * x + rng.normal(0, 0.5, 10)[codes]
+    values = {"trials": np.full(num, 8.0), "threshold": np.array([[[[-1.0], [0.3], [1.5]]]])}
+    for each in family.auxiliary:
+        value = 0.3 if each.bounds[1] == 1 else 2.0
+        values.setdefault(each.name, np.full((1, 1, 1), each.given or value))
+    values |= {"cutzero": np.full((1, 1, 1), -1.0), "cutone": np.full((1, 1, 1), 1.0)}
+    y = family.draw(eta[None, None], values, rng)[0, 0]
+    return pd.DataFrame({"g": [f"g{code}" for code in codes], "x": x, "y": y})
 
 
-FAMILIES = [name for name in family_table() if name not in ("g", "x")]
+# The bounds of shifted_lognormal depend on the data; the likelihood of asym_laplace has kinks.
+APART = {"gaussian", "lognormal", "shifted_lognormal", "asym_laplace"}
 
 
 @pytest.mark.parametrize("terms", ["x", "x + (1 | g)", "x + (0 + x | g)"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in family_names() if name not in APART])
 def test_families_agree_with_nuts(family, terms):
-    response = "binomial | trials(8)" if family == "binomial" else family
-    question = f"{response} ~ {terms}", family_table()
+    response = "y | trials(8)" if find_family(family).has_trials else "y"
+    question = f"{response} ~ {terms}", of_family(family)
     exact = pyflowers.fit(*question, family=family, seed=1, engine="exact")
     assert exact.diagnostics.passed
     nuts = pyflowers.fit(
