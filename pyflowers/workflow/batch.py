@@ -91,8 +91,8 @@ class BatchConfig(Models):
     models : tuple of str
         Names of shipped programs, paths of ``.stan`` files, and formulas. Every model is fitted to
         every table.
-    family, default_priors : str or None
-        The family of the formulas' response, and ``brms`` for the default priors of brms.
+    family, link, default_priors : str or None
+        The family of the formulas' response, its link, and ``brms`` for the default priors of brms.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping

@@ -22,7 +22,7 @@ from pyflowers.fits.spec import Reading, Sampling, Spec
 from pyflowers.programs import LECTURE, find_program
 from pyflowers.programs.data import TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
-from pyflowers.programs.families import find_family
+from pyflowers.programs.families import family_text, find_family
 from pyflowers.programs.formulas import name_of
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.program import is_formula
@@ -85,7 +85,7 @@ class SamplerConfig(Sampling):
     inits: Annotated[float, Field(strict=True)] | Path | None = asked_as(Sampling, "inits")
 
 
-OF_FORMULAS = ("family", "default_priors")
+OF_FORMULAS = ("family", "link", "default_priors")
 """The inputs that only formulas have."""
 
 
@@ -94,6 +94,7 @@ class Models(Record):
 
     models: Annotated[tuple[str, ...], Field(min_length=1)] = LECTURE
     family: str | None = asked_as(Spec, "family")
+    link: str | None = asked_as(Spec, "link")
     default_priors: Literal["brms"] | None = asked_as(Spec, "default_priors")
     include_paths: tuple[Path, ...] = ()
     priors: dict[str, dict[str, float | str]] = Field(default_factory=dict)
@@ -119,13 +120,18 @@ class Models(Record):
         for name in OF_FORMULAS:
             if getattr(self, name) is not None and not any(map(is_formula, self.models)):
                 raise ValueError(f"{name}: none of the models is a formula; leave {name} out")
-        if self.family is not None:
-            within_record(find_family, self.family)
+        if self.family is not None or self.link is not None:
+            within_record(find_family, within_record(family_text, self.family, self.link))
         return self
+
+    @property
+    def family_text(self) -> str:
+        """The family of the formulas, with the link unless it is the usual one."""
+        return family_text(self.family, self.link) or "gaussian"
 
     def names(self) -> dict[str, str]:
         """Return the name of each model's program, by the entry in `models`."""
-        return {model: _called(model, self.family or "gaussian") for model in self.models}
+        return {model: _called(model, self.family_text) for model in self.models}
 
     def spec_of(self, model: str, data: DataConfig, file: Any, **more: Any) -> Spec:
         """Return what is asked of one model.
@@ -210,8 +216,8 @@ class Experiment(Models):
     ----------
     models : tuple of str
         Names of shipped programs, paths of ``.stan`` files, and formulas.
-    family, default_priors : str or None
-        The family of the formulas' response, and ``brms`` for the default priors of brms.
+    family, link, default_priors : str or None
+        The family of the formulas' response, its link, and ``brms`` for the default priors of brms.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping

@@ -210,3 +210,18 @@ def test_a_configuration_is_no_other_json_file_and_has_no_initial_values(tmp_pat
     fit = pyflowers.fit("iid_normal", inits={"mu": 4.0, "sigma2": 2.0}, **how)
     with pytest.raises(ConfigError, match="has its own initial values, which a configuration"):
         read_config(fit.save(tmp_path / "near") / "run.json")
+
+
+def test_a_file_names_the_link_of_its_formulas(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text("models = ['bit ~ x']\nfamily = 'bernoulli'\nlink = 'probit'\n")
+    config = read_config(path)
+    assert config.names() == {"bit ~ x": "bit_x_bernoulli_probit"}
+    frame = pd.DataFrame({"bit": [0, 1, 1, 0], "x": [1.0, 2.0, 3.0, 4.0]})
+    assert config.spec_of("bit ~ x", config.data, frame).family == "bernoulli(probit)"
+    path.write_text("models = ['bit ~ x']\nfamily = 'bernoulli(logit)'\nlink = 'probit'\n")
+    with pytest.raises(ConfigError, match=r"'bernoulli\(logit\)' and link 'probit' differ"):
+        read_config(path)
+    path.write_text("models = ['iid_normal']\nlink = 'probit'\n")
+    with pytest.raises(ConfigError, match="link: none of the models is a formula"):
+        read_config(path)
