@@ -686,9 +686,10 @@ class Predictor:
 
     def _integrated(self, eta: FloatArray, names: list[str]) -> Any:
         """Return the expected response, integrated over the effects of groups on parameters."""
-        if self.family.scale == "log" and self.family.link == "identity":
+        # The mean of a lognormal variable grows like exp(sigma² / 2).
+        if "sigma" in names and self.family.shape_of_mean in ("exp", "averaged"):
             raise ConfigError(
-                f"groups 'population': {in_words(names)} varies between groups without an upper "
+                "groups 'population': sigma varies between groups without an upper "
                 f"bound, so the expected response of family {self.family.name} is infinite; use "
                 "groups 'data' or 'none'"
             )

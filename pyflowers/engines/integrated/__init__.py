@@ -108,7 +108,7 @@ def method_of(model: LinearModel, name: str) -> Method:
     Raises
     ------
     EngineLacksError
-        If no method applies; the message says why.
+        If no method applies; the message gives the reason.
     """
     reason = against_gaussian(model)
     if not reason:

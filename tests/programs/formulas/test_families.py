@@ -273,6 +273,25 @@ def test_a_link_that_a_family_lacks_is_one_sentence(inputs, message):
         pyflowers.Spec("y ~ x", table(), **inputs).open()
 
 
+def test_no_response_comes_before_the_shift():
+    family, values = find_family("shifted_lognormal"), values_of("shifted_lognormal")
+    y = values["ndt"].squeeze() + np.array([-0.1, 0.0, 0.1])
+    found = family.log_lik(y, np.zeros((1, 1, 3)), values)[0, 0]
+    assert np.isneginf(found).tolist() == [True, True, False]
+
+
+def test_the_mean_of_groups_that_differ_in_their_share_of_zeros_exists():
+    """That of groups that differ in sigma does not, as it grows like exp(sigma² / 2)."""
+    frame, how = table(), {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 100, "draws": 50}
+    formula = "with_zeros ~ x; {} ~ (1 | g)"
+    fit = pyflowers.fit(formula.format("hu"), frame, family="hurdle_lognormal", **how)
+    found = pyflowers.predict(fit, frame.head(2), groups="population").draws()
+    assert np.isfinite(found).all()
+    fit = pyflowers.fit(formula.format("sigma"), frame, family="hurdle_lognormal", **how)
+    with pytest.raises(ConfigError, match=r"sigma varies between groups .* is infinite"):
+        pyflowers.predict(fit, frame.head(2), groups="population").table()
+
+
 @pytest.mark.parametrize("text", ["poisson(identity)", "gamma(inverse)"])
 def test_a_negative_mean_has_no_density_and_no_draws(text):
     family, values = find_family(text), values_of(text)
