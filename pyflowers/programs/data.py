@@ -634,6 +634,11 @@ class Rows:
             )
         return chosen
 
+    def outcomes(self, column: str, outcomes: tuple[str, str]) -> NDArray[np.int64]:
+        """Return 1 for each row with the second of two labels, and 0 for the first."""
+        found = self.table.labels(self.names[column], order=outcomes)
+        return np.array([outcomes.index(each) for each in found.names])[found.codes]
+
     def numbers(
         self,
         column: str,

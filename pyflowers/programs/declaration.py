@@ -77,6 +77,9 @@ class Readable(Protocol):
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
         """Return the position of the column's label in each row, or for each label of `per`."""
 
+    def outcomes(self, column: str, outcomes: tuple[str, str]) -> NDArray[np.int64]:
+        """Return 1 for each row with the second of two labels, and 0 for the first."""
+
     def numbers(
         self,
         column: str,
@@ -165,6 +168,8 @@ class Column(Kind):
         Another column; there is one value for each of its labels.
     lower : float or None
         The smallest allowed value. Default: the lower bound in the program's text.
+    outcomes : tuple of str
+        The two labels that stand for 0 and 1. Default: the cells are numbers.
     """
 
     fills: ClassVar = (1, "a vector")
@@ -173,6 +178,7 @@ class Column(Kind):
     order: Literal["appearance", "value"] | tuple[str, ...] = "appearance"
     per: str | None = None
     lower: float | None = None
+    outcomes: tuple[()] | tuple[str, str] = ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -199,6 +205,8 @@ class Column(Kind):
         """See :class:`Kind`."""
         if self.index:
             return rows.positions(self.column, self.per) + 1
+        if self.outcomes:
+            return rows.outcomes(self.column, self.outcomes)
         entry = f'column = "{self.column}", index = true'
         if self.per:
             entry += f', per = "{self.per}"'

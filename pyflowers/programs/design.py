@@ -29,6 +29,7 @@ from pyflowers.programs.terms import (
     OF_LEVELS,
     SECOND,
     SEVERAL,
+    given_levels,
     hide_columns,
     outside_brackets,
     quote,
@@ -46,7 +47,8 @@ _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 
 _FACTOR_OF_ERROR = re.compile(r"Unable to evaluate factor `(.*?)`\. \[", re.DOTALL)
 
-_FACTOR_CALL = re.compile(r"C\(([^(),]+)(?:, ref=(?:'[^']*'|\"[^\"]*\"|[^()]*))?\)(?=\[)")
+_VALUE = r"'[^']*'|\"[^\"]*\"|[^()'\"]"
+_FACTOR_CALL = re.compile(rf"C\(([^(),]+)(?:, (?:ref|levels)=(?:{_VALUE})*)?\)(?=\[)")
 
 
 _DEGREES = {"poly": 1, "bs": 3}
@@ -262,18 +264,18 @@ def _evaluated(
     context: dict[str, Any] = {"sqrt": np.sqrt, "log10": np.log10, "log2": np.log2}
     context |= {name: _transform(function) for name, function in bases.FUNCTIONS.items()}
 
-    def uncoded(values: Any) -> pd.Series:
+    def uncoded(values: Any, given: Any) -> pd.Series:
         its = pd.Series(values)
         name = quoted.get(str(its.name), str(its.name))
-        return as_factor(its.rename(name), levels.get(name))
+        return _in_order(as_factor(its.rename(name), levels.get(name)), given)
 
-    def factor(values: Any, ref: Any = None) -> Any:
-        return _coded(uncoded(values), ref)
+    def factor(values: Any, ref: Any = None, levels: Any = None) -> Any:
+        return _coded(uncoded(values, levels), ref)
 
-    def steps(values: Any) -> Any:
-        return _columns_of(bases.steps(uncoded(values)))
+    def steps(values: Any, levels: Any = None) -> Any:
+        return _columns_of(bases.steps(uncoded(values, levels)))
 
-    context |= {"C": factor, "mo": steps}
+    context |= {"C": factor, "mo": steps, "I": _arithmetic}
 
     try:
         with np.errstate(all="ignore"):
@@ -367,6 +369,15 @@ def _width(
         known = getattr(values, "categories", levels.get(name))
         if known is None:
             known = levels_of_numbers(values)
+        in_order = given_levels([show_columns(expression, quoted)]).get(name, known)
+        unknown = next((level for level in known if level not in in_order), None)
+        if unknown is not None:
+            row = next((i for i, each in enumerate(values) if _text(each) == unknown), None)
+            raise refuse(
+                f"{name} is {unknown!r}, which is not one of the levels that "
+                f"{show_columns(expression, quoted)} gives; add it to them, or correct the cell",
+                row,
+            )
         num = len(known)
         if num < 2:
             raise refuse(f"{name} is {number_text(values[0])} in every row; leave it out")
@@ -392,6 +403,25 @@ def _width(
     if own in SEVERAL:
         return int(given.get("df", given.get("k", DEFAULT_SIZES.get(own, degree))))
     return 1
+
+
+def _text(value: Any) -> str:
+    """Return a level, or a number as a level."""
+    return value if isinstance(value, str) else number_text(value)
+
+
+def _arithmetic(values: Any) -> Any:
+    """Return the values of ``I(...)`` as numbers: a comparison is 1 where it is true."""
+    return values * 1.0
+
+
+def _in_order(values: pd.Series, given: Sequence[Any] | None) -> pd.Series:
+    """Return a factor with its levels in the order in which a term gives them."""
+    if given is None:
+        return values
+    known = set(values.cat.categories)
+    ordered = [level for level in map(_text, given) if level in known]
+    return values.cat.set_categories(ordered)
 
 
 def levels_of_numbers(values: Any) -> tuple[str, ...]:

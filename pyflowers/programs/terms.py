@@ -12,6 +12,7 @@ level. After ``0 +`` the first factor has a column for each of its levels.
 from __future__ import annotations
 
 import ast
+import itertools
 import keyword
 import math
 import re
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pyflowers.data.columns import number_text
 from pyflowers.data.table import listed
 from pyflowers.errors import ConfigError
 from pyflowers.text import in_words, nearest
@@ -33,16 +35,21 @@ OF_CURVES = ("s", "gp", "mo")
 _OF_NUMBERS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center")
 
 FUNCTIONS = (*_OF_NUMBERS, "poly", "bs", "ns", "cc", "I", "C", *OF_CURVES)
-"""Functions in terms. ``I`` is for arithmetic; ``C(x, ref="a")`` converts a column to a factor."""
+"""Functions in terms.
+
+``I`` is for arithmetic or a comparison; ``C(x, ref="a", levels=["b", "a"])`` makes a column a
+factor.
+"""
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "C": ("ref",),
+    "C": ("ref", "levels"),
     "poly": ("degree",),
     "bs": ("df", "degree"),
     "ns": ("df",),
     "cc": ("df", "period"),
     "s": ("k", "bs", "period"),
     "gp": ("k", "c"),
+    "mo": ("levels",),
 }
 """The options of functions, which follow the column."""
 
@@ -61,6 +68,11 @@ MOST_COLUMNS = 1_000
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 
 _SIGNS = (ast.UAdd, ast.USub)
+
+_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+
+_POWER = re.compile(r"\)\s*(?:\*\*|\^)\s*([2-9])(?![\w.])")
+"""The power of a sum in brackets: all products of up to so many of its terms."""
 
 _DOTTED = r"(?<![\w.])([^\W\d]\w*(?:\.\w+)+)(?![\w.(])"
 """A column name with dots, as in R."""
@@ -160,7 +172,8 @@ def read_terms(text: str) -> Terms:
             if offset:
                 why = f"offsets can only be added; write offset(I(-({offset})))"
             raise ConfigError(f"terms {text!r}: {shown_call} is subtracted, but {why}")
-    words = {quoted.get(word, word) for word in _WORD.findall(outside_brackets(hidden))}
+    named = _POWER.sub(")", _outside_calls(hidden))
+    words = {quoted.get(word, word) for word in _WORD.findall(named)}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(
             f"terms {text!r}: {name} is subtracted, but no other term contains it; leave {name} out"
@@ -226,16 +239,25 @@ def _refuse_unreadable(text: str) -> None:
         raise ConfigError(f"{where}there is a backslash or an empty name; leave it out")
     if "__" in plain:
         raise ConfigError(f"{where}there is a name with __; put it in backticks, such as `lp__`")
-    wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", plain)
+    allowed = re.sub(r"(?<==)\s*\[[^\[\]()]*\]|!=|[<>]", "", plain)
+    wrong = re.search(r"[^\w\s.+\-*/:,=()^]|(?<![\w.])\.(?!\d)", allowed)
     if wrong:
         raise ConfigError(
             f"{where}{wrong[0]!r} is not allowed; terms are columns, or functions of columns "
             f"({', '.join(FUNCTIONS)}, offset), joined by + - : *"
         )
-    if "**" in outside_brackets(text) or "^" in plain:
+    apart = _outside_calls(text)
+    comparison = re.search(r"[<>]=?|[=!]=", apart)
+    if comparison:
         raise ConfigError(
-            f"{where}a power of terms is not supported; write a * b, or I(x**2) for a power of a "
-            "column"
+            f"{where}a comparison stands outside I(...); write I(x {comparison[0]} 2), which is 1 "
+            "where it is true, and 0 elsewhere"
+        )
+    sums = _POWER.sub(")", apart)
+    if "**" in sums or plain.count("^") > apart.count("^") or "^" in sums:
+        raise ConfigError(
+            f"{where}only a sum in brackets has a power, from 2 to 9, such as (a + b)**2 for a + b "
+            "+ a:b; write I(x**2) for a power of a column"
         )
     depth = 0
     for mark in plain:
@@ -250,15 +272,17 @@ def _refuse_unreadable(text: str) -> None:
         )
     if re.search(r"(?<!\w)\(\s*\)", plain):
         raise ConfigError(f"{where}there are empty brackets; leave them out")
-    number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", outside_brackets(text))
+    number = re.search(r"(?<![\w.])(?![01](?![\w.]))\d[\d.]*(?![\w.])", sums)
     if number:
         raise ConfigError(
             f"{where}{number[0]} is not a term; put arithmetic into I(...), such as I(2 * x)"
         )
-    if re.search(r"[\w)]\s+[\w(]|\)\w", _outside_calls(text)):
+    if re.search(r"[\w)]\s+[\w(]|\)\w", sums):
         raise ConfigError(f"{where}a sign such as + is missing between two terms; {_WELL_FORMED}")
+    # To Python's parser, a power looks like an index: (a + b)[_, _].
+    counted = _POWER.sub(lambda its: f")[{', '.join('_' * int(its[1]))}]", plain)
     try:
-        num = _num_terms(ast.parse(_WORD.sub("_", plain).replace(":", "**").strip(), mode="eval"))
+        num = _num_terms(ast.parse(_WORD.sub("_", counted).replace(":", "**").strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConfigError(f"{where}the terms cannot be read; {_WELL_FORMED}") from None
     if num > MOST_COLUMNS:
@@ -276,11 +300,17 @@ def _is_open(text: str) -> bool:
 
 
 def _num_terms(node: ast.AST) -> int:
-    """Return the largest possible number of terms of an expanded sum; ``**`` stands for ``:``."""
+    """Return the largest possible number of terms of an expanded sum.
+
+    ``**`` stands for ``:``, and an index for a power.
+    """
     if isinstance(node, ast.Expression):
         return _num_terms(node.body)
     if isinstance(node, ast.UnaryOp):
         return _num_terms(node.operand)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        num, power = _num_terms(node.value), len(node.slice.elts)
+        return sum(math.comb(num, i) for i in range(1, power + 1))
     if not isinstance(node, ast.BinOp):
         return 1
     left, right = _num_terms(node.left), _num_terms(node.right)
@@ -327,6 +357,57 @@ def is_coded(column: str, sums: Iterable[str]) -> bool:
     of_levels = "|".join(OF_LEVELS)
     pattern = rf"\b(?:{of_levels})\(\s*`?{re.escape(column)}`?\s*[,)]"
     return any(re.search(pattern, text) for text in sums)
+
+
+def given_levels(sums: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the levels that sums of terms give for columns, as ``C(x, levels=["b", "a"])`` does.
+
+    Raises
+    ------
+    ConfigError
+        If a column is given different levels.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in sums:
+        hidden, quoted = hide_columns(text)
+        for call in map(_parsed_call, _calls(hidden)):
+            for node in ast.walk(call) if call is not None else ():
+                if not (isinstance(node, ast.Call) and node.args):
+                    continue
+                for each in node.keywords:
+                    if each.arg == "levels" and isinstance(node.args[0], ast.Name):
+                        name = quoted.get(node.args[0].id, node.args[0].id)
+                        levels = _levels_in(each.value)
+                        if found.setdefault(name, levels) != levels:
+                            raise ConfigError(
+                                f"terms {text!r}: {name} is given two orders of levels; give the "
+                                "same order each time"
+                            )
+    return found
+
+
+def _parsed_call(call: str) -> ast.expr | None:
+    """Return a call as Python parses it; None if it cannot be read."""
+    try:
+        return ast.parse(call, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _levels_in(node: ast.expr) -> tuple[str, ...]:
+    """Return the levels in a list; empty if it is not a list of levels and numbers."""
+    if not isinstance(node, ast.List):
+        return ()
+    found = []
+    for each in node.elts:
+        number = _number(each)
+        if number is not None and number <= 1e15:
+            found.append(number_text(number))
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            found.append(each.value)
+        else:
+            return ()
+    return tuple(found)
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
@@ -478,17 +559,25 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         raise ConfigError(f"{where}{factor} names no column; give it one")
     if name in OF_LEVELS and not isinstance(call.args[0], ast.Name):
         raise ConfigError(f"{where}{name}() takes a single column; correct {factor}")
-    yield from _names(call.args[0], factor, text, allows_arithmetic=True)
+    if name == "I" and isinstance(call.args[0], ast.Compare):
+        yield from _compared(call.args[0], factor, text)
+    else:
+        yield from _names(call.args[0], factor, text, allows_arithmetic=True)
     options = [(SECOND.get(name), each) for each in call.args[1:]]
     options += [(keyword.arg, keyword.value) for keyword in call.keywords]
     known = OPTIONS.get(name, ())
     found: dict[str | None, Any] = {}
     for key, value in options:
-        if key not in known or key in found or not isinstance(value, ast.Constant):
+        is_known = key in known and key not in found
+        if is_known and key == "levels":
+            found[key] = _levels_in(value)
+            _refuse_levels(found[key], factor, where)
+            continue
+        if not is_known or not isinstance(value, ast.Constant):
             takes = in_words([f"{each}=…" for each in known]) or "nothing"
             takes += " in addition to its column"
             if name == "C":
-                takes += ", where … is a number, or a level in quotes"
+                takes += ", where … is a number or a level in quotes, or for levels a list of them"
             raise ConfigError(f"{where}{name} takes {takes}; correct {factor}")
         found[key] = value.value
         if not _is_allowed(str(key), value.value):
@@ -502,6 +591,43 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         )
     if "period" in found and not is_periodic:
         raise ConfigError(f'{where}{factor}: a period needs bs="cc"; add it, or leave period out')
+
+
+def _compared(node: ast.Compare, factor: str, text: str) -> Iterator[str]:
+    """Yield the columns in a comparison of numbers."""
+    where = f"terms {text!r}: "
+    if len(node.ops) > 1:
+        raise ConfigError(
+            f"{where}{factor} compares more than two values; write a product, such as "
+            "I(x > 1):I(x < 3)"
+        )
+    sides = (node.left, node.comparators[0])
+    is_label = any(isinstance(s, ast.Constant) and isinstance(s.value, str) for s in sides)
+    if is_label:
+        raise ConfigError(
+            f"{where}{factor} compares labels, but I(...) takes numbers; write C(...), which has a "
+            "column for each level"
+        )
+    if not isinstance(node.ops[0], _COMPARISONS):
+        raise ConfigError(
+            f"{where}{factor} is not a comparison of numbers; write one of < <= > >= == !="
+        )
+    found = [*itertools.chain(*(_names(s, factor, text, allows_arithmetic=True) for s in sides))]
+    if not found:
+        raise ConfigError(f"{where}{factor} names no column; give it one")
+    yield from found
+
+
+def _refuse_levels(levels: tuple[str, ...], factor: str, where: str) -> None:
+    """Refuse what is not a list of at least two different levels."""
+    if len(levels) < 2:
+        raise ConfigError(
+            f"{where}{factor}: levels must be a list of at least two levels, such as "
+            'levels=["low", "high"]; correct it'
+        )
+    twice = next((level for level in levels if levels.count(level) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{where}{factor} has the level {twice!r} twice; keep one")
 
 
 def _is_real(value: Any) -> bool:

@@ -29,7 +29,7 @@ from pyflowers.programs.formulas.checks import check_model
 from pyflowers.programs.formulas.declared import declaration_of, prediction_of, to_toml
 from pyflowers.programs.formulas.given import stated_priors, with_stated
 from pyflowers.programs.formulas.grammar import parse
-from pyflowers.programs.formulas.model import Model, known_covariance
+from pyflowers.programs.formulas.model import Model, known_covariance, with_given_levels
 from pyflowers.programs.formulas.parts import parts_of
 from pyflowers.programs.formulas.predictor import linear_predictors
 from pyflowers.programs.formulas.priors import auxiliary_parameters, find_default_priors
@@ -97,6 +97,7 @@ def write_formula(
                 f"known {name}: no term of the formula names {name}; write "
                 f"(1 | gr(g, cov={name})), or leave it out"
             )
+    table = with_given_levels(formula, table)
     model = Model(formula, about, table, known=frames)
     kept = table.without_missing(model.all_columns, drop=drop_missing)
     model = replace(model, table=kept)
@@ -122,6 +123,13 @@ def write_formula(
 
 _SIGNS = {
     "||": "apart",
+    "<=": "upto",
+    ">=": "from",
+    "==": "is",
+    "!=": "not",
+    "<": "below",
+    ">": "above",
+    "^": "power",
     "**": "power",
     "*": "times",
     ":": "by",

@@ -63,6 +63,7 @@ def check_design(model: Model, priors: DefaultPriors) -> list[str]:
     notes = [
         *_about_levels(model),
         *_about_ratings(model),
+        *_about_outcomes(model),
         *_about_groups(model),
         *_about_separation(model, priors),
     ]
@@ -215,6 +216,16 @@ def _about_ratings(model: Model) -> Iterator[str]:
         if len(unused) == 1:
             which, have, are = "rating", "has", "its probability is"
         yield f"{which} {', '.join(unused)} of {name} {have} no rows and no threshold, so {are} 0"
+
+
+def _about_outcomes(model: Model) -> Iterator[str]:
+    """Yield a note on which of two labels of the response is 1."""
+    if model.outcomes:
+        zero, one = model.outcomes
+        yield (
+            f"{model.formula.response} is 1 where it is {one!r}, and 0 where it is {zero!r}; to "
+            f'swap them, write C({model.formula.response}, levels=["{one}", "{zero}"]) ~ …'
+        )
 
 
 def _about_groups(model: Model) -> Iterator[str]:

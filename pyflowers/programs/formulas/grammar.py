@@ -21,6 +21,7 @@ from pyflowers.programs.terms import (
     LONGEST,
     OF_CURVES,
     SEVERAL,
+    given_levels,
     hide_columns,
     read_terms,
     show_columns,
@@ -174,6 +175,9 @@ class Formula:
         The formulas of other parameters of the family.
     curves : tuple of CurveTerm
         The curves.
+    levels : tuple of str
+        The labels of the response in their order, if they are given, as in
+        ``C(y, levels=["low", "high"]) ~ x``.
     """
 
     text: str
@@ -183,6 +187,7 @@ class Formula:
     groups: tuple[GroupTerm, ...]
     parameters: tuple[ParameterFormula, ...] = ()
     curves: tuple[CurveTerm, ...] = ()
+    levels: tuple[str, ...] = ()
 
     @property
     def response_columns(self) -> list[str]:
@@ -265,6 +270,8 @@ def _of_response(text: str, whole: str) -> Formula:
         raise ConfigError(
             f"formula {text!r}: there is no response before the ~; name its column there"
         )
+    _refuse_transformed(text, left)
+    left, levels = _without_levels(text, left)
     match = _RESPONSE.fullmatch(left)
     asked = re.search(r"\|.*?\b([^\W\d]\w*)\(", left)
     if match is None and asked and asked[1] in _AFTER_BAR:
@@ -284,7 +291,42 @@ def _of_response(text: str, whole: str) -> Formula:
     rest, groups = _without_brackets(text, right)
     population, curves = _without_curves(text, rest)
     response, trials = _bare(match[1]), _bare(match[2] or "")
-    return Formula(whole, response, trials, population, groups, curves=curves)
+    return Formula(whole, response, trials, population, groups, curves=curves, levels=levels)
+
+
+def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:
+    """Return the response without ``C(…, levels=…)``, and the labels that it gives in order."""
+    if not re.match(r"\s*C\(", left):
+        return left, ()
+    begin, end = next(_top_brackets(left), (0, 0))
+    call = left[: end + 1].strip()
+    columns = read_terms(f"0 + {call}").columns
+    levels = given_levels([call])
+    if not levels or "ref=" in _outside_quotes(left[begin:end]):
+        raise ConfigError(
+            f"formula {text!r}: as a response, {call} must give the labels in their order, and no "
+            f'reference level; write C({columns[0]}, levels=["low", "high"]) with your labels'
+        )
+    name = columns[0] if re.fullmatch(_NAME, columns[0]) else f"`{columns[0]}`"
+    return name + left[end + 1 :], levels[columns[0]]
+
+
+def _refuse_transformed(text: str, left: str) -> None:
+    """Refuse a function of the response, and name what is fitted instead."""
+    found = re.fullmatch(r"\s*(log|log2|log10|exp|sqrt|scale|center|I)\((.*)\)\s*", left)
+    if found is None:
+        return
+    what = found[2].strip() if found[1] == "I" else left.strip()
+    remedy = f"make a column of {what} in the table"
+    if found[1] == "log" and re.fullmatch(rf"\s*{_NAME}\s*", found[2]):
+        remedy = (
+            f"write {found[2].strip()} ~ … with family lognormal (--family lognormal), which is "
+            f"the same model with predictions in the unit of {_bare(found[2])}"
+        )
+    raise ConfigError(
+        f"formula {text!r}: the response must be a column, but {left.strip()} is a function of "
+        f"one; {remedy}"
+    )
 
 
 def _of_parameter(text: str) -> ParameterFormula:

@@ -23,9 +23,15 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
 from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.families._links import LINKS
-from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm
-from pyflowers.programs.terms import hint_of, is_coded, read_terms, refuse_unknown
-from pyflowers.text import in_words, suggestion
+from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
+from pyflowers.programs.terms import (
+    given_levels,
+    hint_of,
+    is_coded,
+    read_terms,
+    refuse_unknown,
+)
+from pyflowers.text import counted, in_words, shortened, suggestion
 
 FloatArray = NDArray[np.float64]
 
@@ -175,8 +181,8 @@ class Model:
             if name not in self.table.ordered:
                 raise ConfigError(
                     f"{where}the labels of {name}, such as {label!r}, have no order, which "
-                    f"{curve.call} needs; number them, or make the column an ordered pandas "
-                    "Categorical"
+                    f"{curve.call} needs; write mo({name}, levels=[…]) with the labels in their "
+                    "order"
                 )
         if curve.by and curve.by.strip("`") in columns:
             raise ConfigError(f"{where}{curve} varies by its own column; leave by={curve.by} out")
@@ -184,9 +190,7 @@ class Model:
     @property
     def sums(self) -> list[str]:
         """The sums of terms."""
-        effects = (term.effects for term in self.formula.groups)
-        curves = (curve.terms for curve in self.formula.curves)
-        return [self.formula.population, *effects, *curves]
+        return _sums_of(self.formula)
 
     @cached_property
     def parameters(self) -> tuple[Model, ...]:
@@ -298,7 +302,9 @@ class Model:
             if isinstance(its, pd.Categorical):
                 found[name] = tuple(map(str, its.categories))
             elif is_coded(name, [read_terms(terms).text]):
-                found[name] = levels_of_numbers(its)
+                known = levels_of_numbers(its)
+                given = given_levels([terms]).get(name, known)
+                found[name] = tuple(level for level in given if level in known)
         return found
 
     def levels_of(self, column: str) -> tuple[str, ...]:
@@ -415,12 +421,39 @@ class Model:
         if isinstance(order, str) and not has_order(labels.names):
             odd = next(label for label in labels.names if np.isnan(number_of(label)))
             raise DataError(
-                f"{table.source}: {name} has labels without an order, such as {odd!r}; number "
-                "them in their order, or make the column an ordered pandas Categorical"
+                f"{table.source}: {name} has labels without an order, such as {odd!r}; write "
+                f"C({name}, levels=[…]) ~ … with the labels in their order"
             )
         if not table.is_factor(name):
             table.numbers(name, whole=True)
         return labels
+
+    @cached_property
+    def outcomes(self) -> tuple[str, ...]:
+        """The labels that stand for 0 and 1 in a response of two labels; empty for numbers."""
+        name, table, family = self.formula.response, self.table, self.family
+        given = self.formula.levels
+        is_binary = family.is_discrete and family.limits[1] == 1
+        if given and not (is_binary or family.is_ordinal):
+            raise ConfigError(
+                f"formula {self.formula.text!r}: C(…) gives the labels of {name} an order, but "
+                f"family {family.name} takes numbers; write {name} ~ …, or choose another family"
+            )
+        if not is_binary:
+            return ()
+        if not given and np.isfinite(table.typed(name).numbers_or_truth).any():
+            return ()
+        found = table.labels(name).names
+        outcomes = given or table.levels.get(name, ())
+        if len(outcomes) != 2 and not given:
+            outcomes = tuple(each for each in outcomes or sorted(found) if each in found)
+        if len(outcomes) != 2:
+            raise DataError(
+                f"{table.source}: {name} has {counted(len(outcomes), 'label')}, "
+                f"{shortened(outcomes)}, but family {family.name} has two outcomes; make a column "
+                "of 0 and 1, or choose another family"
+            )
+        return outcomes
 
     @cached_property
     def y(self) -> FloatArray:
@@ -428,6 +461,11 @@ class Model:
         name, family = self.formula.response, self.family
         if family.is_ordinal:
             return self.ratings.codes.astype(np.float64) + 1
+        if self.outcomes:
+            labels = self.table.labels(name, order=self.outcomes)
+            return (
+                np.array([self.outcomes.index(each) for each in labels.names])[labels.codes] * 1.0
+            )
         y = self.table.numbers(
             name,
             if_text=f"make the column numeric, as family {family.name} requires",
@@ -539,6 +577,44 @@ class Model:
             positive = np.where(y > 0, y, np.median(y[y > 0]) if (y > 0).any() else 1.0)
             values = (LINKS["log"] if family.scale == "log" else link).of(positive)
         return np.asarray(values - self.offset, dtype=np.float64)
+
+
+def _sums_of(formula: Formula | ParameterFormula) -> list[str]:
+    """Return the sums of terms of a formula."""
+    effects = (term.effects for term in formula.groups)
+    curves = (curve.terms for curve in formula.curves)
+    return [formula.population, *effects, *curves]
+
+
+def with_given_levels(formula: Formula, table: Table) -> Table:
+    """Return a table whose columns of labels have the levels that a formula gives them.
+
+    The levels are in order, as those of an ordered Categorical. They are those of the column in all
+    terms of the formula. A term, such as ``C(x, levels=[2, 1])``, orders numbers by itself.
+
+    Raises
+    ------
+    DataError
+        If a label is not one of the levels.
+    """
+    sums = _sums_of(formula)
+    for each in formula.parameters:
+        sums += _sums_of(each)
+    given = given_levels(read_terms(each).text for each in sums)
+    if formula.levels:
+        given[formula.response] = formula.levels
+    known = [name for name in given if name in table.cells]
+    given = {n: given[n] for n in known if table.is_factor(n) or n == formula.response}
+    for name, levels in given.items():
+        lacks = table.is_missing(name)
+        unknown = next((t for t in table.texts(name)[~lacks] if t not in levels), None)
+        if unknown is not None:
+            row = int(np.argmax(table.texts(name) == unknown))
+            raise DataError(
+                f"{table.where(row)}: {name} is {unknown!r}, which is not one of the levels that "
+                f"the formula gives it: {', '.join(levels)}; add it to them, or correct the cell"
+            )
+    return replace(table, levels={**table.levels, **given}, ordered=[*table.ordered, *given])
 
 
 def known_covariance(name: str, given: Any) -> pd.DataFrame:

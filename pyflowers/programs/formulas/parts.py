@@ -108,6 +108,8 @@ def observations(model: Model) -> Part:
     if family.is_ordinal:
         data.append("int<lower=2> J; // ratings")
         source |= {"index": True, "order": model.order_of_ratings}
+    elif model.outcomes:
+        source["outcomes"] = list(model.outcomes)
     data.append(f"{response}; // {formula.response}")
     sources = {"y": source}
     if formula.trials:

@@ -32,7 +32,12 @@ from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.given import with_stated
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, ParameterFormula, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
-from pyflowers.programs.formulas.model import Model, names_of_curves, names_of_groups
+from pyflowers.programs.formulas.model import (
+    Model,
+    names_of_curves,
+    names_of_groups,
+    with_given_levels,
+)
 from pyflowers.programs.formulas.part import Draws as PriorDraws
 from pyflowers.programs.formulas.part import Part, Values, joined
 from pyflowers.programs.formulas.parts import parameters_of
@@ -255,7 +260,8 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     # A column with a different name in the declaration is available under both names.
     columns = {name: data.table.columns[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, columns={**columns, **data.table.columns})
-    model = Model(parse(text), find_family(family), table)
+    formula = parse(text)
+    model = Model(formula, find_family(family), with_given_levels(formula, table))
     notes = check_design(model, find_default_priors(priors))
     if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
         notes += about_response(model)

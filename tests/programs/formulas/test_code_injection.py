@@ -100,6 +100,27 @@ RUNS = [
     "I(b'x' * x)",
     "I(~x)",
     "I(x if z else x)",
+    # The levels of a factor, and comparisons.
+    "C(f, levels=[open('{mark}', 'w'), 'a'])",
+    "C(f, levels=open('{mark}', 'w'))",
+    "C(f, levels=[i for i in open('{mark}', 'w')])",
+    "C(f, levels=['a', *open('{mark}', 'w')])",
+    "C(f, levels=['a', 'b'] + [open('{mark}', 'w')])",
+    "C(f, levels=['a', 'b'].append(open('{mark}', 'w')))",
+    "C(f, levels=['a', f'{{open(\"{mark}\", \"w\")}}'])",
+    "C(f, levels=['a', ['b', open('{mark}', 'w')]])",
+    "C(f, levels=(lambda: open('{mark}', 'w'))())",
+    "C(f, levels=['a', 'b'], ref=open('{mark}', 'w'))",
+    "mo(f, levels=['a', open('{mark}', 'w')])",
+    "C(f, levels=['a', 'b'])[open('{mark}', 'w')]",
+    "C(f, levels={{'a': open('{mark}', 'w')}})",
+    "I(x > open('{mark}', 'w'))",
+    "I(x == (open)('{mark}', 'w'))",
+    "I(x > (z := open('{mark}', 'w')))",
+    "I(x != z.__class__)",
+    "I(x < [open('{mark}', 'w')][0])",
+    "x > open('{mark}', 'w')",
+    "(x + z)**open('{mark}', 'w')",
 ]
 
 EXHAUSTS = [
@@ -124,6 +145,9 @@ EXHAUSTS = [
     "*".join(NAMES),
     "/".join(NAMES[:20]) + "*" + "*".join(NAMES[:20]),
     f"({SUM})**30",
+    f"({SUM})**9",
+    f"(({SUM})**4)**4",
+    f"({SUM})**4:({SUM})**4",
     f"({SUM})^30",
     "(" * 900 + "x" + ")" * 900,
     "log(" * 400 + "x" + ")" * 400,
@@ -191,7 +215,12 @@ def test_the_toml_file_of_a_declaration_runs_nothing(tmp_path):
         assert not mark.exists()
 
 
-@pytest.mark.parametrize("text", ["x", "I(x**2 * 3)", "C(g, ref='b')", f"({SUM[:20]})*(x+z)"])
+HARMLESS = "(x + I(z > 9))**2 + C(g, levels=['h', 'g', 'f', 'e', 'd', 'c', 'b', 'a'])"
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "I(x**2 * 3)", "C(g, ref='b')", f"({SUM[:20]})*(x+z)", HARMLESS]
+)
 def test_what_is_harmless_is_taken(text):
     """The negative control."""
     Program.from_formula(f"y ~ {text}", FRAME)

@@ -600,7 +600,7 @@ def test_ratings_are_in_the_order_of_an_ordered_categorical(tmp_path):
         np.testing.assert_allclose(pyflowers.predict(each).draws(), expected)
     # Without an order, or with another label, there is nothing to number.
     for column in (frame.y.astype(str), pd.Categorical(frame.y.astype(str))):
-        with pytest.raises(DataError, match=r"y has labels without an order, such as '.*'; num"):
+        with pytest.raises(DataError, match=r"y has labels without an order, such as '.*'; wri"):
             Program.from_formula("y ~ x", frame.assign(y=column), family="cumulative")
     with pytest.raises(DataError, match="row 1: y is 'bad', which is not one of poor, fair, good"):
         fit.program.read(pd.DataFrame({"y": ["bad"], "x": [0.0]}))
