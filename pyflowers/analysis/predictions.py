@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
+from pyflowers.analysis.grids import Grid, grid_of
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
 from pyflowers.data.columns import number_text
@@ -36,6 +37,7 @@ from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule, free_name
+from pyflowers.programs.outcomes import Outcome
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor
 from pyflowers.programs.terms import hint_of
 from pyflowers.text import counted, shortened
@@ -43,13 +45,15 @@ from pyflowers.text import counted, shortened
 if TYPE_CHECKING:
     import xarray as xr
 
-Kind = Literal["expected", "linear", "observation"]
+Kind = Literal["expected", "linear", "observation", "probability"]
 KINDS: Mapping[Kind, Callable[[Predictor], NDArray[np.float64]]] = {
     "expected": Predictor.expected,
     "linear": Predictor.linear,
     "observation": Predictor.observed,
+    "probability": Predictor.expected,
 }
-"""Kinds of predictions for a row: expected value, linear predictor, or a new observation."""
+"""Kinds of predictions for a row: expected value, linear predictor, a new observation, or the
+probabilities of outcomes, which are the expected values of a predictor with an outcome."""
 
 OF_TRIALS = " (successes out of each row's trials)"
 """Addition to the name of a binomial response."""
@@ -57,7 +61,7 @@ OF_TRIALS = " (successes out of each row's trials)"
 LARGEST_BLOCK = 4_000_000
 """The largest number of draws, over all rows of a block, that one thread holds in memory."""
 
-OF_TABLES = ("row", "column", "change", "groups", "median", "mcse", "mcse_median")
+OF_TABLES = ("row", "column", "change", "groups", "outcome", "median", "mcse", "mcse_median")
 """Column names in the tables of predictions and effects, which the user's columns may also have."""
 
 T = TypeVar("T")
@@ -336,13 +340,15 @@ class RowPredictions(Result):
     predictor : Predictor
         The rows, and how they are predicted.
     kind : str
-        ``expected`` (value), ``linear`` (predictor) or ``observation``.
+        ``expected`` (value), ``linear`` (predictor), ``observation`` or ``probability``.
     sets : RowSets or None
         The sets of rows that are averaged; None for predictions of single rows.
     weights : str or None
         The column that weights the rows in the averages.
     parameter : str or None
         The parameter of the family that is predicted; None for the response.
+    outcomes : tuple of Outcome
+        The events whose probabilities are predicted; empty for other kinds.
 
     See Also
     --------
@@ -373,20 +379,41 @@ class RowPredictions(Result):
     sets: RowSets | None = None
     weights: str | None = None
     parameter: str | None = None
+    outcomes: tuple[Outcome, ...] = ()
 
     def draws(self) -> xr.DataArray:
-        """Return the draws, shape (chain, draw, row) or (chain, draw, set of rows)."""
+        """Return the draws, shape (chain, draw, row) or (chain, draw, set of rows).
+
+        Probabilities have the shape (chain, draw, outcome, row or set of rows).
+        """
         import xarray as xr
 
         if self.sets is not None:
-            values, dim, index = self._averages, self.sets.index.name or "set", self.sets.index
+            dim, index = self.sets.index.name or "set", self.sets.index
         else:
-            blocks = in_blocks(self.predictor, KINDS[self.kind])
-            values, dim = np.concatenate([block for _, block in blocks], axis=2), "row"
-            index = pd.Index(self._table.rows)
+            dim, index = "row", pd.Index(self._table.rows)
         labels = [", ".join(each) if isinstance(each, tuple) else each for each in index]
-        dim = free_name(str(dim), {"chain", "draw", *KINDS})
-        return xr.DataArray(values, {dim: labels}, ("chain", "draw", dim), self.kind)
+        dim = free_name(str(dim), {"chain", "draw", "outcome", *KINDS})
+        values = [self._values(each) for each in self._predictors]
+        if not self.outcomes:
+            return xr.DataArray(values[0], {dim: labels}, ("chain", "draw", dim), self.kind)
+        coords = {"outcome": list(map(str, self.outcomes)), dim: labels}
+        dims = ("chain", "draw", "outcome", dim)
+        return xr.DataArray(np.stack(values, axis=2), coords, dims, self.kind)
+
+    @property
+    def _predictors(self) -> list[Predictor]:
+        """The predictor of each outcome; for other kinds, the only one."""
+        if not self.outcomes:
+            return [self.predictor]
+        return [replace(self.predictor, outcome=each) for each in self.outcomes]
+
+    def _values(self, predictor: Predictor) -> NDArray[np.float64]:
+        """Return the draws for each row, or for each set of rows."""
+        blocks = in_blocks(predictor, KINDS[self.kind])
+        if self.sets is not None:
+            return np.asarray(self.sets.average(blocks))
+        return np.concatenate([block for _, block in blocks], axis=2)
 
     def save(self, path: str | Path) -> None:
         """Write the draws to the group ``predictions`` of a netCDF file.
@@ -403,7 +430,7 @@ class RowPredictions(Result):
         """
         import h5netcdf
 
-        if self.sets is not None:
+        if self.sets is not None or self.outcomes:
             Path(path).write_bytes(to_bytes({"predictions": self.draws().to_dataset()}))
             return
         sizes = dict(zip(("chain", "draw", "row"), (*self.predictor.lead, self.num), strict=True))
@@ -441,21 +468,31 @@ class RowPredictions(Result):
         return self.predictor.rows.table
 
     @cached_property
-    def _averages(self) -> NDArray[np.float64]:
-        assert self.sets is not None
-        return np.asarray(self.sets.average(in_blocks(self.predictor, KINDS[self.kind])))
-
-    @cached_property
     def _summaries(self) -> pd.DataFrame:
+        found = [self._summary(each) for each in self._predictors]
+        if not self.outcomes:
+            return found[0]
+        # All outcomes of a row follow each other.
+        num, texts = len(found[0]), list(map(str, self.outcomes))
+        order = np.arange(num * len(texts)).reshape(len(texts), num).T.ravel()
+        index = found[0].index.repeat(len(texts))
+        levels = [index.get_level_values(i) for i in range(index.nlevels)]
+        names = [*index.names, "outcome"]
+        several = pd.MultiIndex.from_arrays([*levels, texts * num], names=names)
+        return pd.concat(found).iloc[order].set_axis(several)
+
+    def _summary(self, predictor: Predictor) -> pd.DataFrame:
+        """Return the table of one predictor."""
+        interval = self.fit.interval
         if self.sets is not None:
-            return pd.DataFrame(summary(self._averages, self.fit.interval), self.sets.index)
-        of_rows, interval = KINDS[self.kind], self.fit.interval
-        parts = in_blocks(self.predictor, lambda each: summary(of_rows(each), interval))
+            return pd.DataFrame(summary(self._values(predictor), interval), self.sets.index)
+        of_rows = KINDS[self.kind]
+        parts = in_blocks(predictor, lambda each: summary(of_rows(each), interval))
         found = [each for _, each in parts]
         columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
         cells = {
             name: [cell_text(cell) for cell in self._table.column(name).tolist()]
-            for name in self.predictor.rows.columns
+            for name in predictor.rows.columns
             if name not in columns and name != "row"
         }
         index = pd.Index(self._table.rows, name="row")
@@ -490,13 +527,15 @@ class RowPredictions(Result):
             "expected": self.parameter or f"expected {self.fit.data.scored_name}",
             "linear": linear,
             "observation": f"{one} of {self.fit.data.scored_name}",
+            "probability": f"probability of each outcome of {self.fit.data.scored_name}",
         }[self.kind]
         of_groups = {
             "data": "",
             "none": ", with the effects of groups at their mean",
             "population": ", integrated over the population of groups",
         }[self._groups]
-        if self.fit.model.has_trials and not self.parameter and self.kind != "linear":
+        of_response = self.kind in ("expected", "observation") and not self.parameter
+        if self.fit.model.has_trials and of_response:
             what += OF_TRIALS
         of = " of"
         if self.sets is not None:
@@ -535,10 +574,13 @@ def predict(
     new: Any = None,
     *,
     kind: Kind | None = None,
-    groups: Groups = "data",
+    groups: Groups | None = None,
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     parameter: str | None = None,
+    outcome: Any = None,
+    grid: Any = None,
+    balanced: bool = False,
     seed: int | None = None,
     interval: float | None = None,
     **reading: Any,
@@ -555,13 +597,15 @@ def predict(
         Default: the fit's rows if `kind`, `by` or `weights` is given, or the program declares
         ``[prediction]`` and has no ``y_new``; otherwise no table.
     kind : str, optional
-        ``expected`` (the default) for the expected value, ``linear`` for the linear predictor, or
-        ``observation`` for a new observation.
-    groups : str
+        ``expected`` (the default) for the expected value, ``linear`` for the linear predictor,
+        ``observation`` for a new observation, or ``probability`` for the probabilities of outcomes
+        of ratings, successes and counts.
+    groups : str, optional
         ``data``: each row has the effects of its group. The effects of a label that is not in
         the fit are drawn from their population, once per draw for all rows with the label.
         ``none``: the effects are at the mean of their population. ``population``: the effects are
-        integrated over their population, so that a row represents all possible groups.
+        integrated over their population, so that a row represents all possible groups. Default:
+        ``data``; for a grid that does not name all columns of groups, ``none``.
     by : str or sequence of str, optional
         Average over the rows that have the same labels in these columns.
     weights : str, optional
@@ -569,6 +613,16 @@ def predict(
         in a census whom the row represents.
     parameter : str, optional
         A parameter of the family, such as ``sigma``, to be predicted instead of the response.
+    outcome : str, number or sequence, optional
+        The outcomes whose probabilities are predicted, such as ``"> 0"``, ``"<= 2"`` or ``3``.
+        Default: each rating; 1, for a response of 0 and 1; ``> 0``, for counts.
+    grid : str or mapping, optional
+        Predict all combinations of values of some columns, such as ``"x = 0:10:5, f = *"``, with
+        the other columns held fixed, instead of the rows of a table; see :func:`pyflowers.grid`.
+    balanced : bool
+        Whether the grid also contains all levels of the other factors; without `grid`, all levels
+        of all factors. Predictions are then averaged over them, with equal weights, unless `by` is
+        given.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on
@@ -610,14 +664,20 @@ def predict(
     [4.0, 2.0, 8.0]
     """
     fit = checked_fits([fit], "predict")[0].with_interval(interval)
-    of_rows = any(each is not None for each in (new, kind, by, weights, parameter))
+    asked = (new, kind, by, weights, parameter, outcome, grid)
     has_next = fit.program.can(Capability.Y_NEW) or not fit.model.has_rule
-    if of_rows or not has_next:
-        if kind is None:
-            kind = "expected"
-        return _predict_rows(fit, new, kind, groups, by, weights, parameter, seed, reading)
+    if any(each is not None for each in asked) or balanced or not has_next:
+        made = grid_asked(fit, new, grid, balanced)
+        if made is not None:
+            new = made.table
+            groups = groups or ("data" if made.has_groups else "none")
+            if balanced and by is None:
+                by = made.named
+        kind = kind or ("expected" if outcome is None else "probability")
+        groups = groups or "data"
+        return _predict_rows(fit, new, kind, groups, by, weights, parameter, outcome, seed, reading)
     of_rows_only = [*reading]
-    if groups != "data":
+    if groups not in (None, "data"):
         of_rows_only.insert(0, "groups")
     if of_rows_only:
         raise ConfigError(
@@ -668,12 +728,14 @@ def _predict_rows(
     by: str | Sequence[str] | None,
     weights: str | None,
     parameter: str | None,
+    outcome: Any,
     seed: int | None,
     reading: Mapping[str, Any],
 ) -> RowPredictions:
     """Predict the rows of a table; see :func:`predict`."""
     if kind not in KINDS:
         raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    outcomes = outcomes_of(fit, kind, outcome, parameter)
     if parameter is not None and kind == "observation":
         raise ConfigError(
             f"kind 'observation' is of the response, not of {parameter}; leave kind or parameter "
@@ -690,7 +752,63 @@ def _predict_rows(
         row_sets(table, by, weights, is_of_fit=new is None) if averaged else None,
         weights,
         parameter,
+        outcomes,
     )
+
+
+def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
+    """Return the rows of a grid that was asked for; None if there is none."""
+    if grid is None:
+        if not balanced:
+            return None
+        grid = {}
+    if new is not None:
+        raise ConfigError("a grid and new both give the rows; leave one of them out")
+    return grid_of(fit, grid, balanced=balanced)
+
+
+def outcomes_of(
+    fit: Fit, kind: str, outcome: Any, parameter: str | None = None
+) -> tuple[Outcome, ...]:
+    """Return the outcomes whose probabilities are asked for; none for other kinds.
+
+    Raises
+    ------
+    ConfigError
+        If the response has no probabilities, or an outcome is not one.
+    """
+    if kind != "probability":
+        if outcome is not None:
+            raise ConfigError(
+                f"outcome applies only to kind 'probability', not to kind {kind!r}; leave one of "
+                "them out"
+            )
+        return ()
+    if parameter is not None:
+        raise ConfigError(
+            f"kind 'probability' is of the response, not of {parameter}; leave kind or parameter "
+            "out"
+        )
+    family = fit.model.family
+    if not family.is_discrete:
+        raise ConfigError(
+            f"kind 'probability' needs ratings, successes or counts, but family {family.name} has "
+            "real numbers; use kind 'observation', and count its draws"
+        )
+    scores = fit.data.scores
+    if outcome is None:
+        if scores is not None:
+            outcome = scores.tolist()
+        elif family.is_ordinal:
+            outcome = range(1, fit.draws["threshold"].shape[2] + 2)
+        else:
+            outcome = "= 1" if family.limits[1] == 1 else "> 0"
+    if isinstance(outcome, str) or np.ndim(outcome) == 0:
+        outcome = (outcome,)
+    found = tuple(dict.fromkeys(map(Outcome.of, outcome)))
+    if not found:
+        raise ConfigError("outcome is empty; give at least one, such as '> 0'")
+    return found
 
 
 def predictor_of(

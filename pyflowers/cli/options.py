@@ -184,6 +184,31 @@ rows_options = options(
 )
 """Options of commands that predict rows of a table."""
 
+outcome_option = click.option(
+    "--outcome",
+    metavar="EVENT",
+    multiple=True,
+    help="Outcome for --kind probability (repeatable), such as '> 0', '<= 2' or '= 3'. [default: "
+    "each rating; 1, for a response of 0 and 1; '> 0', for counts]",
+)
+
+grid_options = options(
+    click.option(
+        "--grid",
+        metavar="VALUES",
+        help="Instead of the rows of a table, all combinations of values of some columns, such as "
+        "'x = 0:10:5, f = *' (start:stop:step, or every value; a|b for two). Other columns are at "
+        "their means, or most frequent levels.",
+    ),
+    click.option(
+        "--balanced",
+        is_flag=True,
+        help="In the grid, other factors take all of their levels, over which the result is "
+        "averaged with equal weights.",
+    ),
+)
+"""Options of commands whose rows may be those of a grid."""
+
 
 def groups_option(default: str) -> Decorator:
     """Return the option that sets how the effects of groups enter predictions.

@@ -12,9 +12,11 @@ import click
 from pyflowers.cli.console import say, say_json, shows_progress
 from pyflowers.cli.options import (
     PATH,
+    grid_options,
     groups_option,
     inputs,
     interval_option,
+    outcome_option,
     rows_options,
 )
 from pyflowers.cli.results import finish, out_option
@@ -101,13 +103,15 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
 @click.command("predict")
 @run_argument
 @rows_options
-@groups_option("data")
+@grid_options
+@groups_option("data; for a --grid that does not name the groups, none")
 @click.option(
     "--kind",
-    type=click.Choice(["expected", "linear", "observation"]),
-    help="What to predict for each row: the expected value, the linear predictor or a new "
-    "observation. [default: expected]",
+    type=click.Choice(["expected", "linear", "observation", "probability"]),
+    help="What to predict for each row: the expected value, the linear predictor, a new "
+    "observation, or the probability of each --outcome. [default: expected]",
 )
+@outcome_option
 @parameter_option
 @click.option("--draws", is_flag=True, help="Also write the draws to predictions.nc in --out.")
 @seed_of_draws
@@ -125,12 +129,13 @@ def predict_command(
 
     RUN is a run folder written by pyflowers fit. By default, the command predicts the next
     observation of each group and of a new group; your own program must compute these as y_new and
-    y_new_group. With --new, --kind, --by or --weights, the command predicts each row of a table, or
-    averages over rows. It always does so for a formula, and for a program with [prediction] but no
-    y_new.
+    y_new_group. With --new, --grid, --kind, --by or --weights, the command predicts each row of a
+    table, or averages over rows. It always does so for a formula, and for a program with
+    [prediction] but no y_new.
 
       pyflowers predict runs/flowers
       pyflowers predict runs/rats --new rats.csv --kind observation
+      pyflowers predict runs/rats --grid "age = 10:40:10"
     """
     from pyflowers.analysis.predictions import RowPredictions, predict
 

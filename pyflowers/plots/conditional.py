@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -12,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pyflowers.analysis.grids import reference
 from pyflowers.data import Table
 from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
@@ -141,33 +141,6 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
     return {name: values for name, values in found.items() if len(values) <= most}
 
 
-def _reference(fit: Fit, num: int, **cells: Any) -> Table:
-    """Return a table of `num` rows with fixed values in all columns except the given ones."""
-    own = fit.data.table
-    assert own is not None
-    levels, found = fit.model.levels, dict[str, Any]()
-    trials = fit.model.trials
-    for name in own.cells:
-        if name == trials:
-            found[name] = np.ones(num)
-        elif name in levels or own.is_factor(name) or len(set(own.column(name).tolist())) == 2:
-            common = _most_frequent(own, name, levels.get(name, []))
-            found[name] = np.full(num, common, dtype=own.column(name).dtype)
-        else:
-            found[name] = np.full(num, own.numbers(name).mean())
-    about = {"reading": own.reading, "levels": own.levels, "ordered": own.ordered}
-    return Table.of_cells({**found, **cells}, own.source, np.arange(1, num + 1), **about)
-
-
-def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:
-    """Return the most frequent value of a column; of several, the first level or lowest number."""
-    counts = Counter(table.column(name).tolist())
-    if not levels:
-        return min(counts, key=lambda value: (-counts[value], value))
-    texts = dict(zip(table.column(name).tolist(), table.plain_texts(name), strict=True))
-    return min(counts, key=lambda value: (-counts[value], levels.index(texts[value])))
-
-
 def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.intp], str]:
     """Return the rows whose observations are drawn, and a note if these are not all rows.
 
@@ -175,7 +148,7 @@ def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.in
     line for each label of a group is drawn, columns that are constant within the labels are not
     fixed.
     """
-    own, fixed = fit.data.table, _reference(fit, 1)
+    own, fixed = fit.data.table, reference(fit, 1)
     assert own is not None
     names = [name for name in fit.model.covariates_and_offsets if name not in but]
     few = {**_few_numbers(fit, names, 2), **fit.model.levels}
@@ -240,7 +213,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
         name: _cells(own, name, its)
         for name, its in zip(every, zip(*combinations, strict=True), strict=True)
     }
-    draws = _predictor(fit, _reference(fit, len(combinations), **cells)).expected()
+    draws = _predictor(fit, reference(fit, len(combinations), **cells)).expected()
     quantiles = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(combinations)), ""
     if len(combinations) > MOST_ROWS:
@@ -297,7 +270,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             here, dots = seen[own.plain_texts(by)[seen] == level], color
             name = label(level, 18)
         ax.plot(values[here], y[here], ".", ms=4, color=dots, alpha=0.45, zorder=1)
-        draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
+        draws = _predictor(fit, reference(fit, NUM_POINTS, **fixed)).expected()
         low, inner_low, median, inner_high, high = np.quantile(
             draws, interval_probs(fit.interval), axis=(0, 1)
         )
@@ -365,7 +338,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
         key = tuple((name, str(cells[0])) for name, cells in same.items())
         if key not in predictors:
             fixed = {name: np.repeat(cells, len(grid)) for name, cells in same.items()}
-            table = _reference(fit, len(grid), **{**fixed, column: grid})
+            table = reference(fit, len(grid), **{**fixed, column: grid})
             predictors[key] = _predictor(fit, table, is_varying=True)
         predictor = predictors[key]
         codes = {**predictor.rows.codes, index: np.full(len(grid), code)}
@@ -377,7 +350,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
 
 def _held(fit: Fit, *but: str) -> str:
     """Return a note on the columns that are held fixed."""
-    row, own = _reference(fit, 1), fit.data.table
+    row, own = reference(fit, 1), fit.data.table
     assert own is not None
 
     def value(name: str) -> str:

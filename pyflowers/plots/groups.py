@@ -279,6 +279,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
         "expected": "expected value",
         "linear": "linear predictor",
         "observation": "observation",
+        "probability": "probability",
     }
     of = found.parameter or observed_unit(found.fit)
     ax.set_xlabel(fitted(f"{of}, {what[found.kind]}", 4.4))

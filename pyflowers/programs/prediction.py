@@ -38,6 +38,7 @@ from pyflowers.programs.declaration import (
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
+from pyflowers.programs.outcomes import Outcome, family_of_outcome
 from pyflowers.programs.terms import is_coded
 from pyflowers.text import in_words
 
@@ -619,6 +620,8 @@ class Predictor:
         The number of each rating in expected values and observations. Default: 1, 2, 3 and so on.
     link : Link or None
         The link of the parameter that the rule predicts; None if it predicts the response.
+    outcome : Outcome or None
+        The event whose probability takes the place of the expected response.
     """
 
     rule: PredictionRule
@@ -631,11 +634,15 @@ class Predictor:
     varying: str = ""
     scores: FloatArray | None = None
     link: Link | None = None
+    outcome: Outcome | None = None
 
     @property
     def family(self) -> Family:
-        """The family of the response."""
-        return find_family(self.rule.family)
+        """The family of the response; its mean is the probability of the outcome, if any."""
+        family = find_family(self.rule.family)
+        if self.outcome is not None:
+            return family_of_outcome(family, self.outcome)
+        return family
 
     @property
     def group_indices(self) -> list[str]:

@@ -196,6 +196,8 @@ class Family:
     as_normal : callable or None
         Function of y that returns a response with the distribution N(eta, sigma²); None if there
         is no such function.
+    width_of_mean : float
+        The change in eta over which a ``curved`` `mean` changes.
     """
 
     name: str
@@ -225,6 +227,7 @@ class Family:
     with_link: Callable[[ResponseLink], Family] | None = field(default=None, repr=False)
     transformed_data: str = ""
     as_normal: Callable[[FloatArray], FloatArray] | None = None
+    width_of_mean: float = 1.0
 
     @property
     def text(self) -> str:
@@ -293,7 +296,7 @@ class Family:
             )
         if shape == "exp":  # the mean of exp(eta), where eta is normal
             return self.mean(eta + 0.5 * np.square(sd), values)
-        return averaged(lambda eta: self.mean(eta, values), eta, sd)
+        return averaged(lambda eta: self.mean(eta, values), eta, sd, self.width_of_mean)
 
 
 def _limit(text: str) -> float:

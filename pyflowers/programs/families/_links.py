@@ -166,8 +166,10 @@ FARTHEST, STEP, MOST_NODES = 9.0, 0.4, 4000
 changes on the scale 1; and the largest number of its nodes."""
 
 
-def averaged(function: Function, eta: FloatArray, sd: Any) -> FloatArray:
+def averaged(function: Function, eta: FloatArray, sd: Any, width: float = 1.0) -> FloatArray:
     """Return the average of function(eta + sd z) over z ~ N(0, 1).
+
+    `width` is the change in eta over which the function changes.
 
     The sum over equally spaced z is exact to about 1e-10 for functions that are as smooth as
     inv_logit or inv_cloglog, or that grow like exp, unless sd is above 80.
@@ -178,7 +180,7 @@ def averaged(function: Function, eta: FloatArray, sd: Any) -> FloatArray:
     largest = float(sd.max())
     # Where the function grows like exp, the product with the density peaks at z = sd.
     end = FARTHEST + min(largest, FARTHEST)
-    num = min(int(np.ceil(2 * end / STEP * max(largest, 1.0))), MOST_NODES)
+    num = min(int(np.ceil(2 * end / STEP * max(largest / width, 1.0))), MOST_NODES)
     nodes = np.linspace(-end, end, num)
     weights = np.exp(-0.5 * nodes**2)
     weights /= weights.sum()

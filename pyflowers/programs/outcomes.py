@@ -1,0 +1,123 @@
+"""Probabilities of events of the response, such as P(y = 2) and P(y > 0), from its density.
+
+The probability of one number is exp(log p(y)). Those of several are sums: P(y <= k) adds up the
+probabilities of 0 to k, and P(y > k) = 1 - P(y <= k). A rating has finitely many values, so each
+event is a sum over its ratings.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pyflowers.errors import ConfigError
+from pyflowers.programs.families import Family, FloatArray, Values
+
+MOST_VALUES = 10_000
+"""The largest number of values whose probabilities are added up."""
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An event of the response, such as ``> 0``.
+
+    Attributes
+    ----------
+    comparison : str
+        ``=``, ``<=``, ``>=``, ``<`` or ``>``.
+    value : float
+        The number with which the response is compared.
+    """
+
+    comparison: str
+    value: float
+
+    @classmethod
+    def of(cls, given: Any) -> Outcome:
+        """Return the event that a text such as ``> 0``, or a number, stands for.
+
+        Raises
+        ------
+        ConfigError
+            If it cannot be read, or the number is not an integer.
+        """
+        if isinstance(given, Outcome):
+            return given
+        found = re.fullmatch(r"\s*(<=|>=|==|=|<|>|)\s*(-?[\d.]+)\s*", str(given))
+        try:
+            value = float(found[2]) if found else np.nan
+        except ValueError:
+            value = np.nan
+        if found is None or not float(value).is_integer():
+            raise ConfigError(
+                f"outcome must be an integer with =, <, <=, > or >= before it, such as '> 0', got "
+                f"{given!r}"
+            )
+        return cls((found[1] or "=").replace("==", "="), value)
+
+    def __str__(self) -> str:
+        return f"{self.comparison} {self.value:g}"
+
+    def holds(self, values: Any) -> Any:
+        """Return for which values of the response the event holds."""
+        return _COMPARISONS[self.comparison](values, self.value)
+
+
+def has_outcomes(family: Family) -> bool:
+    """Return whether the response of a family has probabilities, as integers do."""
+    return family.is_discrete
+
+
+def family_of_outcome(family: Family, outcome: Outcome) -> Family:
+    """Return a family whose expected response is the probability of an event."""
+
+    def probability(eta: FloatArray, values: Values) -> FloatArray:
+        if family.is_ordinal:
+            scores = np.asarray(values["scores"])
+            ratings = np.flatnonzero(outcome.holds(scores)) + 1
+            return _sum(family, ratings, eta, values)
+        if outcome.comparison == "=":
+            return _sum(family, np.array([outcome.value]), eta, values)
+        # These are P(y <= k), or 1 minus it.
+        last = outcome.value - (outcome.comparison in ("<", ">="))
+        if last >= MOST_VALUES:
+            raise ConfigError(
+                f"outcome '{outcome}' adds up the probabilities of {last + 1:.0f} values, more "
+                f"than {MOST_VALUES}; choose a smaller number"
+            )
+        below = _sum(family, np.arange(0.0, last + 1), eta, values)
+        return below if outcome.comparison in ("<", "<=") else np.maximum(1 - below, 0.0)
+
+    width = 1.0
+    if not family.is_ordinal:
+        width = 1 / np.sqrt(1 + max(outcome.value, 0.0))
+    return replace(
+        family, mean=probability, shape_of_mean="curved", width_of_mean=width, scale="fixed"
+    )
+
+
+def _sum(family: Family, responses: Any, eta: FloatArray, values: Values) -> FloatArray:
+    """Return the probability that the response is one of several numbers."""
+    total = np.zeros(np.shape(eta))
+    low, high = family.limits
+    if family.has_trials:
+        high = values["trials"]
+    for response in responses:
+        possible = (response >= low) & (response <= high)
+        if np.any(possible):
+            y = np.broadcast_to(np.minimum(float(response), high), np.shape(eta)[-1:])
+            total = total + np.where(possible, np.exp(family.log_lik(y, eta, values)), 0.0)
+    return np.minimum(total, 1.0)
