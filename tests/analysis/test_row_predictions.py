@@ -502,7 +502,7 @@ def test_a_bad_table_is_refused_in_a_sentence_with_row_and_column(case):
 def test_other_mistakes_are_named():
     fit = fit_of("y ~ dose * x")
     for options, words in (
-        ({"kind": "mean"}, "kind must be one of expected, linear, observation, probability, got 'mean'"),
+        ({"kind": "mean"}, "one of expected, linear, observation, probability, got 'mean'"),
         ({"groups": "all"}, "groups must be one of data, none, population, got 'all'"),
     ):
         with pytest.raises(ConfigError, match=words):
