@@ -181,6 +181,16 @@ class Effects(Result):
     dose   + 1        2.0     1.0         1.0
     >>> found.draws().shape
     (4, 1000, 1)
+
+    Differences in a mean that is modelled by its log are also told as ratios:
+
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "seizures": [30, 22, 14, 9, 8, 4]})
+    >>> fit = pyflowers.fit("seizures ~ dose", frame, family="poisson", seed=1, engine="stanli")
+    >>> found = pyflowers.effects(fit, "dose")
+    >>> found.sentences()
+    ['expected seizures: 32% fewer per unit of dose (90% interval 23% to 39% fewer)']
+    >>> found.ratios_in_words()
+    [('32% fewer', '23% to 39% fewer')]
     """
 
     holds: ClassVar[str] = "effects"

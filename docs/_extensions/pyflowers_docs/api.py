@@ -30,7 +30,7 @@ TASKS = {
     "Data": "read_table from_frame Table Data",
     "Programs": "Program Capabilities PriorModel ClosedForm",
     "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",
-    "Predict": "predict effects contrast",
+    "Predict": "predict effects contrast grid",
     "Compare": "loo leave_one_group_out compare",
     "Many fits": "batch Batch Task Keep",
     "Report": "report",
