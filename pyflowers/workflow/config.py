@@ -85,7 +85,7 @@ class SamplerConfig(Sampling):
     inits: Annotated[float, Field(strict=True)] | Path | None = asked_as(Sampling, "inits")
 
 
-OF_FORMULAS = ("family", "link", "default_priors")
+OF_FORMULAS = ("family", "link", "default_priors", "known")
 """The inputs that only formulas have."""
 
 
@@ -96,6 +96,7 @@ class Models(Record):
     family: str | None = asked_as(Spec, "family")
     link: str | None = asked_as(Spec, "link")
     default_priors: Literal["brms"] | None = asked_as(Spec, "default_priors")
+    known: dict[str, Path] = asked_as(Spec, "known")
     include_paths: tuple[Path, ...] = ()
     priors: dict[str, dict[str, float | str]] = Field(default_factory=dict)
     sampler: Annotated[SamplerConfig, BeforeValidator(refuse_cmdstan)] = SamplerConfig()
@@ -118,7 +119,7 @@ class Models(Record):
     @model_validator(mode="after")
     def _family_of_formula(self) -> Self:
         for name in OF_FORMULAS:
-            if getattr(self, name) is not None and not any(map(is_formula, self.models)):
+            if getattr(self, name) and not any(map(is_formula, self.models)):
                 raise ValueError(f"{name}: none of the models is a formula; leave {name} out")
         if self.family is not None or self.link is not None:
             within_record(find_family, within_record(family_text, self.family, self.link))
@@ -181,6 +182,8 @@ def _resolved(value: Any, folder: Path) -> Any:
         return Path(os.path.normpath(folder / value))
     if isinstance(value, tuple):
         return tuple(_resolved(part, folder) for part in value)
+    if isinstance(value, dict):
+        return {name: _resolved(part, folder) for name, part in value.items()}
     if not isinstance(value, Record):
         return value
     parts = {name: _resolved(getattr(value, name), folder) for name in type(value).model_fields}

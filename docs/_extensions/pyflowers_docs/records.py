@@ -48,7 +48,8 @@ def table_of(record: type[BaseModel]) -> list[str]:
         meaning = re.sub(r"\bNone\b", "`null`", field.get("description") or meanings.get(key, ""))
         if field.get("unset"):
             meaning += f" Default: {field['unset']}."
-        rows.append(f"| `{key}` | {value} | {default} | {meaning} |".replace("``", "`"))
+        cells = (f"`{key}`", value, default, meaning.replace("|", r"\|"))
+        rows.append(f"| {' | '.join(cells)} |".replace("``", "`"))
     return rows
 
 
