@@ -64,9 +64,8 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.analysis import ecdf
 from pyflowers.analysis.findings import (
-    EDGES,
+    MOST_AT_END,
     MOST_RATINGS,
-    first_remedy,
     is_binary,
     of_pattern,
     of_pits,
@@ -75,6 +74,7 @@ from pyflowers.analysis.findings import (
 )
 from pyflowers.analysis.patterns import LIMIT as PATTERN_LIMIT
 from pyflowers.analysis.patterns import Judged, Patterns, find_patterns
+from pyflowers.analysis.remedies import EDGES, answer
 from pyflowers.analysis.statistics import (
     OF_RATINGS,
     FloatArray,
@@ -132,10 +132,6 @@ effects. A 90% interval that is by so much too narrow or too wide covers 84% or 
 OUTLYING = 0.01
 """If the largest or smallest value is as far out as in less than this share of the replicates, the
 tails may be too heavy for averages to be safe."""
-
-MOST_AT_END = 0.02
-"""If a larger share of the values is equal to the largest or to the smallest one, values may have
-been cut off there, which changes averages."""
 
 _ENDS = {"minimum": "smallest", "maximum": "largest"}
 
@@ -540,7 +536,7 @@ def check(
         groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
         _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
-    if first := first_remedy(fit, patterns):
+    if first := answer(fit, patterns):
         for i, each in enumerate(found):
             if _follows(fit, each, patterns):
                 found[i] = replace(each, advice=first)

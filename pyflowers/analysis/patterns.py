@@ -33,12 +33,17 @@ fail by chance.
 
 If a linear pattern is found, the effects that explain it are added to A, and the checks are
 repeated: what then passes needs no other remedy. In the same way, the residuals of the data
-are divided by the simplest pattern of spread that explains the others.
+are divided by the simplest pattern of spread that explains the others. Unequal spread makes linear
+patterns more likely, and so does a wrong mean patterns of spread; if the spread alone explains all
+of them, it is the only remedy.
 
-Spread also differs between bins by chance, and more so in a family with heavier tails. Therefore,
-unequal spread is compared with data sets from such a family, whose other parameters maximise the
-likelihood given the expectations of the fit. As these residuals hardly depend on the parameters,
-this predicts whether a refit with that family passes.
+Spread also differs between bins by chance, and more so in a family with heavier tails, and it
+follows from the mean in another way in each family. Therefore, unequal spread is compared with data
+sets from the most likely alternative to the family (:mod:`.alternatives`) and, if all values are
+positive, also looked for in their logs. As these residuals hardly depend on the parameters, this
+predicts whether a refit with that family passes. Otherwise, the spread gets a term of its own: the
+covariate if the residuals are divided by an exponential function of it and then pass, or else a
+curve.
 
 References
 ----------
@@ -55,6 +60,7 @@ References
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,12 +69,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.analysis.alternatives import Likely, best_alternative, few_draws
 from pyflowers.analysis.statistics import FloatArray
 from pyflowers.data.columns import number_text
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.design import design
-from pyflowers.programs.families import Family
-from pyflowers.programs.terms import quote
+from pyflowers.programs.formulas.grammar import parse
+from pyflowers.programs.terms import DEFAULT_SIZES, quote
 from pyflowers.text import in_words
 
 if TYPE_CHECKING:
@@ -112,6 +119,15 @@ FEWEST_REPLICATES = 200
 
 MOST_STEPS = 3
 """The largest number of terms in a remedy."""
+
+FEWEST_FOR_CURVE = 7
+"""With fewer different values of a covariate, the remedy for a curve is a mean for each value."""
+
+FEWEST_KNOTS = DEFAULT_SIZES["s"]
+"""The number of knots of ``s(x)``."""
+
+LOGNORMAL = "lognormal"
+"""The family of values whose logs are those of a normal family."""
 
 SMALLEST = 0.1
 """The smallest root mean square of residuals by which statistics are divided."""
@@ -222,14 +238,15 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A pattern of the mean that was found, and the terms that explain it.
+    """A pattern that was found, and the terms that explain it.
 
     Attributes
     ----------
     found : Judged
         The strongest pattern.
     term : str
-        The terms, as in a formula: ``bs(x, df=6)``, ``x * sex``, ``(x | g)``.
+        The terms, as in a formula: ``s(x)``, ``x * sex``, ``(x | g)``. Terms that explain the
+        spread are those of the parameter that sets it: ``x``, ``(1 | g)``.
     """
 
     found: Judged
@@ -246,19 +263,19 @@ class Patterns:
         Each pattern, the strongest first.
     steps : tuple of Step
         The remedies for the patterns of the mean, the strongest first.
-    spread : Judged or None
-        The pattern of spread that explains the others which these remedies do not explain.
+    spreads : tuple of Step
+        The remedies for the patterns of spread that these remedies do not explain.
     family : str
-        The family with heavier tails in which no spread is unequal, if spread is; or empty.
+        The family in which no spread is unequal, if spread is; empty if there is none.
     remaining : frozenset of str
-        The names of the patterns that neither the remedies nor this spread explain.
+        The names of the patterns that none of these remedies explains.
     notes : tuple of str
         What was left out, and why.
     """
 
     judged: tuple[Judged, ...] = ()
     steps: tuple[Step, ...] = ()
-    spread: Judged | None = None
+    spreads: tuple[Step, ...] = ()
     family: str = ""
     remaining: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -276,14 +293,8 @@ class Residuals:
     def __init__(self, fit: Fit) -> None:
         model = fit.model
         self.family = model.family
-        total = fit.num_chains * fit.num_draws
         num = max(FEWEST_DRAWS, min(NUM_DRAWS, MOST_AT_ONCE // fit.data.num_obs))
-        few = np.unique(np.linspace(0, total - 1, min(total, num)).astype(int))
-        draws = {
-            name: values.reshape(-1, *values.shape[2:])[few][None]
-            for name, values in fit.draws.items()
-        }
-        predictor = model.predictor(draws)
+        self.predictor = predictor = few_draws(fit, num)
         eta, parameters, step = predictor.linear(), predictor.parameters, 0.01
         self.eta = np.broadcast_to(eta, (1, eta.shape[1], fit.data.num_obs))[0]
         mean, variance = self.family.moments(eta, parameters)
@@ -370,15 +381,19 @@ def find_patterns(
     now: Sequence[Judged] = judged
     if num >= FEWEST_REPLICATES:
         steps, extra, now = _explained(search, judged)
-    remove, spread, family = residuals.projection(extra), None, ""
-    unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
-    if unequal and num >= FEWEST_REPLICATES:
-        family = _heavier_family(search, remove, positions.size)
-    if unequal:
-        spread, now = _spread_that_explains(search, remove, unequal)
+    remove, family = residuals.projection(extra), ""
+    if not _is_equal(now) and num >= FEWEST_REPLICATES:
+        family = _family_of_spread(search, remove, positions.size)
+    spreads, now = _explained_spreads(search, remove, now)
+    if steps and spreads:
+        plain = residuals.projection()
+        alone, left = _explained_spreads(search, plain, judged)
+        if all(each.passed for each in left if each.pattern.kind in STRUCTURAL):
+            steps, spreads, now = [], alone, left
+            family = _family_of_spread(search, plain, positions.size)
     remaining = frozenset(each.pattern.name for each in now if not each.passed)
     ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
-    return Patterns(ordered, tuple(steps), spread, family, remaining, tuple(notes))
+    return Patterns(ordered, tuple(steps), tuple(spreads), family, remaining, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -410,71 +425,94 @@ def _explained(
     return steps, extra, now
 
 
-def _heavier_family(search: _Search, remove: Remove, num: int) -> str:
-    """Return the family with heavier tails under which the spreads are equal; empty if none is."""
-    heavier = _sets_of_heavier(search.fit, search.residuals, num)
-    if heavier is None:
-        return ""
-    name, others = heavier
-    judged = _judge(search.patterns, remove(search.own), map(remove, others))
-    if all(each.passed for each in judged if each.pattern.kind == "spread"):
-        return name
+def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
+    """Return a family under which the spreads are equal; empty if none is known."""
+    fit, residuals = search.fit, search.residuals
+    best = best_alternative(fit, residuals.predictor)
+    if best is not None:
+        others = map(remove, _sets_of(best, fit, residuals, num))
+        if _is_equal(_judge(search.patterns, remove(search.own), others)):
+            return best.family.text
+    if residuals.family.is_unbounded and fit.data.y.min() > 0:
+        logs = remove(np.log(fit.data.y)[None])
+        equal = _judge(search.patterns, logs / logs.std(), map(remove, search.sets()))
+        if all(each.passed for each in equal):
+            return LOGNORMAL
     return ""
 
 
+def _is_equal(judged: Iterable[Judged]) -> bool:
+    """Whether no spread is unequal."""
+    return all(each.passed for each in judged if each.pattern.kind == "spread")
+
+
+def _explained_spreads(
+    search: _Search, remove: Remove, now: Sequence[Judged]
+) -> tuple[list[Step], Sequence[Judged]]:
+    """Return the terms that explain unequal spreads, and what is left if these are removed."""
+    steps, own = list[Step](), remove(search.own)
+    while not _is_equal(now) and len(steps) < MOST_STEPS:
+        unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
+        spread = _spread_that_explains(search, remove, own, unequal)
+        term, own = _term_of_spread(search, remove, own, spread)
+        now = _judge(search.patterns, own, map(remove, search.sets()))
+        steps.append(Step(spread, term))
+    return steps, now
+
+
 def _spread_that_explains(
-    search: _Search, remove: Remove, unequal: list[Judged]
-) -> tuple[Judged, Sequence[Judged]]:
-    """Return the simplest pattern that explains the other unequal spreads, or else the strongest.
-
-    What is left if it is removed is returned, too.
-    """
-    strongest = max(unequal, key=lambda each: each.strength)
-    for spread in [*sorted(unequal, key=lambda each: each.by_bin.size), strongest]:
-        equal = remove(_equalised(remove(search.own), spread))
-        now = _judge(search.patterns, equal, map(remove, search.sets()))
-        if all(each.passed for each in now if each.pattern.kind == "spread"):
-            break
-    return spread, now
+    search: _Search, remove: Remove, own: FloatArray, unequal: list[Judged]
+) -> Judged:
+    """Return the simplest pattern that explains the other unequal spreads, or the strongest."""
+    for spread in sorted(unequal, key=lambda each: each.by_bin.size):
+        equal = remove(_equalised(own, spread))
+        if _is_equal(_judge(search.patterns, equal, map(remove, search.sets()))):
+            return spread
+    return max(unequal, key=lambda each: each.strength)
 
 
-def _sets_of_heavier(
-    fit: Fit, residuals: Residuals, num: int
-) -> tuple[str, Iterator[FloatArray]] | None:
-    """Return a family with heavier tails and the residuals of data sets from it, in blocks."""
-    family, rng = fit.model.heavier, np.random.default_rng([fit.options.seed, 5])
-    if family is None:
-        return None
-    values = _most_likely(family, fit, residuals.eta.mean(axis=0))
+def _term_of_spread(
+    search: _Search, remove: Remove, own: FloatArray, spread: Judged
+) -> tuple[str, FloatArray]:
+    """Return the term on which the spread must depend, and the residuals without this spread."""
+    fit, x = search.fit, spread.pattern.columns[0]
+    table, equal = fit.data.table, remove(_equalised(own, spread))
+    assert table is not None
+    if x in search.residuals.groups:
+        return f"(1 | {quoted_group(x)})", equal
+    if table.is_factor(x):
+        return quote(x), equal
+    if x in fit.model.levels:
+        return f"C({quote(x)})", equal
+    values = table.numbers(x)
+    z = (values - values.mean()) / values.std()
+    scaled = remove(own / np.exp(_slope_of_log_spread(own[0], z) * z))
+    now = _judge(search.patterns, scaled, map(remove, search.sets()))
+    if all(each.passed for each in now if each.pattern.name == spread.pattern.name):
+        return quote(x), scaled
+    if len(np.unique(values)) < FEWEST_FOR_CURVE:
+        return f"C({quote(x)})", equal
+    return smooth_term(x, smooth_sizes(fit, x, "")[0]), equal
+
+
+def _slope_of_log_spread(e: FloatArray, z: FloatArray) -> float:
+    """Return the most likely b for normal residuals whose sd is proportional to exp(b z)."""
+    from scipy.optimize import minimize_scalar
+
+    def loss(b: float) -> float:
+        return float(0.5 * np.log(np.mean(np.square(e) * np.exp(-2 * b * z))) + b * z.mean())
+
+    return float(minimize_scalar(loss, bounds=(-5, 5), method="bounded").x)
+
+
+def _sets_of(likely: Likely, fit: Fit, residuals: Residuals, num: int) -> Iterator[FloatArray]:
+    """Yield the residuals of data sets from another family, in blocks."""
+    rng = np.random.default_rng([fit.options.seed, 5])
     size = max(1, min(len(residuals.eta), MOST_AT_ONCE // fit.data.num_obs))
-
-    def sets() -> Iterator[FloatArray]:
-        for first in range(0, num, size):
-            rows = np.arange(first, min(first + size, num)) % len(residuals.eta)
-            yield residuals.of(np.asarray(family.draw(residuals.eta[rows][None], values, rng))[0])
-
-    return family.name, sets()
-
-
-def _most_likely(family: Family, fit: Fit, eta: FloatArray) -> dict[str, float]:
-    """Return the most likely values of a family's other parameters, given linear predictors."""
-    from scipy.optimize import minimize
-
-    names = [each.name for each in family.auxiliary if each.name != "zi"]
-    held = {name: float(fit.draws[name].mean()) for name in ("zi",) if name in fit.draws}
-    start = [float(np.mean(fit.draws.get(name, 5.0))) for name in names]
-
-    def values_at(logs: FloatArray) -> dict[str, float]:
-        return held | dict(zip(names, np.exp(logs).tolist(), strict=True))
-
-    def loss(logs: FloatArray) -> float:
-        with np.errstate(all="ignore"):
-            total = float(np.sum(family.log_lik(fit.data.y, eta, values_at(logs))))
-        if not np.isfinite(total):
-            return np.inf
-        return -total
-
-    return values_at(minimize(loss, np.log(start), method="Nelder-Mead").x)
+    for first in range(0, num, size):
+        rows = np.arange(first, min(first + size, num)) % len(residuals.eta)
+        eta = residuals.eta[rows][None] + likely.shift
+        yield residuals.of(np.asarray(likely.family.draw(eta, likely.values, rng))[0])
 
 
 def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
@@ -511,7 +549,7 @@ def _remedy(
     if pattern.kind == "interaction":
         candidates = [(" * ".join(map(quote, pattern.columns)), pattern.weights)]
     if pattern.kind == "slopes":
-        candidates = [(f"({quote(x)} | {pattern.columns[1]})", pattern.weights)]
+        candidates = [(f"({quote(x)} | {quoted_group(pattern.columns[1])})", pattern.weights)]
     candidates = candidates or [(f"C({quote(x)})", pattern.weights)]
     along = ("mean", "curvature", "autocorrelation")
     for term, columns in candidates:
@@ -527,7 +565,7 @@ def _remedy(
 def _curves(fit: Fit, x: str) -> Iterator[tuple[str, FloatArray]]:
     """Yield curves along a covariate, from the simplest to the most flexible, with their columns.
 
-    Splines that the formula already has are followed by richer ones.
+    Smooths that the formula already has are followed by richer ones.
     """
     table = fit.data.table
     assert table is not None
@@ -535,19 +573,58 @@ def _curves(fit: Fit, x: str) -> Iterator[tuple[str, FloatArray]]:
         return
     values, name = table.numbers(x), quote(x)
     num = len(np.unique(values))
-    formula, terms = fit.program.declaration.formula, ""
-    if formula is not None:
-        terms = formula.text
-    if num < 7:
+    formula = fit.program.declaration.formula
+    if num < FEWEST_FOR_CURVE:
         yield f"C({name})", np.eye(num)[np.unique(values, return_inverse=True)[1]]
         return
-    has_spline = f"bs({name}," in terms.replace("bs( ", "bs(")
-    if not has_spline and "**2" not in terms:
+    is_curve = formula is not None and re.search(r"\*\*2|\b(?:s|gp|bs|ns|poly)\(", formula.text)
+    if not is_curve:
         z = (values - values.mean()) / values.std()
         yield square_of(fit, x), z[:, None] ** 2
-    for df in (4, 6, 8, 12, 16, 24):
-        if df < num - 1 and not (has_spline and f"bs({name}, df={df})" in terms):
-            yield f"bs({name}, df={df})", design(f"bs({name}, df={df})", {x: values})[0]
+    if formula is None:
+        sizes = [df for df in (4, 6, 8, 12, 16, 24) if df < num - 1]
+        yield from (
+            (t, design(t, {x: values})[0]) for t in (f"bs({name}, df={df})" for df in sizes)
+        )
+        return
+    for size in smooth_sizes(fit, x, formula.text):
+        term = smooth_term(x, size)
+        yield term, design(f"0 + {name} + {term}", {x: values})[0]
+
+
+def smooth_sizes(fit: Fit, x: str, text: str) -> list[int]:
+    """Return the numbers of knots that a smooth along a covariate can have.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    x : str
+        The covariate.
+    text : str
+        A formula; if it has a smooth of x, only larger numbers than its own are returned.
+    """
+    table, least = fit.data.table, 0
+    assert table is not None
+    num = len(np.unique(table.numbers(x)))
+    for curve in parse(text).curves if text else ():
+        if curve.function == "s" and curve.argument == quote(x) and not curve.by:
+            of_curve = re.search(r"k=(\d+)", curve.call)
+            least = int(of_curve[1]) if of_curve else FEWEST_KNOTS
+    sizes = [min(size, num) for size in (FEWEST_KNOTS, 2 * FEWEST_KNOTS, 4 * FEWEST_KNOTS)]
+    return [size for size in dict.fromkeys(sizes) if size > max(least, 3)]
+
+
+def smooth_term(x: str, size: int) -> str:
+    """Return a smooth along a covariate, with a number of knots if it is not the usual one."""
+    if size == FEWEST_KNOTS:
+        return f"s({quote(x)})"
+    return f"s({quote(x)}, k={size})"
+
+
+def quoted_group(name: str) -> str:
+    """Return a group as a formula names it, such as ``a:b``."""
+    return ":".join(map(quote, name.split(":")))
 
 
 def square_of(fit: Fit, covariate: str) -> str:

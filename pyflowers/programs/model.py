@@ -137,11 +137,19 @@ class Model:
         return self.program.declaration.prediction is not None
 
     @property
-    def heavier(self) -> Family | None:
-        """The family with the same link and heavier tails; None if there is none."""
-        if self.family.heavier:
-            return find_family(self.family.heavier)
-        return None
+    def alternatives(self) -> list[Family]:
+        """The families that may describe the response if the model's does not."""
+        own, found = self.family, list[Family]()
+        needed = {each.name for each in own.auxiliary if each.name in self.rule.where}
+        for name in own.alternatives:
+            usual = find_family(name)
+            if not needed <= {each.name for each in usual.auxiliary}:
+                continue  # the formula of a parameter would have no place
+            if own.text == own.name:
+                found.append(usual)
+            elif own.link in (usual.link, *usual.links):
+                found.append(find_family(f"{name}({own.link})"))
+        return found
 
     @property
     def predicts_rows(self) -> bool:

@@ -14,13 +14,13 @@ from scipy.stats import chi2
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis import checks, findings
+from pyflowers.analysis import checks, findings, remedies
 from pyflowers.analysis.checks import LooPit, PredictiveCheck, _on_k_hat
 from pyflowers.analysis.ecdf import uniform_band
 from pyflowers.analysis.statistics import OF_COUNTS, STATISTICS, Groups, find_statistics
 from pyflowers.data import from_frame
-from pyflowers.errors import ConfigError
-from pyflowers.programs.families import family_names
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.families import family_names, find_family
 from pyflowers.resources import flowers_csv
 
 NUM_PLANTS, NUM_MONTHS = 20, 12
@@ -687,19 +687,50 @@ def test_a_function_with_the_name_of_a_statistic_is_refused_in_any_order():
     assert len(find_statistics(["minimum", "minimum"], ["minimum"])) == 1
 
 
-def test_advice_suits_the_family_or_the_program():
-    for need, advice in findings._REMEDIES.items():
-        for family in family_names():
-            text = advice.get(family, advice.get("formula", advice.get("")))
-            assert text
-            # Families of such responses never get this advice.
-            of_other_families = ("positive", "binary", "ratings", "scores", "shares")
-            if need not in of_other_families:
-                assert f"--family {family} " not in f"{text} "
-        for kind in ("counts", ""):
-            text = advice.get(kind, advice[""])
-            assert need in of_other_families or "--family" not in text
-            assert need in of_other_families or "formula" not in text or need == "formula"
+WORDS = dict.fromkeys(("x", "other", "term", "num", "most", "trials", "share", "order"), "_")
+
+
+def test_each_need_has_a_remedy_for_each_kind_of_program():
+    frame = pd.DataFrame({"x": np.arange(40.0), "y": np.random.default_rng(1).normal(size=40)})
+    of_formula = pyflowers.fit("y ~ x", frame, **FAST)
+    of_counts = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 6))
+    of_program = synthetic_fit("multilevel_normal", table(["a", "b", "c"], 6))
+    # Only a formula's response is sent to another family.
+    of_responses = {"ratings", "scores", "shares", "shares with ends", "amounts", "positive"}
+    for need in remedies.REMEDIES:
+        assert remedies.advise(of_formula, need, WORDS), need
+        assert remedies.advise(of_counts, need, WORDS), need
+        text = remedies.advise(of_program, need, WORDS)
+        assert text, need
+        assert need in of_responses or "--family" not in text
+    assert remedies.advise(of_program, "") == ""
+
+
+def test_alternatives_of_a_family_take_the_same_responses():
+    for name in family_names():
+        family = find_family(name)
+        assert name not in family.alternatives
+        for other in map(find_family, family.alternatives):
+            assert (other.is_discrete, other.has_trials) == (family.is_discrete, family.has_trials)
+            assert other.limits == family.limits
+            assert other.excludes.keys() <= family.excludes.keys()
+            assert all(its.link for its in other.auxiliary)
+
+
+def test_an_alternative_has_the_link_and_the_parameters_of_the_formula():
+    frame = pd.DataFrame({"x": np.arange(40.0) / 20, "y": np.random.default_rng(1).poisson(3, 40)})
+    few = {**FAST, "chains": 1, "warmup": 50, "draws": 20}
+    of_probit = pyflowers.fit("y | trials(40) ~ x", frame, family="binomial(probit)", **few)
+    alternatives = [each.text for each in of_probit.model.alternatives]
+    assert alternatives == ["beta_binomial(probit)", "zero_inflated_binomial(probit)"]
+    frame["y"] += 1
+    plain, formula = (
+        pyflowers.fit(f"y ~ x{more}", frame, family="gamma", **few) for more in ("", "; shape ~ x")
+    )
+    assert [each.name for each in plain.model.alternatives] == [
+        *("weibull", "lognormal", "inverse_gaussian")
+    ]
+    assert [each.name for each in formula.model.alternatives] == ["weibull", "inverse_gaussian"]
 
 
 def test_a_normal_fit_to_zeros_and_ones_is_sent_to_bernoulli():
@@ -734,13 +765,32 @@ def test_a_bounded_response_is_sent_to_its_family_and_its_effects_are_not_blamed
     assert "only predictions near this limit are affected: average effects" in advice
 
 
-def test_a_row_effect_is_not_advised_twice_and_its_rows_are_no_groups():
+def test_excess_zeros_in_amounts_and_shares_are_sent_to_their_families():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=120)})
+    few = {**FAST, "chains": 1, "draws": 50}
+    for y, words in (
+        (
+            np.exp(rng.normal(size=120)),
+            "30% of the values are 0, and the others are above 0: refit",
+        ),
+        (rng.beta(2, 2, 120), "some values are 0 or 1: refit with --family ordered_beta"),
+    ):
+        frame["y"] = np.where(np.arange(120) < 36, 0, y)
+        fit = pyflowers.fit("y ~ x", frame, **few)
+        below = -np.linspace(1, 2, 50)
+        assert words in findings.of_statistic(fit, "minimum", "minimum", 0.0, below, "")[1]
+        with pytest.raises(DataError, match=r"choose hurdle_gamma|or ordered_beta"):
+            pyflowers.fit("y ~ x", frame, family="gamma" if y.max() > 1 else "beta", **few)
+
+
+def test_a_family_without_a_better_alternative_is_not_sent_to_another():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 80), "row": np.arange(80)})
     p = 1 / (1 + np.exp(-2 * np.sin(4 * frame.x) - rng.normal(0, 0.1, 80)))
     frame["y"] = rng.binomial(40, p)
     fit = pyflowers.fit("y | trials(40) ~ x + (1 | row)", frame, family="binomial", **FAST)
-    assert "row in" not in findings._advice(fit, "wider", {})
+    assert remedies.advise(fit, "wider").startswith("look at the most extreme rows")
 
 
 def test_a_copy_with_a_flat_prior_is_checked_without_new_groups(tmp_path):

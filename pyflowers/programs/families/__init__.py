@@ -169,8 +169,9 @@ class Family:
         Whether thresholds replace the intercept.
     compares_logs : bool
         Whether `moments` are those of the log of the response, because its spread is a factor.
-    heavier : str
-        The name of the family with the same link and heavier tails; empty if there is none.
+    alternatives : tuple of str
+        The names of the families that may describe the response if this one does not: families of
+        the same linear predictor with more spread, heavier tails, skewness or more zeros.
     functions : str
         Functions in Stan that it needs. A density among them takes one observation, so the
         likelihood is a loop.
@@ -216,7 +217,7 @@ class Family:
     excludes: Mapping[str, str] = field(default_factory=dict)
     is_ordinal: bool = False
     compares_logs: bool = False
-    heavier: str = ""
+    alternatives: tuple[str, ...] = ()
     functions: str = ""
     totals: Totals | None = field(default=None, repr=False)
     shape_of_mean: Literal["", "linear", "exp", "curved", "averaged"] = ""
@@ -259,6 +260,22 @@ class Family:
     def estimated(self) -> tuple[Auxiliary, ...]:
         """Its other parameters, without those that users give."""
         return tuple(each for each in self.auxiliary if each.given is None)
+
+    @property
+    def spread(self) -> str:
+        """The parameter that sets the spread around a given mean; empty if there is none."""
+        found = (its.name for its in self.estimated if its.declared == "real<lower=0>")
+        return next(found, "")
+
+    @property
+    def zeros(self) -> str:
+        """The parameter that is the probability of (additional) zeros; empty if there is none."""
+        return next((its.name for its in self.estimated if its.name in (ZI.name, HU.name)), "")
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether a response may be any number."""
+        return not self.is_discrete and self.limits == (-np.inf, np.inf)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -460,7 +477,6 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
         mean=lambda eta, values: family.mean(via(checked(eta)), ChainMap(at_group, values)),  # type: ignore[arg-type]
         moments=lambda eta, values: family.moments(via(within(eta)), values),
         scale=scale,
-        heavier="",
         totals=None,
         shape_of_mean=shape,
         meaning="",

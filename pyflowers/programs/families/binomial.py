@@ -40,6 +40,7 @@ FAMILY = Family(
     moments=_moments,
     shape_of_mean="averaged",
     links=("probit", "cloglog"),
+    alternatives=("beta_binomial", "zero_inflated_binomial"),
     of_mean="binomial({trials}, {mu})",
     of_mean_rng="binomial_rng({trials}, {mu})",
     has_trials=True,

@@ -38,6 +38,7 @@ FAMILY = Family(
     mean=lambda eta, values: np.exp(eta),
     moments=_moments,
     scale="log",
+    alternatives=("gamma", "weibull"),
     excludes={"0": "hurdle_gamma"},
     links=("identity", "inverse", "softplus"),
     of_mean="exponential(inv({mu}))",

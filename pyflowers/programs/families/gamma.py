@@ -44,6 +44,7 @@ FAMILY = Family(
     moments=_moments,
     auxiliary=(SHAPE,),
     scale="log",
+    alternatives=("weibull", "lognormal", "inverse_gaussian"),
     excludes={"0": "hurdle_gamma"},
     links=("identity", "inverse", "softplus"),
     of_mean="gamma(shape, shape * inv({mu}))",

@@ -31,6 +31,7 @@ FAMILY = Family(
     mean=lambda eta, values: np.exp(eta),
     moments=lambda eta, values: negbinomial.moments(eta, _SHAPE),
     scale="log",
+    alternatives=("negbinomial", "zero_inflated_negbinomial"),
     links=("identity", "softplus"),
     of_mean="neg_binomial_2({mu}, 1)",
     of_mean_rng="neg_binomial_2_rng(fmin({mu}, 4e8), 1)",

@@ -39,6 +39,7 @@ FAMILY = Family(
     moments=_moments,
     auxiliary=(SHAPE, HU),
     scale="log",
+    alternatives=("hurdle_lognormal",),
     meaning="log of the expected {} above 0",
     links=("softplus",),
     functions="""

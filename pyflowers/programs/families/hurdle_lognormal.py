@@ -44,6 +44,7 @@ FAMILY = Family(
     moments=_moments,
     auxiliary=(SIGMA, HU),
     scale="log",
+    alternatives=("hurdle_gamma",),
     shape_of_mean="exp",
     meaning="expected log of {} above 0",
     functions="""

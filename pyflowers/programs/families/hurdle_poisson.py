@@ -48,6 +48,7 @@ FAMILY = Family(
     moments=_moments,
     auxiliary=(HU,),
     scale="log",
+    alternatives=("hurdle_negbinomial",),
     shape_of_mean="curved",
     meaning="log of the expected {} without the hurdle",
     links=("softplus",),

@@ -54,6 +54,7 @@ FAMILY = Family(
         ),
     ),
     scale="log",
+    alternatives=("gamma", "lognormal"),
     excludes={"0": "hurdle_gamma"},
     links=("identity", "inverse", "softplus"),
     functions="""

@@ -31,6 +31,7 @@ FAMILY = Family(
     moments=normal.moments,
     auxiliary=(SIGMA,),
     scale="log",
+    alternatives=("gamma", "weibull"),
     excludes={"0": "hurdle_lognormal"},
     shape_of_mean="exp",
     compares_logs=True,

@@ -46,6 +46,7 @@ FAMILY = Family(
     moments=moments,
     auxiliary=(SHAPE,),
     scale="log",
+    alternatives=("zero_inflated_negbinomial",),
     links=("identity", "softplus"),
     of_mean="neg_binomial_2({mu}, shape)",
     of_mean_rng="neg_binomial_2_rng(fmin({mu}, 4e8), shape)",

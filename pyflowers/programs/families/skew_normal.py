@@ -66,6 +66,7 @@ FAMILY = Family(
         ),
     ),
     scale="y",
+    alternatives=("exgaussian", "student"),
     links=("log", "inverse", "softplus"),
     functions="""
 // the scale of a skew normal distribution with sd 1

@@ -54,5 +54,6 @@ FAMILY = Family(
     moments=_moments,
     auxiliary=(SIGMA, NU),
     scale="y",
+    alternatives=("skew_normal",),
     links=("log", "inverse", "softplus"),
 )

@@ -58,6 +58,7 @@ FAMILY = Family(
         ),
     ),
     scale="log",
+    alternatives=("gamma", "lognormal"),
     excludes={"0": "hurdle_gamma"},
     links=("identity", "inverse", "softplus"),
     compares_logs=True,

@@ -29,6 +29,7 @@ FAMILY = Family(
     moments=lambda eta, values: moments(BINOMIAL.moments(eta, values), values),
     auxiliary=(ZI,),
     has_trials=True,
+    alternatives=("beta_binomial",),
     shape_of_mean="averaged",
     meaning="log odds of {} without excess zeros",
     links=("probit", "cloglog"),

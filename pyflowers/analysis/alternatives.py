@@ -1,0 +1,144 @@
+"""Which family describes the data of a fit best, given the linear predictors of the fit.
+
+The families that the fit's own family names as alternatives have the same linear predictor. Its
+values η[n] are held at the posterior means of the fit, up to a common shift. The other parameters θ
+of each family maximise
+
+    log p(y | η + shift, θ) = Σ log p(y[n] | η[n] + shift, θ).
+
+The shift is needed because the linear predictor of a zero-inflated count, for example, is that of
+the counts without excess zeros. Maxima are compared by Schwarz' criterion [1]_: each parameter
+costs ½ log N. This decides between two answers to one finding, as an excess of zeros and
+overdispersion both increase the variance and the share of zeros.
+
+References
+----------
+.. [1] Schwarz (1978), Estimating the dimension of a model, The Annals of Statistics 6(2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.fits.fit import Fit
+from pyflowers.programs.families import Family
+from pyflowers.programs.prediction import Predictor
+
+FloatArray = NDArray[np.float64]
+
+LEAST_GAIN = 2.0
+"""The smallest gain in log likelihood for which another family is advised."""
+
+MOST_ROWS = 20_000
+"""The largest number of rows from which likelihoods are computed; of more, evenly spaced ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Likely:
+    """A family with the parameters that maximise the likelihood.
+
+    Attributes
+    ----------
+    family : Family
+        The family.
+    values : dict of str to float or array, shape (N,)
+        Its parameters other than the linear predictor, and the trials.
+    shift : float
+        What is added to the linear predictor.
+    log_lik : float
+        The log likelihood, less the cost of the parameters.
+    """
+
+    family: Family
+    values: dict[str, Any]
+    shift: float
+    log_lik: float
+
+
+def few_draws(fit: Fit, num: int) -> Predictor:
+    """Return the predictions of a fit's rows in at most `num` of its draws, in one chain."""
+    total = fit.num_chains * fit.num_draws
+    few = np.unique(np.linspace(0, total - 1, min(total, num)).astype(int))
+    draws = {
+        name: values.reshape(-1, *values.shape[2:])[few][None] for name, values in fit.draws.items()
+    }
+    return fit.model.predictor(draws)
+
+
+def best_alternative(fit: Fit, predictor: Predictor) -> Likely | None:
+    """Return the most likely alternative to the family of a fit; None if its own is as likely.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit of a program that declares its predictions.
+    predictor : Predictor
+        The predictions of its rows; see :func:`few_draws`.
+    """
+    alternatives = fit.model.alternatives
+    if not alternatives:
+        return None
+    num = fit.data.num_obs
+    eta = np.broadcast_to(predictor.linear(), (1, *predictor.lead[1:], num))[0].mean(axis=0)
+    known = _known(fit, predictor)
+    own, *others = (
+        _most_likely(each, fit.data.y, eta, known) for each in (fit.model.family, *alternatives)
+    )
+    best = max(others, key=lambda each: each.log_lik)
+    if best.log_lik - own.log_lik < LEAST_GAIN:
+        return None
+    return best
+
+
+def _known(fit: Fit, predictor: Predictor) -> dict[str, Any]:
+    """Return the posterior means of the family's parameters, and the trials."""
+    names = [each.name for each in fit.model.family.auxiliary]
+    found = {name: np.asarray(predictor.parameters[name])[0].mean(axis=0) for name in names}
+    if fit.model.has_trials:
+        found["trials"] = np.asarray(predictor.parameters["trials"])
+    return found
+
+
+def _most_likely(family: Family, y: FloatArray, eta: FloatArray, known: dict[str, Any]) -> Likely:
+    """Return the most likely parameters of a family, given linear predictors.
+
+    Parameters that have linear predictors of their own, or that users give, are held at their
+    posterior means.
+    """
+    from scipy.optimize import minimize
+
+    places = np.unique(np.linspace(0, y.size - 1, min(y.size, MOST_ROWS)).astype(int))
+    held, free, start = dict[str, Any](), [], [0.0]
+    if "trials" in known:
+        held["trials"] = np.broadcast_to(known["trials"], y.shape)
+    for each in family.auxiliary:
+        value = known.get(each.name)
+        if value is not None and (np.size(value) > 1 or each.link is None):
+            held[each.name] = value
+        elif each.link is not None:
+            free.append(each)
+            start.append(0.0 if value is None else each.link.to_linear(float(value.item())))
+    some = {n: v[places] if np.shape(v) == y.shape else v for n, v in held.items()}
+    num = y.size
+
+    def values_at(linear: FloatArray) -> dict[str, float]:
+        pairs = zip(free, linear[1:], strict=True)
+        return {its.name: float(its.link.from_linear(at, 0.0)) for its, at in pairs if its.link}
+
+    def loss(linear: FloatArray) -> float:
+        with np.errstate(all="ignore"):
+            found = family.log_lik(y[places], eta[places] + linear[0], some | values_at(linear))
+        total = float(np.sum(found)) * num / places.size
+        if not np.isfinite(total):
+            return np.inf
+        return -total
+
+    corners = np.vstack([start, start + 0.5 * np.eye(len(start))])
+    options = {"initial_simplex": corners, "xatol": 1e-3, "fatol": 1e-3}
+    best = minimize(loss, start, method="Nelder-Mead", options=options)
+    cost = 0.5 * len(free) * np.log(num)
+    return Likely(family, held | values_at(best.x), float(best.x[0]), -float(best.fun) - cost)
