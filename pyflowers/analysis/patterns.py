@@ -317,11 +317,18 @@ class Residuals:
             y = np.log(np.maximum(y, np.finfo(float).tiny))
         return np.asarray(np.clip((y - self.mean) / self.sd, -FARTHEST, FARTHEST))
 
-    def projection(self, extra: Sequence[Any] = ()) -> Callable[[FloatArray], FloatArray]:
-        """Return a function that removes from rows of length N what the model and `extra` fit."""
+    def projection(
+        self, extra: Sequence[Any] = (), scale: FloatArray | None = None
+    ) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that removes from rows of length N what the model and `extra` fit.
+
+        With a scale, shape (N,), it removes this from residuals that were divided by the scale.
+        """
         from scipy import linalg, sparse
 
         every = sparse.csr_array(sparse.hstack([*map(sparse.csr_array, (*self.columns, *extra))]))
+        if scale is not None:
+            every = sparse.csr_array(sparse.diags_array(1 / scale) @ every)
         size = np.sqrt(np.asarray(every.multiply(every).sum(axis=0)).ravel())
         every = every[:, size > 1e-10] * (1 / size[size > 1e-10])
         gram = (every.T @ every).toarray()
@@ -384,13 +391,12 @@ def find_patterns(
     remove, family = residuals.projection(extra), ""
     if not _is_equal(now) and num >= FEWEST_REPLICATES:
         family = _family_of_spread(search, remove, positions.size)
-    spreads, now = _explained_spreads(search, remove, now)
+    spreads, now = _explained_spreads(search, extra, now)
     if steps and spreads:
-        plain = residuals.projection()
-        alone, left = _explained_spreads(search, plain, judged)
+        alone, left = _explained_spreads(search, (), judged)
         if all(each.passed for each in left if each.pattern.kind in STRUCTURAL):
             steps, spreads, now = [], alone, left
-            family = _family_of_spread(search, plain, positions.size)
+            family = _family_of_spread(search, residuals.projection(), positions.size)
     remaining = frozenset(each.pattern.name for each in now if not each.passed)
     ordered = tuple(sorted(judged, key=lambda each: -each.strength * (not each.passed)))
     return Patterns(ordered, tuple(steps), tuple(spreads), family, remaining, tuple(notes))
@@ -447,17 +453,29 @@ def _is_equal(judged: Iterable[Judged]) -> bool:
 
 
 def _explained_spreads(
-    search: _Search, remove: Remove, now: Sequence[Judged]
+    search: _Search, extra: Sequence[Any], now: Sequence[Judged]
 ) -> tuple[list[Step], Sequence[Judged]]:
-    """Return the terms that explain unequal spreads, and what is left if these are removed."""
-    steps, own = list[Step](), remove(search.own)
+    """Return the terms that explain unequal spreads, and what is left if these are removed.
+
+    What a model with this spread would fit is removed, too, from the data and the replicates.
+    """
+    steps, remove = list[Step](), search.residuals.projection(extra)
+    own, again, scale = remove(search.own), remove, np.ones(search.own.shape[1])
     while not _is_equal(now) and len(steps) < MOST_STEPS:
         unequal = [each for each in now if not each.passed and each.pattern.kind == "spread"]
-        spread = _spread_that_explains(search, remove, own, unequal)
-        term, own = _term_of_spread(search, remove, own, spread)
-        now = _judge(search.patterns, own, map(remove, search.sets()))
+        spread = _spread_that_explains(search, again, own, unequal)
+        term, factor = _term_of_spread(search, again, own, spread)
         steps.append(Step(spread, term))
+        scale = scale * factor
+        again = _both(search.residuals.projection(extra, scale), remove)
+        own = again(search.own / scale)
+        now = _judge(search.patterns, own, map(again, search.sets()))
     return steps, now
+
+
+def _both(first: Remove, second: Remove) -> Remove:
+    """Return a function that removes what two functions remove, one after the other."""
+    return lambda e: second(first(e))
 
 
 def _spread_that_explains(
@@ -465,7 +483,7 @@ def _spread_that_explains(
 ) -> Judged:
     """Return the simplest pattern that explains the other unequal spreads, or the strongest."""
     for spread in sorted(unequal, key=lambda each: each.by_bin.size):
-        equal = remove(_equalised(own, spread))
+        equal = remove(own / _ratios(spread))
         if _is_equal(_judge(search.patterns, equal, map(remove, search.sets()))):
             return spread
     return max(unequal, key=lambda each: each.strength)
@@ -474,25 +492,25 @@ def _spread_that_explains(
 def _term_of_spread(
     search: _Search, remove: Remove, own: FloatArray, spread: Judged
 ) -> tuple[str, FloatArray]:
-    """Return the term on which the spread must depend, and the residuals without this spread."""
+    """Return the term on which the spread must depend, and the spread of each row."""
     fit, x = search.fit, spread.pattern.columns[0]
-    table, equal = fit.data.table, remove(_equalised(own, spread))
+    table, ratios = fit.data.table, _ratios(spread)
     assert table is not None
     if x in search.residuals.groups:
-        return f"(1 | {quoted_group(x)})", equal
+        return f"(1 | {quoted_group(x)})", ratios
     if table.is_factor(x):
-        return quote(x), equal
+        return quote(x), ratios
     if x in fit.model.levels:
-        return f"C({quote(x)})", equal
+        return f"C({quote(x)})", ratios
     values = table.numbers(x)
     z = (values - values.mean()) / values.std()
-    scaled = remove(own / np.exp(_slope_of_log_spread(own[0], z) * z))
-    now = _judge(search.patterns, scaled, map(remove, search.sets()))
+    along = np.exp(_slope_of_log_spread(own[0], z) * z)
+    now = _judge(search.patterns, remove(own / along), map(remove, search.sets()))
     if all(each.passed for each in now if each.pattern.name == spread.pattern.name):
-        return quote(x), scaled
+        return quote(x), along
     if len(np.unique(values)) < FEWEST_FOR_CURVE:
-        return f"C({quote(x)})", equal
-    return smooth_term(x, smooth_sizes(fit, x, "")[0]), equal
+        return f"C({quote(x)})", ratios
+    return smooth_term(x, smooth_sizes(fit, x, "")[0]), ratios
 
 
 def _slope_of_log_spread(e: FloatArray, z: FloatArray) -> float:
@@ -529,12 +547,12 @@ def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
     ]
 
 
-def _equalised(own: FloatArray, spread: Judged) -> FloatArray:
-    """Return residuals of the data without their differences in spread between bins."""
+def _ratios(spread: Judged) -> FloatArray:
+    """Return the ratio of each row's spread to that which the model predicts, by its bin."""
     where = spread.pattern.where
     assert where is not None
     ratio = np.append(np.maximum(spread.by_bin, 1e-3), 1.0)  # -1 is the place of rows in no bin
-    return np.asarray(own / ratio[where])
+    return np.asarray(ratio[where])
 
 
 def _remedy(
