@@ -15,23 +15,26 @@ Statistical Software 111(9), sections 4 and 5, for comparisons, slopes and their
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyflowers.analysis.contrasts import number_columns
 from pyflowers.analysis.predictions import (
     OF_TRIALS,
     RowSets,
+    grid_asked,
     in_blocks,
     names_in,
+    outcomes_of,
     predictor_of,
     row_sets,
 )
+from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data import Table
 from pyflowers.data.columns import as_written, number_text
 from pyflowers.display import (
@@ -48,6 +51,7 @@ from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.programs.data import as_table
 from pyflowers.programs.families import Family
 from pyflowers.programs.model import Model
+from pyflowers.programs.outcomes import Outcome
 from pyflowers.programs.prediction import Groups, Predictor
 
 if TYPE_CHECKING:
@@ -55,8 +59,12 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-Scale = Literal["difference", "ratio", "odds ratio"]
-SCALES = ("difference", "ratio", "odds ratio")
+Scale = Literal["difference", "ratio", "average ratio", "odds ratio"]
+SCALES = ("difference", "ratio", "average ratio", "odds ratio")
+
+MOST_CODES = 4
+"""The largest number of distinct whole numbers of a column that are compared with each other by
+default, because another number, such as one more than the largest, may mean nothing."""
 
 BOTH = "both"
 """Effects in the population of groups and for the groups of the rows."""
@@ -131,7 +139,8 @@ class Effects(Result):
     fit : Fit
         The fit.
     scale : str
-        ``difference``, ``ratio`` or ``odds ratio``; ``slope`` for slopes.
+        ``difference``, ``ratio``, ``average ratio`` or ``odds ratio``; ``slope`` for slopes, and
+        ``mean`` for marginal means.
     effects : DataArray, shape (chain, draw, effect)
         The draws. Differences are in the unit of the response; slopes are in this unit per unit
         of the column; ratios have no unit.
@@ -164,6 +173,12 @@ class Effects(Result):
         ratios; otherwise None.
     parameter : str or None
         The parameter of the family that changes; None for the expected response.
+    outcomes : tuple of Outcome
+        The outcomes whose probabilities change; empty for the expected response.
+    joint : bool
+        Whether the table has intervals that contain all effects at once.
+    all_pairs : bool
+        Whether all pairs of levels are compared.
 
     See Also
     --------
@@ -210,6 +225,9 @@ class Effects(Result):
     step: int = 1
     ratios: xr.DataArray | None = None
     parameter: str | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    joint: bool = False
+    all_pairs: bool = False
 
     @property
     def null(self) -> float:
@@ -234,7 +252,8 @@ class Effects(Result):
         share of 1 means every draw. With a region of practical equivalence, ``P(outside)`` is the
         share of draws outside it. If the model is one of the log of the mean, as with family
         ``poisson``, the table of differences also has the ``ratio`` of the averages with its
-        interval.
+        interval. Comparisons of all pairs have ``P(< 0)``, too. The columns ``joint low`` and
+        ``joint high`` are the ends of intervals that contain all effects of the table at once.
         """
         values = self.effects.values
         columns = number_columns(values, self.fit.interval)
@@ -243,7 +262,12 @@ class Effects(Result):
                 columns[f"ratio_{name}".removesuffix("_median")] = np.quantile(
                     self.ratios.values, prob, axis=(0, 1)
                 )
-        columns[f"P(> {self.null:g})"] = (values > self.null).mean(axis=(0, 1))
+        if self.joint:
+            columns |= joint_columns(values, self.fit.interval)
+        if self.scale != "mean":
+            columns[f"P(> {self.null:g})"] = (values > self.null).mean(axis=(0, 1))
+        if self.all_pairs:
+            columns[f"P(< {self.null:g})"] = (values < self.null).mean(axis=(0, 1))
         if self.rope is not None:
             low, high = self.rope
             columns["P(outside)"] = ((values < low) | (values > high)).mean(axis=(0, 1))
@@ -252,13 +276,15 @@ class Effects(Result):
     @property
     def of_trials(self) -> str:
         """The unit of numbers of successes, in words; empty for other responses."""
-        if self.fit.model.has_trials and not self.parameter:
+        if self.fit.model.has_trials and not self.parameter and not self.outcomes:
             return OF_TRIALS
         return ""
 
     @property
     def response(self) -> str:
         """What changes, such as ``expected y`` or ``sigma``."""
+        if self.outcomes:
+            return f"probability of each outcome of {self.fit.data.scored_name}"
         return self.parameter or f"expected {self.fit.data.scored_name}"
 
     @property
@@ -277,6 +303,8 @@ class Effects(Result):
         what = {
             "odds ratio": f"odds ratio of the average probabilities of {value}",
             "ratio": f"ratio of the average {what}",
+            "average ratio": f"average of the rows' ratios of the {what}",
+            "mean": f"marginal mean of the {what}",
         }.get(self.scale, f"average {self.scale} of the {what}")
         what = f"{what}, over {self.source}"
         if self.weights:
@@ -301,6 +329,11 @@ class Effects(Result):
                 for name in self.moved
             ),
         ]
+        if self.joint:
+            lines.append(
+                f"joint interval: with probability {percent(self.fit.interval)}, all "
+                f"{len(shown)} rows of the table lie between joint low and joint high"
+            )
         if self.step > 1:
             lines.append(
                 f"note: computed from 1 in {self.step} draws, because integrating over the "
@@ -355,6 +388,8 @@ class Effects(Result):
         about = {"scale": self.scale, "rows": self.source, "groups": self.groups}
         if self.parameter:
             about["parameter"] = self.parameter
+        if self.outcomes:
+            about["kind"] = "probability"
         if self.step > 1:
             about["draws used"] = f"1 in {self.step}"
         return {**self.fit.identity(), **about, "effects": records_of(self.table())}
@@ -373,6 +408,14 @@ def effects(
     weights: str | None = None,
     rope: Sequence[float] | None = None,
     parameter: str | None = None,
+    pairs: bool = False,
+    means: bool = False,
+    differences: bool = False,
+    joint: bool = False,
+    kind: Literal["expected", "probability"] = "expected",
+    outcome: Any = None,
+    grid: Any = None,
+    balanced: bool = False,
     seed: int | None = None,
     interval: float | None = None,
     **reading: Any,
@@ -393,13 +436,15 @@ def effects(
         The increase of a numeric column, in its unit. ``sd`` compares half a standard deviation
         above each value with half a standard deviation below it, where the standard deviation is
         computed from the fit's table. Default: 1. However, a column with exactly two values is
-        compared at these two values, and a column in ``bs(...)``, which cannot be extrapolated, is
-        compared at its quartiles.
+        compared at these two values; the values of a column with three or four whole numbers,
+        which may be codes, are compared with the lowest; and a column in ``bs(...)``, which cannot
+        be extrapolated, is compared at its quartiles.
     between : two values, optional
         Two values of a single column. The second is compared with the first.
     scale : str
-        ``difference`` of the averages, ``ratio`` of the averages, or ``odds ratio`` of the averages
-        for responses with a logit link.
+        ``difference`` of the averages, ``ratio`` of the averages, ``average ratio`` of each row's
+        two expected values, or ``odds ratio`` of the averages for probabilities and responses with
+        a logit link.
     groups : str, optional
         How the effects of groups enter: ``data``, ``none`` or ``population``; see
         :func:`pyflowers.predict`. Default: ``data``. However, if the effect of a column varies
@@ -416,6 +461,28 @@ def effects(
     parameter : str, optional
         A parameter of the family, such as ``sigma``, whose changes are computed instead of those
         of the expected response.
+    pairs : bool
+        Whether all pairs of levels are compared, instead of each level with the reference.
+    means : bool
+        Whether the expected response is averaged for each level of the named columns, to which all
+        rows are set, instead of being compared: marginal means.
+    differences : bool
+        Whether the effects of the sets of rows that `by` makes are also compared with each other:
+        differences of differences or, for ratios, ratios of ratios.
+    joint : bool
+        Whether the table also has intervals that contain all effects at once with the probability
+        of `interval`: simultaneous intervals.
+    kind : str
+        ``expected`` for the expected response, or ``probability`` for the probabilities of
+        outcomes of ratings, successes and counts.
+    outcome : str, number or sequence, optional
+        The outcomes; see :func:`pyflowers.predict`.
+    grid : str or mapping, optional
+        Average over the rows of a grid instead of those of a table, for each combination of the
+        values that it names; see :func:`pyflowers.grid`. By default, groups have no effects then,
+        and the columns that are not named are changed.
+    balanced : bool
+        Whether the grid also contains all levels of the other factors, with equal weights.
     seed : int, optional
         Seed for the effects of labels that are not in the fit. Default: the fit's seed.
     interval : float, optional
@@ -427,7 +494,7 @@ def effects(
     -------
     Effects
         The draws of each effect and their table. The levels of a factor are compared with its
-        reference level.
+        reference level, unless `pairs` or `means` is true.
 
     Raises
     ------
@@ -455,55 +522,124 @@ def effects(
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     model = fit.model.of_parameter(parameter)
-    _check_scale(fit.model.family, scale, parameter)
+    if kind not in ("expected", "probability"):
+        raise ConfigError(f"kind must be expected or probability, got {kind!r}")
+    outcomes = outcomes_of(fit, kind, outcome, parameter)
+    _check_scale(model.family, scale, parameter, is_probability=bool(outcomes))
     if slopes and (between is not None or step is not None or scale != "difference"):
         raise ConfigError(
             "step, between and scale cannot be combined with slopes, which are derivatives; leave "
             "them out"
         )
+    if means and (slopes or pairs or step is not None or scale != "difference" or rope):
+        raise ConfigError(
+            "means are no comparisons, so slopes, pairs, step, scale and rope do not apply to "
+            "them; leave these options out"
+        )
+    if pairs and (slopes or step is not None or between is not None):
+        raise ConfigError(
+            "pairs compares all levels, so slopes, step and between do not apply; leave them out"
+        )
+    if means and not columns:
+        raise ConfigError("means needs the columns whose levels are averaged; name at least one")
     region = None
     if rope is not None:
         region = _region(rope)
     if fit.data.table is None:
         raise ConfigError("effects: the model was fitted to a data block; fit it to a table")
     table: Table | None = fit.data.table
-    if new is not None:
+    made = grid_asked(fit, new, grid, balanced)
+    if made is not None:
+        table = made.table
+        groups = groups or ("data" if made.has_groups else "none")
+        if not columns:
+            others = [name for name in model.covariates_of_mean if name not in made.named]
+            columns = tuple(others)
+        if by is None:
+            by = [name for name in made.named if name not in columns]
+    elif new is not None:
         table = as_table(new, reading)
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    sets = row_sets(table, by, weights, is_of_fit=new is None)
-    changes = _changes(fit, model, table, columns, slopes, step, between)
-    averages = _Averages(fit, parameter, table, sets, changes, slopes, seed)
-    shown = groups or averages.default_groups(by)
-    ways: tuple[Groups, ...] = (groups or "data",)
-    if shown == BOTH:
-        ways = ("population", "data")
-        averages.use_fewer_draws()
-    kind: str = scale
+    sets = row_sets(table, by, weights, is_of_fit=new is None and made is None)
+    if differences and len(sets.index) < 2:
+        raise ConfigError(
+            "differences compares the effects of several sets of rows; name a column with at least "
+            "two values with by (--by COLUMN)"
+        )
+    how = _How(slopes, step, between, pairs, means)
+    changes = _changes(fit, model, table, columns, how, is_of_mean=not outcomes)
+    of: str = scale
     if slopes:
-        kind = "slope"
-    found = [each for change in changes for each in averages.effects(change, ways, kind)]
-    index = _index(found, sets, is_of_sets=bool(by), has_ways=shown == BOTH)
+        of = "slope"
+    if means:
+        of = "mean"
+    shown, found = "", list[_Effect]()
+    for each in outcomes or (None,):
+        averages = _Averages(fit, parameter, table, sets, changes, slopes, seed, each)
+        shown = groups or averages.default_groups(by)
+        ways: tuple[Groups, ...] = (groups or "data",)
+        if shown == BOTH:
+            ways = ("population", "data")
+            averages.use_fewer_draws()
+        found += [its for change in changes for its in averages.effects(change, ways, of)]
+    labels = [its if isinstance(its, tuple) else (its,) for its in sets.index]
+    if differences:
+        found = [_with_differences(its, "ratio" in of) for its in found]
+        labels += [_apart(one, other) for one, other in combinations(labels, 2)]
+    titles = [*(["groups"] if shown == BOTH else []), *(["outcome"] if outcomes else [])]
+    index = _index(found, labels if by else [()], titles, sets.index.names if by else [])
     return Effects(
         fit,
-        kind,
+        of,
         _labelled(np.concatenate([each.draws for each in found], axis=2), index),
         index,
-        tuple(each.change.words for each in found for _ in range(len(sets.index))),
+        tuple(each.change.words for each in found for _ in labels),
         f"{len(table)} rows of {table.source}",
         weights,
         region,
         tuple(averages.drawn),
         shown,
         averages.moved if "data" in ways else (),
-        _whose(fit, model, of_new=new is not None),
+        _whose(fit, model, of_new=new is not None or made is not None),
         averages.every,
         _ratios(found, index),
         parameter,
+        outcomes,
+        joint,
+        pairs,
     )
 
 
-def _check_scale(family: Family, scale: str, parameter: str | None) -> None:
+@dataclass(frozen=True)
+class _How:
+    """How columns are changed; see :func:`effects`."""
+
+    slopes: bool = False
+    step: float | str | None = None
+    between: Sequence[Any] | None = None
+    pairs: bool = False
+    means: bool = False
+
+
+def _with_differences(effect: _Effect, is_ratio: bool) -> _Effect:
+    """Return the effects of sets of rows, followed by the comparisons of all pairs of sets."""
+    values = effect.draws
+    compare = np.divide if is_ratio else np.subtract
+    pairs = combinations(range(values.shape[2]), 2)
+    apart = [compare(values[..., other], values[..., one])[..., None] for one, other in pairs]
+    return replace(effect, draws=np.concatenate([values, *apart], axis=2), ratio=None)
+
+
+def _apart(one: Sequence[Any], other: Sequence[Any]) -> tuple[str, ...]:
+    """Return the labels of the comparison of two sets of rows, such as ``b - a``."""
+    pairs = zip(one, other, strict=True)
+    return tuple(str(a) if a == b else f"{b} - {a}" for a, b in pairs)
+
+
+def _check_scale(
+    family: Family, scale: str, parameter: str | None, *, is_probability: bool
+) -> None:
     """Refuse a scale on which the expected response, or a parameter of a family, has no effects."""
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
@@ -512,9 +648,11 @@ def _check_scale(family: Family, scale: str, parameter: str | None) -> None:
             f"scale 'odds ratio' is of the expected response, not of {parameter}; use scale "
             "'difference' or 'ratio'"
         )
-    if scale == "ratio" and family.is_ordinal:
+    if is_probability:
+        return
+    if scale in ("ratio", "average ratio") and family.is_ordinal:
         raise ConfigError(
-            "scale 'ratio' has no meaning for ratings, whose zero is arbitrary; use scale "
+            f"scale '{scale}' has no meaning for ratings, whose zero is arbitrary; use scale "
             "'difference'"
         )
     if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
@@ -535,6 +673,7 @@ class _Effect:
     way: str
     draws: FloatArray
     ratio: FloatArray | None = None
+    outcome: Outcome | None = None
 
 
 class _Averages:
@@ -553,7 +692,9 @@ class _Averages:
         changes: Sequence[Change],
         slopes: bool,
         seed: int | None,
+        outcome: Outcome | None,
     ) -> None:
+        self.outcome = outcome
         self.fit, self.table, self.sets, self.changes = fit, table, sets, changes
         self.parameter, self.model = parameter, fit.model.of_parameter(parameter)
         self.slopes, self.seed, self.every = slopes, seed, 1
@@ -580,7 +721,8 @@ class _Averages:
 
     def use_fewer_draws(self) -> None:
         """Use fewer draws if integrating over the population of groups would take long."""
-        if self.fit.model.family.scale != "fixed":  # no other mean is integrated numerically
+        # No other mean is integrated numerically.
+        if self.fit.model.family.scale != "fixed" and self.outcome is None:
             return
         predictor = self._of_table("population")
         rows, _ = _distinct(predictor, self.sets)
@@ -591,23 +733,43 @@ class _Averages:
         """Return the effects of a change: one for each way, or one if they are the same."""
         found = [self._effect(change, way, scale) for way in ways]
         if len(found) > 1 and _same(*(each.draws for each in found)):
-            return [replace(found[0], way=EITHER)]
-        return found
+            found = [replace(found[0], way=EITHER)]
+        return [replace(each, outcome=self.outcome) for each in found]
 
     def _effect(self, change: Change, way: Groups, scale: str) -> _Effect:
         if scale == "slope":
             weighted = zip(change.values, change.weights, strict=True)
             draws = sum(self._average(change, values, way, each) for values, each in weighted)
             return _Effect(change, way, np.asarray(draws))
+        if scale == "mean":
+            return _Effect(change, way, self._expected(change, change.values[0], way))
+        if scale == "average ratio":
+            return _Effect(change, way, self._average_ratio(change, way))
         one, other = (self._expected(change, values, way) for values in change.values)
         if scale == "difference":
             ratio = None
             is_log = self.parameter is None and self.fit.model.family.scale == "log"
-            if is_log and (one > 0).all() and (other > 0).all():
+            if is_log and self.outcome is None and (one > 0).all() and (other > 0).all():
                 ratio = one / other
             return _Effect(change, way, one - other, ratio)
-        trials = _mean_trials(self.fit, self.table, self.sets)
+        trials = np.ones(len(self.sets.index))
+        if self.outcome is None:
+            trials = _mean_trials(self.fit, self.table, self.sets)
         return _Effect(change, way, _ratio(one, other, scale, trials))
+
+    def _average_ratio(self, change: Change, way: Groups) -> FloatArray:
+        """Return the averages of the rows' ratios."""
+        one, other = (
+            in_blocks(self._thinned(change, values, way), Predictor.expected)
+            for values in change.values
+        )
+
+        def ratios() -> Iterator[tuple[slice, FloatArray]]:
+            for (rows, above), (_, below) in zip(one, other, strict=True):
+                _refuse_not_positive(above, below, "average ratio")
+                yield rows, above / below
+
+        return np.asarray(self.sets.average(ratios()))
 
     def _expected(self, change: Change, values: NDArray[Any], way: Groups) -> FloatArray:
         key = id(values), way
@@ -618,14 +780,19 @@ class _Averages:
     def _average(
         self, change: Change, values: NDArray[Any], way: Groups, weight: Any = 1.0
     ) -> FloatArray:
+        predictor = self._thinned(change, values, way)
+        weighted = replace(self.sets, shares=self.sets.shares * weight)
+        distinct, of_distinct = _distinct(predictor, weighted)
+        return np.asarray(of_distinct.average(in_blocks(distinct, Predictor.expected)))
+
+    def _thinned(self, change: Change, values: NDArray[Any], way: Groups) -> Predictor:
+        """Return the predictions of a changed table, with the draws that are used."""
         predictor = self._predictor(change, self._changed(change, values, way), way)
         self.drawn.update(predictor.new_labels)
         if self.every > 1:
             few = {name: its[:, :: self.every] for name, its in predictor.draws.items()}
             predictor = replace(predictor, draws=few)
-        weighted = replace(self.sets, shares=self.sets.shares * weight)
-        distinct, of_distinct = _distinct(predictor, weighted)
-        return np.asarray(of_distinct.average(in_blocks(distinct, Predictor.expected)))
+        return predictor
 
     def _changed(self, change: Change, values: NDArray[Any], way: Groups) -> Table:
         """Return the changed table; a comparison may move a row to another group."""
@@ -641,11 +808,15 @@ class _Averages:
         return changed
 
     def _of_table(self, way: Groups) -> Predictor:
-        return predictor_of(self.fit, self.table, way, self.seed, parameter=self.parameter)
+        return self._of(self.table, way)
+
+    def _of(self, table: Table, way: Groups) -> Predictor:
+        found = predictor_of(self.fit, table, way, self.seed, parameter=self.parameter)
+        return replace(found, outcome=self.outcome)
 
     def _predictor(self, change: Change, changed: Table, way: Groups) -> Predictor:
         try:
-            return predictor_of(self.fit, changed, way, self.seed, parameter=self.parameter)
+            return self._of(changed, way)
         except DataError as error:
             # If this succeeds, only the change is to blame.
             self._of_table(way)
@@ -666,22 +837,18 @@ def _ratios(found: Sequence[_Effect], index: pd.MultiIndex) -> xr.DataArray | No
 
 
 def _index(
-    found: Sequence[_Effect], sets: RowSets, *, is_of_sets: bool, has_ways: bool
+    found: Sequence[_Effect],
+    labels: Sequence[tuple[Any, ...]],
+    titles: Sequence[str],
+    of_sets: Sequence[Any],
 ) -> pd.MultiIndex:
     """Return the labels of effects, each of which has a value for each set of rows."""
-    labels: list[tuple[Any, ...]] = [()]
-    titles: list[Any] = ["column", "change"]
-    if has_ways:
-        titles.append("groups")
-    if is_of_sets:
-        labels = [each if isinstance(each, tuple) else (each,) for each in sets.index]
-        titles += sets.index.names
-    names = [
-        (each.change.column, each.change.label, *[each.way] * has_ways, *label)
-        for each in found
-        for label in labels
-    ]
-    return pd.MultiIndex.from_tuples(names, names=titles)
+    names = []
+    for each in found:
+        own = {"groups": each.way, "outcome": str(each.outcome)}
+        before = each.change.column, each.change.label, *(own[title] for title in titles)
+        names += [(*before, *label) for label in labels]
+    return pd.MultiIndex.from_tuples(names, names=["column", "change", *titles, *of_sets])
 
 
 def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
@@ -774,6 +941,24 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
     return replace(table, columns=columns).with_cells(cells)
 
 
+def average_at(fit: Fit, cells: Mapping[str, Any]) -> FloatArray:
+    """Return the expected response averaged over the fit's rows, which have the same `cells`.
+
+    The result has the shape (chain, draw).
+    """
+    table = fit.data.table
+    assert table is not None
+    num, own = len(table), table
+    for column, cell in cells.items():
+        kind = object if isinstance(cell, str) else float
+        table = table.with_cells({column: np.full(num, cell, dtype=kind)})
+        for name in fit.model.groups:
+            if ":" in name and column in name.split(":"):
+                table = _with_parts(table, name, column)
+    blocks = in_blocks(predictor_of(fit, table), Predictor.expected)
+    return np.asarray(row_sets(own, None, None).average(blocks))[..., 0]
+
+
 def _region(rope: Sequence[float]) -> tuple[float, float]:
     try:
         low, high = map(float, rope)
@@ -789,9 +974,14 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
     if scale == "odds ratio":
         one, other = one / trials, other / trials
         return np.asarray(one * (1 - other) / (other * (1 - one)))
-    if (one <= 0).any() or (other <= 0).any():
-        raise ConfigError("scale 'ratio' needs expected values above 0; use scale 'difference'")
+    _refuse_not_positive(one, other, scale)
     return one / other
+
+
+def _refuse_not_positive(one: FloatArray, other: FloatArray, scale: str) -> None:
+    """Refuse ratios of numbers that are not above 0."""
+    if (one <= 0).any() or (other <= 0).any():
+        raise ConfigError(f"scale '{scale}' needs expected values above 0; use scale 'difference'")
 
 
 def _mean_trials(fit: Fit, table: Table, sets: RowSets) -> FloatArray:
@@ -838,14 +1028,14 @@ def _changes(
     model: Model,
     table: Table,
     columns: Sequence[str],
-    slopes: bool,
-    step: float | str | None,
-    between: Sequence[Any] | None,
+    how: _How,
+    *,
+    is_of_mean: bool,
 ) -> list[Change]:
     """Return the changes in the chosen columns, by default in all covariates."""
     every = model.covariates_and_offsets
     of_group = model.groups.keys() - every.keys()
-    wanted = list(columns) or list(model.covariates_of_mean)
+    wanted = list(columns) or list(model.covariates_of_mean if is_of_mean else model.covariates)
     if not wanted:
         remedy = "add a covariate to the model"
         if of_group:
@@ -866,26 +1056,25 @@ def _changes(
                 f"effects: {column!r} is not a covariate of {fit.name}; its covariates are "
                 f"{', '.join(every) or 'none'}"
             )
-    if between is not None and len(wanted) != 1:
+    if how.between is not None and len(wanted) != 1:
         raise ConfigError("between compares two values of one column; name that column")
     levels = model.levels
     found: list[Change] = []
     for column in wanted:
         functions = every[column]
         if column not in levels:
-            of_column = _of_numbers(fit, table, column, functions, slopes, step, between)
-            found.append(of_column)
-        elif slopes or (columns and step is not None):
+            found += _of_numbers(fit, table, column, functions, how, is_asked=bool(columns))
+        elif how.slopes or (columns and how.step is not None):
             if columns:
                 option = "--step"
-                if slopes:
+                if how.slopes:
                     option = "--slopes"
                 raise ConfigError(
                     f"effects: {option} does not apply to {column}, which is a factor; leave "
                     f"{option} out"
                 )
         else:
-            found += _of_levels(fit, table, column, functions, levels[column], between)
+            found += _of_levels(fit, table, column, functions, levels[column], how)
     if not found:
         raise ConfigError("slopes: no covariate is numeric; leave --slopes out")
     return found
@@ -897,40 +1086,57 @@ def _of_levels(
     column: str,
     functions: Mapping[str, ast.expr],
     levels: Sequence[str],
-    between: Sequence[Any] | None,
+    how: _How,
 ) -> list[Change]:
-    """Return the comparisons of a factor's levels with its reference level."""
+    """Return the comparisons of a factor's levels with its reference level, or of all pairs."""
     assert fit.data.table is not None
-    is_text = fit.data.table.is_factor(column)
     base = _reference_of(functions.get("C")) or levels[0]
-    pairs = [(level, base) for level in levels if level != base]
-    if between is not None:
+    levels = list(levels)
+    if how.between is not None:
+        between = how.between
         if isinstance(between, str) or len(between) != 2:
             raise ConfigError(f"between takes two levels of {column}, got {between!r}")
         asked = [number_text(v) if isinstance(v, float) else str(v) for v in between]
-        base, level = as_written(asked, levels)
-        unknown = next((each for each in (base, level) if each not in levels), None)
+        asked = as_written(asked, levels)
+        unknown = next((each for each in asked if each not in levels), None)
         if unknown is not None:
             raise ConfigError(
                 f"between: {unknown!r} is not a level of {column}; choose two of "
                 f"{', '.join(levels)}"
             )
-        pairs = [(level, base)]
+        base, levels = asked[0], asked
+    cells = np.array(levels, dtype=object)
+    if not fit.data.table.is_factor(column):
+        cells = cells.astype(float)
+    return _among(column, levels, cells, base, len(table), how)
 
-    def all_at(level: str) -> NDArray[Any]:
-        if is_text:
-            return np.full(len(table), level, dtype=object)
-        return np.full(len(table), float(level))
 
-    reference = all_at(base)
+def _among(
+    column: str,
+    labels: Sequence[str],
+    cells: NDArray[Any],
+    base: str,
+    num: int,
+    how: _How,
+) -> list[Change]:
+    """Return the changes among values of a column, of which all `num` rows have the same one."""
+    at = {label: np.full(num, cell) for label, cell in zip(labels, cells, strict=True)}
+    if how.means:
+        return [Change(column, label, f"at {column} = {label}", (at[label],)) for label in at]
+    if how.pairs:
+        pairs = [(level, other) for other, level in combinations(at, 2)]
+    else:
+        pairs = [(level, base) for level in at if level != base]
+        if how.between is not None:
+            pairs = [(labels[1], base)]
     return [
         Change(
             column,
-            f"{level} - {base}",
-            f"for {column} = {level} compared with {base}",
-            (all_at(level), reference),
+            f"{level} - {other}",
+            f"for {column} = {level} compared with {other}",
+            (at[level], at[other]),
         )
-        for level, base in pairs
+        for level, other in pairs
     ]
 
 
@@ -952,11 +1158,12 @@ def _of_numbers(
     table: Table,
     column: str,
     functions: Mapping[str, ast.expr],
-    slopes: bool,
-    step: float | str | None,
-    between: Sequence[Any] | None,
-) -> Change:
-    """Return the comparison or the derivative for a column of numbers."""
+    how: _How,
+    *,
+    is_asked: bool,
+) -> list[Change]:
+    """Return the comparisons or the derivative for a column of numbers."""
+    slopes, step, between = how.slopes, how.step, how.between
     assert fit.data.table is not None
     own, values = fit.data.table.numbers(column), table.numbers(column)
     sd, different = float(own.std(ddof=1)), np.unique(own)
@@ -973,7 +1180,20 @@ def _of_numbers(
                 f"{number_text(within[1])}, the range of the fit; leave the row out"
             )
         is_limited = bool(functions.keys() & _LIMITED)
-        return _derivative(column, values, sd, within, is_limited=is_limited)
+        return [_derivative(column, values, sd, within, is_limited=is_limited)]
+    is_code = 2 <= len(different) <= MOST_CODES and bool((different == np.round(different)).all())
+    if between is None and step is None and len(different) <= 2:
+        is_code = True
+    if (how.means or (how.pairs and is_asked)) and not is_code and between is None:
+        raise ConfigError(
+            f"effects: {column} has {len(different)} distinct numbers, but pairs and means need a "
+            f"factor or at most {MOST_CODES} whole numbers; give two values with between, or, for "
+            "predictions, a grid"
+        )
+    is_whole = len(different) > 2 or how.means
+    if between is None and step is None and is_code and is_whole and np.isinf(within[0]):
+        labels = [number_text(each) for each in different]
+        return _among(column, labels, different, labels[0], len(table), how)
     if between is not None:
         try:
             low, high = map(float, between)
@@ -982,7 +1202,7 @@ def _of_numbers(
     elif step is not None or (len(different) > 2 and np.isinf(within[0])):
         if step == "sd":
             words = f"per sd ({sd:.4g}) of {column}"
-            return Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))
+            return [Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))]
         num = 1.0
         if step is not None:
             try:
@@ -998,14 +1218,17 @@ def _of_numbers(
         words = f"per unit of {column}"
         if num != 1:
             words = f"for {column} {label} compared with {column}"
-        return Change(column, label, words, (values + num, values))
+        return [Change(column, label, words, (values + num, values))]
     elif len(different) == 2:
         low, high = different
     else:
         low, high = np.quantile(own, [0.25, 0.75])
+    if how.means:
+        labels = [number_text(low), number_text(high)]
+        return _among(column, labels, np.array([low, high]), labels[0], len(table), how)
     cells = np.full(len(table), high), np.full(len(table), low)
     words = f"for {column} = {high:.4g} compared with {low:.4g}"
-    return Change(column, f"{high:.4g} - {low:.4g}", words, cells)
+    return [Change(column, f"{high:.4g} - {low:.4g}", words, cells)]
 
 
 def _derivative(

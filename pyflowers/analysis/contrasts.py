@@ -13,6 +13,21 @@ also be named by its position, counted from 1; a label takes precedence over a p
 If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the expected
 response averaged over the fit's rows, and ``mu[subject 308]`` is its average over the rows where
 the column ``subject`` is ``308``. Several conditions are separated by commas.
+
+Such a fit also has these quantities, unless the posterior has one with their name:
+
+``effect[x]``, ``effect[f, b - a]``
+    The average effects of a column that :func:`pyflowers.effects` shows, or one of them; of an
+    effect that varies between groups, that in the population.
+``mean[f]``, ``mean[f = b, x = 2]``
+    The marginal mean: the expected response averaged over the fit's rows, all of which are set to
+    the values.
+``prediction[x = 2, f = b]``
+    The expected response of :func:`pyflowers.predict` for a grid with these values.
+
+Values are written as in a grid, so ``mean[f]`` and ``prediction[x = 0:10:5]`` are vectors. If a
+quantity has several dimensions, a label of one of them selects all elements with this label:
+``r_school[Intercept]`` are the intercepts of all schools.
 """
 
 from __future__ import annotations
@@ -31,10 +46,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
-from pyflowers.analysis.predictions import in_blocks, predictor_of, row_sets
+from pyflowers.analysis.average_effects import BOTH, average_at, effects
+from pyflowers.analysis.grids import grid_of
+from pyflowers.analysis.predictions import in_blocks, predict, predictor_of, row_sets
+from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data.columns import plain_text
-from pyflowers.display import Line, Result, heading, in_file, interval_quantiles
-from pyflowers.errors import ConfigError
+from pyflowers.display import Line, Result, heading, in_file, percent
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
 from pyflowers.programs.prediction import Predictor
@@ -110,6 +128,9 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 EXPECTED = "mu"
 """The name of the expected response."""
 
+_RESULTS = ("effect", "mean", "prediction")
+"""The names of quantities that are effects, marginal means and predictions."""
+
 
 def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.DataArray:
     """Evaluate an expression in every draw.
@@ -183,10 +204,8 @@ class _Expression:
         self.text = text
         self.posterior = posterior
         # If the posterior has a quantity mu, the name means that quantity.
-        if fit is None or EXPECTED in posterior.data_vars or not _predicts(fit):
-            self.fit = None
-        else:
-            self.fit = fit
+        self.of_rows = fit if fit is not None and _predicts(fit) else None
+        self.fit = None if EXPECTED in posterior.data_vars else self.of_rows
         self.found: dict[str, xr.DataArray] = {}
         self.written: dict[str, str] = {}
 
@@ -199,18 +218,41 @@ class _Expression:
         pieces, at = [], 0
         while names and (match := start.search(text, at)):
             quantity = self.posterior[match[1]]
-            position, end = self.element(match.end(), quantity)
+            chosen, end = self.selected(match.end(), quantity)
             placeholder = f"_element_{len(self.found)}"
-            self.found[placeholder] = _array(flat(quantity)[:, :, position])
+            self.found[placeholder] = chosen
             self.written[placeholder] = text[match.start() : end]
             pieces += [text[at : match.start()], placeholder]
             at = end
-        text = self.with_expected("".join([*pieces, text[at:]]))
+        text = self.with_results("".join([*pieces, text[at:]]))
+        text = self.with_expected(text)
         # A quantity may have the name of a Python keyword; no name in Stan begins with _.
         for name in set(map(str, self.posterior)) & set(keyword.kwlist) - {"and", "or", "not"}:
             self.found[f"_{name}"] = self.quantity(name)
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", f"_{name}", text)
         return text
+
+    def with_results(self, text: str) -> str:
+        """Replace effects, marginal means and predictions by names."""
+        if self.of_rows is None:
+            return text
+        names = [name for name in _RESULTS if name not in self.posterior.data_vars]
+        start = re.compile(rf"(?<![\w.])({'|'.join(names) or '(?!)'})\s*\[")
+        pieces, at = [], 0
+        while match := start.search(text, at):
+            inside, bracket, _ = text[match.end() :].partition("]")
+            if not bracket:
+                raise self.error(f"the bracket after {match[1]} is not closed")
+            placeholder = f"_result_{len(self.found)}"
+            try:
+                self.found[placeholder] = _RESULT_OF[match[1]](self.of_rows, inside.strip())
+            except (ConfigError, DataError) as error:
+                raise self.error(f"{match[1]}[{inside.strip()}]: {error}") from None
+            end = match.end() + len(inside) + 1
+            self.written[placeholder] = text[match.start() : end]
+            pieces += [text[at : match.start()], placeholder]
+            at = end
+        return "".join([*pieces, text[at:]])
 
     def with_expected(self, text: str) -> str:
         """Replace the averages of the expected response by names."""
@@ -229,6 +271,28 @@ class _Expression:
             pieces += [text[at : match.start()], placeholder]
             at = end
         return "".join([*pieces, text[at:]])
+
+    def selected(self, begin: int, quantity: xr.DataArray) -> tuple[xr.DataArray, int]:
+        """Return the elements whose label begins at `begin`, and the label's end.
+
+        A label of one dimension of several selects all elements along the others.
+        """
+        name, labels = str(quantity.name), labels_of(quantity)
+        whole = {element[len(name) + 1 : -1] for element in element_names(quantity)}
+        inside, bracket, _ = self.text[begin:].partition("]")
+        label = inside.strip()
+        along = [i for i, own in enumerate(labels) if label in own]
+        if len(labels) < 2 or not bracket or not along or label in whole:
+            position, end = self.element(begin, quantity)
+            return _array(flat(quantity)[:, :, position]), end
+        if len(along) > 1:
+            raise self.error(
+                f"{label} is a label of several dimensions of {name}; name an element, such as "
+                f"{element_names(quantity)[0]}"
+            )
+        values = np.take(quantity.values, labels[along[0]].index(label), axis=2 + along[0])
+        others = [own for i, own in enumerate(labels) if i != along[0]]
+        return _array(values, others), begin + len(inside) + 1
 
     def element(self, begin: int, quantity: xr.DataArray) -> tuple[int, int]:
         """Return the position of the element whose label begins at `begin`, and the label's end."""
@@ -362,6 +426,76 @@ def _predicts(fit: Fit) -> bool:
     return fit.model.predicts_rows
 
 
+def _effect(fit: Fit, text: str) -> xr.DataArray:
+    """Return the average effects of a column, or one of them, such as ``f, b - a``."""
+    known = sorted(fit.model.covariates_and_offsets, key=len, reverse=True)
+    column = next((name for name in known if re.match(rf"{re.escape(name)}\s*(,|$)", text)), text)
+    change = text.removeprefix(column).strip().removeprefix(",").strip()
+    found = effects(fit, column, **_options_of(fit, column, change))
+    if found.groups == BOTH:
+        # With these groups, all draws are used, as in the other parts of the expression.
+        found = effects(fit, column, groups="population", **_options_of(fit, column, change))
+    labels = list(map(str, found.index.get_level_values("change")))
+    if change and change not in labels:
+        raise ConfigError(
+            f"{column} has no change {change!r}; its changes are, for example, {labels[0]}"
+        )
+    draws = np.asarray(found.draws())
+    if change:
+        return _array(draws[..., labels.index(change)])
+    return _array(draws[..., 0]) if len(labels) == 1 else _array(draws, [labels])
+
+
+def _options_of(fit: Fit, column: str, change: str) -> dict[str, Any]:
+    """Return the options of :func:`pyflowers.effects` for a change, such as ``+ 1 sd``."""
+    if change == "slope":
+        return {"slopes": True}
+    if change == "+ 1 sd":
+        return {"step": "sd"}
+    step = re.fullmatch(r"([+-])\s*([\d.]+)", change)
+    if step is not None:
+        return {"step": f"{step[1]}{step[2]}"}
+    levels = fit.model.levels.get(column, [])
+    for base in levels:
+        for level in levels:
+            if change == f"{level} - {base}":
+                return {"between": (base, level)}
+    ends = re.fullmatch(r"(-?[\d.]+) - (-?[\d.]+)", change)
+    if ends is not None and not levels:
+        return {"between": (ends[2], ends[1])}
+    return {}
+
+
+def _mean(fit: Fit, text: str) -> xr.DataArray:
+    """Return the marginal mean at each combination of values."""
+    made = grid_of(fit, text)
+    table, names = made.table, made.named
+    values = [
+        average_at(fit, {name: table.column(name)[i] for name in names}) for i in range(len(table))
+    ]
+    if len(values) == 1:
+        return _array(values[0])
+    texts = zip(*(table.plain_texts(name).tolist() for name in names), strict=True)
+    return _array(np.stack(values, axis=2), [list(map(", ".join, texts))])
+
+
+def _prediction(fit: Fit, text: str) -> xr.DataArray:
+    """Return the expected response at each combination of values, the rest held fixed."""
+    made = grid_of(fit, text)
+    draws = np.asarray(predict(fit, grid=text).draws())
+    if draws.shape[2] == 1:
+        return _array(draws[..., 0])
+    texts = zip(*(made.table.plain_texts(name).tolist() for name in made.named), strict=True)
+    return _array(draws, [list(map(", ".join, texts))])
+
+
+_RESULT_OF: Mapping[str, Callable[[Fit, str], Any]] = {
+    "effect": _effect,
+    "mean": _mean,
+    "prediction": _prediction,
+}
+
+
 def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str], int]:
     """Return the requested label of each column, and the end of the bracket."""
     assert of.fit is not None
@@ -466,6 +600,8 @@ class Contrasts(Result):
         The fit.
     derived : tuple of DataArray
         The draws of each expression, shape (chain, draw, ...), with the labels of its elements.
+    joint : bool
+        Whether the table of numbers has intervals that contain all of them at once.
 
     See Also
     --------
@@ -496,17 +632,26 @@ class Contrasts(Result):
 
     fit: Fit
     derived: tuple[xr.DataArray, ...]
+    joint: bool = False
 
     def numbers(self) -> pd.DataFrame:
         """Return the median, intervals and Monte Carlo errors of each element that is a number.
 
         The column ``mcse`` is the error of the median; ``mcse_5%`` and ``mcse_95%`` are the errors
-        of the ends of the interval.
+        of the ends of the interval. ``P(> 0)`` is the share of draws above 0. The columns
+        ``joint low`` and ``joint high`` are the ends of intervals that contain all numbers at once.
         """
-        of_numbers = partial(number_columns, interval=self.fit.interval)
-        return self._table(
-            lambda each: not each.attrs["is_rank"] and each.dtype != bool, of_numbers
-        )
+
+        def of_numbers(draws: NDArray[np.float64]) -> dict[str, Any]:
+            above = (draws > 0).mean(axis=(0, 1))
+            return {**number_columns(draws, self.fit.interval), "P(> 0)": above}
+
+        found = self._table(_is_number, of_numbers)
+        if self.joint and len(found):
+            draws = [np.asarray(flat(q), float) for q in self.derived if _is_number(q)]
+            ends = joint_columns(np.concatenate(draws, axis=2), self.fit.interval)
+            found = found.assign(**ends)
+        return found
 
     def ranks(self) -> pd.DataFrame:
         """Return the probabilities of each element's ranks, for expressions like ``rank(...)``.
@@ -557,6 +702,11 @@ class Contrasts(Result):
             heading(self.fit.name, self.fit.program.about),
             *(in_file(table, file) for file, table in self.tables().items()),
         ]
+        if self.joint:
+            lines.append(
+                f"joint interval: with probability {percent(self.fit.interval)}, all numbers lie "
+                "between joint low and joint high"
+            )
         if not judged.passed:
             lines.append(judged.line)
         return lines
@@ -582,7 +732,14 @@ class Contrasts(Result):
         ]
 
 
-def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Contrasts:
+def _is_number(derived: xr.DataArray) -> bool:
+    """Return whether an expression is a number, and no condition or rank."""
+    return not derived.attrs["is_rank"] and derived.dtype != bool
+
+
+def contrast(
+    fit: Fit, *expressions: str, joint: bool = False, interval: float | None = None
+) -> Contrasts:
     """Evaluate expressions of the posterior's quantities in every draw.
 
     Parameters
@@ -598,7 +755,12 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
         ``max``, ``sd`` and ``var``.
         If the program declares how it predicts and no quantity is named ``mu``, then ``mu`` is the
         expected response averaged over the fit's rows, and ``mu[subject 308]`` is its average over
-        the rows where the column ``subject`` is ``308``.
+        the rows where the column ``subject`` is ``308``. Such a fit also has ``effect[x]``, the
+        average effect of a column; ``mean[f = b]``, a marginal mean; and ``prediction[x = 2]``, the
+        expected response at a point of a grid. A label of one dimension selects all elements along
+        the others: ``rank(r_school[Intercept])`` ranks the schools' intercepts.
+    joint : bool
+        Whether the table of numbers also has intervals that contain all of them at once.
     interval : float, optional
         Probability of the wider interval of the tables. Default: the fit's.
 
@@ -636,21 +798,8 @@ def contrast(fit: Fit, *expressions: str, interval: float | None = None) -> Cont
             "expression as a separate string"
         )
     fit = checked_fits([fit], "contrast")[0].with_interval(interval)
-    return Contrasts(fit, tuple(evaluate(text, fit.posterior, fit) for text in expressions))
-
-
-def number_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
-    """Return the median, intervals, MCSEs and bulk ESS of draws, shape (chain, draw, value)."""
-    probs = interval_quantiles(0.5, interval)
-    found = convergence.statistics(draws, list(probs.values()))
-    return {
-        **{name: found[name] for name in probs},
-        **{
-            f"mcse_{name}".removesuffix("_median"): convergence.mcse_quantile(draws, prob)
-            for name, prob in interval_quantiles(interval).items()
-        },
-        "ess_bulk": found["ess_bulk"],
-    }
+    derived = tuple(evaluate(text, fit.posterior, fit) for text in expressions)
+    return Contrasts(fit, derived, joint)
 
 
 def _rank(draws: NDArray[np.float64]) -> dict[str, Any]:

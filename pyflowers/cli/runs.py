@@ -161,8 +161,9 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--step",
     metavar="NUMBER|sd",
-    help="Change in a numeric column. [default: 1; for a column with two values, from the lower to "
-    "the higher; for a column in a spline, from the lower to the upper quartile]",
+    help="Change in a numeric column. [default: 1; for a column with two to four whole numbers, "
+    "from the lowest to the others; for a column in a spline, from the lower to the upper "
+    "quartile]",
 )
 @click.option(
     "--between",
@@ -171,16 +172,44 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option(
     "--scale",
-    type=click.Choice(["difference", "ratio", "odds ratio"]),
+    type=click.Choice(["difference", "ratio", "average ratio", "odds ratio"]),
     default="difference",
     show_default=True,
-    help="Scale on which the averages are compared.",
+    help="Scale on which the averages are compared; average ratio is the average of the rows' "
+    "ratios.",
 )
+@click.option("--pairs", is_flag=True, help="Compare all pairs of levels.")
+@click.option(
+    "--means",
+    is_flag=True,
+    help="Marginal means instead of comparisons: the average with all rows at each level of "
+    "COLUMN.",
+)
+@click.option(
+    "--differences",
+    is_flag=True,
+    help="Also compare the effects of the sets of rows of --by: differences of differences.",
+)
+@click.option(
+    "--joint",
+    is_flag=True,
+    help="Also show simultaneous intervals, which contain all effects at once.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["expected", "probability"]),
+    default="expected",
+    show_default=True,
+    help="Effects on the expected response, or on the probability of each --outcome.",
+)
+@outcome_option
 @click.option("--rope", type=float, nargs=2, help="Ends of the region of practical equivalence.")
 @parameter_option
 @rows_options
+@grid_options
 @groups_option(
-    "data; for an effect that varies between groups, as with (x | g), population and data"
+    "data; for a --grid, as in pyflowers predict; for an effect that varies between groups, as "
+    "with (x | g), population and data"
 )
 @seed_of_draws
 @interval_option
@@ -192,13 +221,15 @@ def effects_command(
 
     RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
     in its declaration. For a factor, the other levels are compared with the reference level; for
-    most numeric columns, x + 1 is compared with x (see --step). To show only some columns, name
-    them as COLUMN. In each draw, every row is predicted with both values of the column, while its
-    other values stay as they are. If an effect varies between groups, as with (x | g), it is shown
+    most numeric columns, x + 1 is compared with x (see --step and --pairs). To show only some
+    columns, name them as COLUMN. In each draw, every row is predicted with both values of the
+    column, while its other values stay as they are. If an effect varies between groups, as with
+    (x | g), it is shown
     in the population of groups and for the groups of the rows; --groups shows one of the two.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
+      pyflowers effects runs/plots variety --pairs --joint
     """
     from pyflowers.analysis.average_effects import effects
 
@@ -208,10 +239,15 @@ def effects_command(
 @click.command("contrast")
 @run_argument
 @click.argument("expressions", metavar="EXPR...", nargs=-1, required=True)
+@click.option(
+    "--joint",
+    is_flag=True,
+    help="Also show simultaneous intervals, which contain all numbers at once.",
+)
 @interval_option
 @out_option("contrasts")
 def contrast_command(
-    run: Path, expressions: tuple[str, ...], interval: float | None, out: Path | None
+    run: Path, expressions: tuple[str, ...], joint: bool, interval: float | None, out: Path | None
 ) -> int:
     """Compute an interval for each number, and a probability for each condition, from a posterior.
 
@@ -220,7 +256,9 @@ def contrast_command(
     for each element's probability of being the largest, one of the three largest, or the smallest.
     Name an element by its label or, unless all labels are numbers, by its position, counted from 1.
     For a formula, mu[subject 308] is the expected response averaged over the rows where subject is
-    308, and mu is the average over all rows.
+    308, and mu is the average over all rows. effect[x] and effect[f, b - a] are average effects,
+    mean[f = b] is a marginal mean, and prediction[x = 2] the expected response at a point of a
+    grid. r_school[Intercept] are the intercepts of all schools.
 
     Operators are + - * / **, comparisons, and the words 'and', 'or' and 'not'. The functions are
     abs, exp, log, sqrt and rank; mean, sum, min, max, sd and var are taken over the elements of a
@@ -228,10 +266,11 @@ def contrast_command(
 
       pyflowers contrast runs/flowers "mu_plant[3] - mu_plant[1]"
       pyflowers contrast runs/flowers "mu_plant[3] > 5" "rank(mu_plant)"
+      pyflowers contrast runs/plots "mean[variety = Victory] - mean[variety = Marvel]"
     """
     from pyflowers.analysis.contrasts import contrast
 
-    return finish(contrast(_open(run, interval), *expressions), out)
+    return finish(contrast(_open(run, interval), *expressions, joint=joint), out)
 
 
 @click.command("sensitivity")

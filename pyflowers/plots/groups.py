@@ -292,6 +292,56 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
 
 
 @styled
+def values_of_result(
+    names: Sequence[str],
+    draws: NDArray[np.float64],
+    *,
+    interval: float,
+    what: str,
+    null: float | None = None,
+    theme: Theme = LIGHT,
+) -> Figure:
+    """Draw a row for each value of a result, sorted by the medians: a caterpillar plot.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of the values.
+    draws : array, shape (chain, draw, value)
+        Their draws. If there are more than 30 values, those with the 15 largest and the 15 smallest
+        medians are drawn.
+    interval : float
+        Probability of the wider interval; that of the narrower one is 50%.
+    what : str
+        What the values are, for the axis.
+    null : float, optional
+        A value that means no effect, which is marked by a line.
+    theme : Theme
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A median and two intervals for each value.
+    """
+    levels = np.quantile(draws, interval_probs(interval), axis=(0, 1))
+    shown, note = np.argsort(-levels[2], kind="stable"), ""
+    if len(names) > MOST_ROWS:
+        shown, note = extremes(-levels[2])
+    figure, ax = named_rows([names[i] for i in shown], "", theme)
+    if null is not None:
+        ax.axvline(null, color=theme.muted, lw=0.8, zorder=0)
+    ax.set_xlabel(fitted(what, 4.4))
+    style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, interval))
+    alt = (
+        f"{what} of {len(names)} rows: medians from {levels[2].min():.3g}, for "
+        f"{names[int(levels[2].argmin())]}, to {levels[2].max():.3g}, for "
+        f"{names[int(levels[2].argmax())]}."
+    )
+    return finish(figure, alt, note)
+
+
+@styled
 def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     """Draw each group's average and the posterior median to which it is shrunk.
 

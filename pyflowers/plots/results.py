@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from pyflowers.analysis.average_effects import Effects
@@ -17,8 +18,9 @@ from pyflowers.analysis.predictions import Predictions, RowPredictions
 from pyflowers.analysis.prior_sensitivity import Sensitivity
 from pyflowers.analysis.priors import PriorPredictive
 from pyflowers.display import Result
+from pyflowers.fits.posterior import element_names, flat
 from pyflowers.plots.conditional import conditional_effects
-from pyflowers.plots.groups import forest, group_intervals, predictions
+from pyflowers.plots.groups import forest, group_intervals, predictions, values_of_result
 from pyflowers.plots.methods import comparison_drawings
 from pyflowers.plots.predictive import (
     density_overlay,
@@ -81,13 +83,32 @@ def _of_effects(found: Effects) -> Drawings:
         while f"{name}.png" in made:  # "a b" and "a_b" give the same name
             name += "_"
         made[f"{name}.png"] = partial(conditional_effects, found.fit, column)
+    if found.all_pairs or found.scale == "mean" or found.outcomes or found.joint:
+        null = None if found.scale == "mean" else found.null
+        made["effects.png"] = partial(
+            values_of_result,
+            [", ".join(map(str, key)) for key in found.index],
+            found.effects.values,
+            interval=found.fit.interval,
+            what=f"{found.scale}, {found.response}",
+            null=null,
+        )
     return made
 
 
 def _of_contrasts(found: Contrasts) -> Drawings:
+    made = Drawings()
     if found.fit.program.can(Capability.GROUP_MEAN):
-        return {"forest.png": partial(forest, found.fit)}
-    return {}
+        made["forest.png"] = partial(forest, found.fit)
+    for name, what, is_rank in (("contrasts", "value", False), ("ranks", "rank", True)):
+        its = [q for q in found.derived if q.attrs["is_rank"] == is_rank and q.dtype != bool]
+        if its:
+            names = [element for each in its for element in element_names(each)]
+            draws = np.concatenate([np.asarray(flat(each), float) for each in its], axis=2)
+            made[f"{name}.png"] = partial(
+                values_of_result, names, draws, interval=found.fit.interval, what=what
+            )
+    return made
 
 
 def _of_sensitivity(found: Sensitivity) -> Drawings:

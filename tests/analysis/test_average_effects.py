@@ -385,7 +385,11 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("x",), {"step": 0}, "step must be a finite number other than 0, or 'sd', got 0"),
         (("sex",), {"slopes": True}, "effects: --slopes does not apply to sex, which is a factor"),
         (("x",), {"slopes": True, "scale": "ratio"}, "cannot be combined with slopes"),
-        (("x",), {"scale": "log"}, "scale must be one of difference, ratio, odds ratio, got 'log'"),
+        (
+            ("x",),
+            {"scale": "log"},
+            "scale must be one of difference, ratio, average ratio, odds ratio, got 'log'",
+        ),
         (("x",), {"rope": (1, -1)}, "rope takes two numbers, the smaller first"),
         (("x",), {"groups": "some"}, "groups must be one of data, none, population"),
     ],

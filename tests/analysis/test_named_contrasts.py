@@ -1,0 +1,157 @@
+"""Contrasts of effects, marginal means and predictions by name, and of one effect of groups."""
+
+import json
+
+import numpy as np
+import pytest
+from command_line import run
+from matplotlib.figure import Figure
+from row_fits import FRAME, fit_of
+from scipy.stats import rankdata
+
+import pyflowers
+from pyflowers.errors import ConfigError
+from pyflowers.plots.results import figures_of
+
+MODEL = ("count ~ x * dose + sex", "poisson")
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def value(fit, text, **options):
+    return pyflowers.contrast(fit, text, **options).derived[0].values
+
+
+def test_effects_by_name():
+    fit = fit_of(*MODEL)
+    every = np.asarray(pyflowers.effects(fit, "dose", pairs=True).draws())
+    close(value(fit, "effect[dose, low - high]"), every[..., 0])
+    close(value(fit, "effect[dose, zero - low] > 0"), every[..., 2] > 0)
+    close(value(fit, "effect[dose]"), np.asarray(pyflowers.effects(fit, "dose").draws()))
+    for change, options in (
+        ("", {}),
+        (", + 1", {}),
+        (", + 1 sd", {"step": "sd"}),
+        (", + 2", {"step": 2}),
+        (", slope", {"slopes": True}),
+        (", 3 - 1", {"between": (1, 3)}),
+    ):
+        expected = np.asarray(pyflowers.effects(fit, "x", **options).draws())[..., 0]
+        close(value(fit, f"effect[x{change}]"), expected)
+    one, other = (np.asarray(pyflowers.effects(fit, name).draws())[..., 0] for name in ("x", "sex"))
+    close(value(fit, "effect[x] / effect[sex]"), one / other)
+
+
+def test_means_and_predictions_by_name():
+    fit = fit_of(*MODEL)
+    means = np.asarray(pyflowers.effects(fit, "dose", means=True).draws())
+    close(value(fit, "mean[dose = low]"), means[..., 1])
+    close(value(fit, "mean[dose]"), means)
+    close(value(fit, "mean[dose = low] - mean[dose = high]"), means[..., 1] - means[..., 0])
+    two = pyflowers.predict(fit, FRAME.assign(dose="low", x=2.0), kind="expected").draws()
+    close(value(fit, "mean[dose = low, x = 2]"), np.asarray(two).mean(axis=2))
+    at = np.asarray(pyflowers.predict(fit, grid="x = 0:2:1, dose = low").draws())
+    close(value(fit, "prediction[x = 0:2:1, dose = low]"), at)
+    close(value(fit, "prediction[x = 1, dose = low]"), at[..., 1])
+    close(value(fit, "max(prediction[x = 0:2:1, dose = low])"), at.max(axis=2))
+
+
+def test_a_league_table_of_means():
+    fit = fit_of(*MODEL)
+    found = pyflowers.contrast(fit, "rank(mean[dose])").ranks()
+    means = np.asarray(pyflowers.effects(fit, "dose", means=True).draws())
+    assert found.index.tolist() == [f"rank(mean[dose])[{d}]" for d in ("high", "low", "zero")]
+    close(found["P(first)"], (means.argmax(axis=2)[..., None] == np.arange(3)).mean(axis=(0, 1)))
+
+
+def test_one_effect_of_several_of_a_group_is_ranked():
+    fit = fit_of("y ~ x + (x | site)")
+    intercepts = fit.draws["r_site"][..., 0]
+    close(value(fit, "r_site[Intercept]"), intercepts)
+    close(value(fit, "rank(r_site[x])"), rankdata(-fit.draws["r_site"][..., 1], axis=2))
+    close(value(fit, "r_site[a]"), fit.draws["r_site"][:, :, list(fit.posterior.site).index("a")])
+    close(
+        value(fit, "r_site[a,x] - r_site[b,x]"),
+        value(fit, "r_site[a]")[..., 1] - value(fit, "r_site[b]")[..., 1],
+    )
+    table = pyflowers.contrast(fit, "rank(r_site[Intercept])").ranks()
+    assert set(table.index) == {f"rank(r_site[Intercept])[{site}]" for site in "abcdef"}
+
+
+def test_the_effect_of_a_slope_that_varies_is_that_in_the_population():
+    fit = fit_of("y ~ x + (x | site)")
+    close(
+        value(fit, "effect[x]"),
+        np.asarray(pyflowers.effects(fit, "x", groups="population").draws())[..., 0],
+    )
+
+
+def test_numbers_have_the_probability_of_their_sign_and_joint_intervals():
+    fit = fit_of(*MODEL)
+    found = pyflowers.contrast(fit, "effect[dose]", "effect[x]", joint=True)
+    table = found.numbers()
+    close(table["P(> 0)"].iloc[2], (value(fit, "effect[x]") > 0).mean())
+    draws = np.concatenate([value(fit, "effect[dose]"), value(fit, "effect[x]")[..., None]], axis=2)
+    inside = (draws >= table["joint low"].to_numpy()) & (draws <= table["joint high"].to_numpy())
+    assert 0.9 <= inside.all(axis=2).mean() < 0.93
+    assert "all numbers lie" in str(found)
+
+
+def test_contrasts_have_figures():
+    fit = fit_of("y ~ x + (x | site)")
+    found = figures_of(pyflowers.contrast(fit, "r_site[x]", "rank(r_site[x])", "sigma > 1"))
+    assert set(found) == {"contrasts.png", "ranks.png"}
+    assert all(isinstance(figure, Figure) for figure in found.values())
+    effects = figures_of(pyflowers.effects(fit_of(*MODEL), "dose", pairs=True))
+    assert set(effects) == {"effect-dose.png", "effects.png"}
+
+
+def test_commands(tmp_path, capfd):
+    folder = tmp_path / "run"
+    fit_of(*MODEL).save(folder)
+
+    def output(*words):
+        assert run(*words) == 0
+        return capfd.readouterr().out
+
+    record = json.loads(output("contrast", folder, "mean[dose = low]", "--joint", "--json"))
+    assert {*record["contrasts"][0]} >= {"P(> 0)", "joint low"}
+    asked = ("effects", folder, "dose", "--means", "--by", "sex", "--differences")
+    record = json.loads(output(*asked, "--out", tmp_path / "e", "--json"))
+    assert len(record["effects"]) == 9
+    assert (tmp_path / "e" / "effects.png").exists()
+    asked = ("predict", folder, "--grid", "x = 0:2:1", "--outcome", "> 0", "--outcome", "= 0")
+    record = json.loads(output(*asked, "--json", "--out", tmp_path / "p"))
+    assert [row["outcome"] for row in record["predictions"]] == ["> 0", "= 0"] * 3
+    assert (tmp_path / "p" / "predictions.png").exists()
+    printed = output("effects", folder, "--balanced", "--kind", "probability")
+    assert "probability of each outcome of count" in printed
+
+
+BAD = [
+    ("effect[w]", "'w' is not a covariate"),
+    ("effect[dose, medium - high]", "dose has no change 'medium - high'"),
+    ("effect[x", "the bracket after effect is not closed"),
+    ("mean[dose = medium]", "'medium' is not a level of dose"),
+    ("mean[]", "names no column"),
+    ("prediction[x = low]", "x is numeric"),
+    ("prediction[w = 2]", "'w' is not a column"),
+    ("effect[dose] + mean[x = 1:4:1]", "it combines 2 elements with 4 others"),
+    ("rank(mean[dose = low])", "rank takes a vector"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), BAD)
+def test_what_has_no_such_name_is_refused_in_a_sentence(text, words):
+    with pytest.raises(ConfigError) as refused:
+        pyflowers.contrast(fit_of(*MODEL), text)
+    assert words in str(refused.value)
+    assert text in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_label_of_no_dimension_is_refused():
+    with pytest.raises(ConfigError, match=r"r_site has no element \[y\]"):
+        pyflowers.contrast(fit_of("y ~ x + (x | site)"), "rank(r_site[y])")
