@@ -93,6 +93,8 @@ class BatchConfig(Models):
         every table.
     family, link, default_priors : str or None
         The family of the formulas' response, its link, and ``brms`` for the default priors of brms.
+    known : mapping of str to path
+        Known covariances of labels, by the names that follow ``cov=`` in formulas.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping

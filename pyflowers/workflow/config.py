@@ -150,6 +150,9 @@ class Models(Record):
         """
         own = self.sampler.model_dump(exclude_unset=True)
         own |= {name: getattr(self, name) for name in OF_FORMULAS if is_formula(model)}
+        if self.known and is_formula(model):
+            named = {term.covariance for term in parse(model).all_groups}
+            own["known"] = {name: path for name, path in self.known.items() if name in named}
         own["priors"] = self.priors.get(self.names()[model], {})
         if is_file(model):
             own["include_paths"] = self.include_paths
@@ -221,6 +224,8 @@ class Experiment(Models):
         Names of shipped programs, paths of ``.stan`` files, and formulas.
     family, link, default_priors : str or None
         The family of the formulas' response, its link, and ``brms`` for the default priors of brms.
+    known : mapping of str to path
+        Known covariances of labels, by the names that follow ``cov=`` in formulas.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping

@@ -90,9 +90,8 @@ def write_formula(
     formula, about = parse(text), find_family(family)
     priors = find_default_priors(default_priors)
     frames = {name: known_covariance(name, its) for name, its in (known or {}).items()}
-    groups = [*formula.groups, *(its for each in formula.parameters for its in each.groups)]
     for name in frames:
-        if all(term.covariance != name for term in groups):
+        if all(term.covariance != name for term in formula.all_groups):
             raise ConfigError(
                 f"known {name}: no term of the formula names {name}; write "
                 f"(1 | gr(g, cov={name})), or leave it out"

@@ -190,6 +190,11 @@ class Formula:
     levels: tuple[str, ...] = ()
 
     @property
+    def all_groups(self) -> list[GroupTerm]:
+        """The group terms of the response and of other parameters."""
+        return [*self.groups, *(term for each in self.parameters for term in each.groups)]
+
+    @property
     def response_columns(self) -> list[str]:
         """The columns of the response and of its trials."""
         if self.trials and not self.trials.isdecimal():

@@ -9,6 +9,7 @@ from scipy import stats
 import pyflowers
 from pyflowers import Program
 from pyflowers.errors import ConfigError, DataError, PyflowersError
+from pyflowers.workflow.config import read_config
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 400, "draws": 400}
 LABELS = [f"g{i}" for i in range(6)]
@@ -262,3 +263,22 @@ def test_gr_without_options_is_the_plain_group():
     one, other = (Program.from_formula(f"y ~ (1 | {g})", rows()) for g in ("gr(g)", "g"))
     header = one.source.text.index("data {")
     assert one.source.text[header:] == other.source.text[other.source.text.index("data {") :]
+
+
+def test_an_experiment_file_names_a_known_covariance(tmp_path):
+    KINSHIP.to_csv(tmp_path / "kinship.csv")
+    rows().to_csv(tmp_path / "rows.csv", index=False)
+    lines = [
+        'models = ["y ~ x + (1 | gr(g, cov=A))", "y ~ x"]',
+        'known = { A = "kinship.csv" }',
+        "[data]",
+        'file = "rows.csv"',
+    ]
+    (tmp_path / "experiment.toml").write_text("\n".join(lines))
+    experiment = read_config(tmp_path / "experiment.toml")
+    one, other = (
+        experiment.spec_of(model, experiment.data, tmp_path / "rows.csv").open()
+        for model in experiment.models
+    )
+    assert "known_g" in one.source.blocks.data
+    assert "known_g" not in other.source.blocks.data
