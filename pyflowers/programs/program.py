@@ -616,7 +616,7 @@ class Program(Shown):
                     )
                 asked |= dict(zip(elements, given_here, strict=True))
         for name, value in (given or {}).items():
-            if isinstance(value, str):
+            if isinstance(value, str) and "(" in value:
                 self._refuse_other_density(name, value)
                 continue
             elements = [name]
