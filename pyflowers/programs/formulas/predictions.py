@@ -88,8 +88,8 @@ def _completed(parts: Sequence[Part], values: Values, draws: PriorDraws) -> Prio
     found = dict(draws)
     for part in parts:
         found |= part.derive(values, found)
-    omitted = joined(parts, "omit")
-    return {name: its for name, its in found.items() if name not in omitted}
+    left_out = {*joined(parts, "omit"), *values}  # a fixed parameter is data
+    return {name: its for name, its in found.items() if name not in left_out}
 
 
 def _linear_model(data: Data) -> LinearModel:

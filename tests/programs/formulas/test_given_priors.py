@@ -343,3 +343,15 @@ def test_a_refit_repeats_the_given_priors(tmp_path):
     assert back.program.declaration.formula.given == {"b[x]": "normal(0.5, 0.2)"}
     words = shell_words(inputs_of(back))
     assert "b[x] ~ normal(0.5, 0.2)" in words
+
+
+@pytest.mark.parametrize("how", ["", "gr(g, dist=student)"])
+def test_group_terms_with_options_draw_given_sds(how):
+    formula = f"y ~ x + (1 | {how or 'g'})"
+    program = Program.from_formula(formula, FRAME, priors=["sd ~ uniform(2, 3)"])
+    sd = pyflowers.prior(program, FRAME, draws=200, seed=1).draws["sd_g"]
+    assert 2 <= sd.min() < 2.1 < 2.9 < sd.max() <= 3
+    fixed = Program.from_formula(formula, FRAME, priors=["sd ~ constant(2)"])
+    draws = pyflowers.prior(fixed, FRAME, draws=200, seed=1).draws
+    assert "sd_g" not in draws
+    assert 1.5 < np.median(np.abs(draws["r_g"])) / 0.6745 < 2.7
