@@ -103,13 +103,13 @@ def _linear_model(data: Data) -> LinearModel:
     parts, values = _parts_of(data), data.values
     about = data.declaration.formula
     assert about is not None
+    for name, prior in about.given.items():
+        raise _not_stated(about.text, f"the prior {name} ~ {prior}")
     for part in parts:
         if part.target not in (None, ETA):
             raise _not_stated(about.text, f"a formula for {part.target.name}")
         if part.parameters and part.stated is None:
             raise _not_stated(about.text, f"the term {part.shown}")
-    for name, prior in about.given.items():
-        raise _not_stated(about.text, f"the prior {name} ~ {prior}")
     stated = [part.stated(values) for part in parts if part.stated is not None]
     for its in stated:
         if isinstance(its, Parameter) and np.isnan([its.lower, its.upper]).any():
