@@ -1,9 +1,13 @@
-"""A table of groups, and models of formulas as the engine `exact` reads them."""
+"""A table of groups, models of formulas as the engine `exact` reads them, and NUTS as the test."""
 
 import numpy as np
 import pandas as pd
 
 import pyflowers
+from pyflowers.convergence import mcse_quantile
+from pyflowers.fits.posterior import element_names, stacked
+
+PROBS = 0.05, 0.25, 0.5, 0.75, 0.95
 
 
 def table(num=60, seed=1):
@@ -26,3 +30,15 @@ def posed(formula, frame, **how):
     program = pyflowers.Program.from_formula(formula, frame, **how)
     data, _ = program.fill(program.read(frame), program.resolve_priors(None, program.read(frame)))
     return program, data, program.python.linear(data)
+
+
+def check_against_nuts(exact, nuts, scale=1.0):
+    """Compare quantiles, within 4 combined errors."""
+    assert element_names(exact.posterior) == element_names(nuts.posterior)
+    one, other = stacked(exact.posterior), stacked(nuts.posterior)
+    for prob in PROBS:
+        gap = np.quantile(one * scale, prob, axis=(0, 1)) - np.quantile(other, prob, axis=(0, 1))
+        error = np.hypot(mcse_quantile(one, prob), mcse_quantile(other, prob))
+        # The largest of many standardised gaps exceeds 4 by chance, for effects of many labels.
+        limit = 4 + 0.1 * np.log10(one.shape[2])
+        assert np.all(np.abs(gap) <= limit * error + 1e-12), prob

@@ -129,6 +129,7 @@ class GaussianModel:
 
         y = model.family.as_normal(model.y) - model.offset[model.rows]
         x = matrix[model.rows]
+        self.spread = float(np.std(y))
         # Coefficients are measured from a least-squares fit, so that little cancels in y'y.
         self.centre = np.linalg.lstsq(x, y)[0] if x.size else np.zeros(x.shape[1])
         y = y - x @ self.centre
@@ -185,7 +186,8 @@ class GaussianModel:
     @property
     def start(self) -> FloatArray:
         """A point from which the mode can be reached: the fit's residuals, shared out."""
-        spread = math.sqrt(self.yy / max(self.num_rows, 1)) or 1.0
+        # A fit through all rows leaves no residuals.
+        spread = max(math.sqrt(self.yy / max(self.num_rows, 1)), 1e-3 * self.spread) or 1.0
         share = spread / math.sqrt(1 + len(self.model.effects))
         values = {self.sigma: share}
         for its in self.model.effects:

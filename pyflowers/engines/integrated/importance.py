@@ -201,9 +201,9 @@ def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Gener
     """
     size = len(first.centre)
     found = weigh(log_density, first, max(FIRST_ROUND, 20 * size), rng)
-    for last in range(MOST_ROUNDS):
+    for number in range(1, MOST_ROUNDS + 1):
         proposal = Mixture(first, from_moments(found, first))
-        is_last = last == MOST_ROUNDS - 1
+        is_last = number == MOST_ROUNDS
         if is_last or found.share > GOOD_SHARE / 2:
             found = weigh(log_density, proposal, num, rng)
             if found.share > GOOD_SHARE / 2:
@@ -225,6 +225,8 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
     """Weigh points of a proposal, given their log densities."""
     ratios = log_density - proposal.log_density(points)
     ratios = np.where(np.isfinite(ratios), ratios, -np.inf)
+    if ratios.max() == -np.inf:
+        raise ArithmeticError("the density is 0 at all points of a proposal")
     log_weights, k_hat = pareto_smooth(np.maximum(ratios, ratios.max() - 700))
     k = float(k_hat)
     return Weighted(points, ratios, log_weights, -math.inf if math.isnan(k) else k)
@@ -394,17 +396,13 @@ def from_moments(found: Weighted, first: SplitT) -> SplitT:
     values, vectors = np.linalg.eigh(trust * covariance + (1 - trust) * prior)
     axes = vectors * np.sqrt(np.maximum(values, 1e-300))
     z = np.linalg.solve(axes, about.T).T
-    left, right = (
-        np.sqrt(
-            np.sum(weights[:, None] * z**2, axis=0, where=side)
-            / np.maximum(
-                np.sum(np.broadcast_to(weights[:, None], z.shape), axis=0, where=side), 1e-300
-            )
-        )
-        for side in (z < 0, z >= 0)
-    )
+    scales = []
+    for side in (z < 0, z >= 0):
+        shares = weights[:, None] * side
+        variance = np.sum(shares * z**2, axis=0) / np.maximum(shares.sum(axis=0), 1e-300)
+        scales.append(np.clip(np.sqrt(variance), 0.4, 3.0))
     dof = max(8.0, first.dof)
-    return SplitT(centre, axes, np.clip(left, 0.4, 3.0), np.clip(right, 0.4, 3.0), dof)
+    return SplitT(centre, axes, *scales, dof=dof)
 
 
 def _log_sum(values: FloatArray) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_integrated import check_against_nuts
+from mixed_models import check_against_nuts
 
 import pyflowers
 from pyflowers.programs.families import family_names, find_family

@@ -7,34 +7,19 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from mixed_models import table
+from mixed_models import check_against_nuts, table
 
 import pyflowers
-from pyflowers.convergence import mcse_quantile
 from pyflowers.engines import EngineLacksError, integrated
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.posterior import element_names, stacked
 
 RATS = "weight ~ age + (age | rat)", "examples/rats/rats.csv"
-PROBS = 0.05, 0.25, 0.5, 0.75, 0.95
 
 
 @functools.cache
 def rats():
     return pyflowers.fit(*RATS, seed=1, engine="exact")
-
-
-def check_against_nuts(exact, nuts, scale=1.0):
-    """Compare quantiles, within 4 combined errors."""
-    assert element_names(exact.posterior) == element_names(nuts.posterior)
-    one, other = stacked(exact.posterior), stacked(nuts.posterior)
-    for prob in PROBS:
-        gap = np.quantile(one * scale, prob, axis=(0, 1)) - np.quantile(other, prob, axis=(0, 1))
-        error = np.hypot(mcse_quantile(one, prob), mcse_quantile(other, prob))
-        # The largest of many standardised gaps exceeds 4 by chance, for effects of many labels.
-        limit = 4 + 0.1 * np.log10(one.shape[2])
-        assert np.all(np.abs(gap) <= limit * error + 1e-12), prob
 
 
 def test_nuts_has_the_same_posterior():
