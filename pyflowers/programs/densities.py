@@ -181,6 +181,22 @@ def tighter(
     return choose(one, other)
 
 
+def priors_of_elements(
+    default: str, values: Mapping[str, Any], given: Sequence[StatedPrior | None]
+) -> tuple[PriorDensity, ...]:
+    """Return the prior of each element of a vector: the given one, or the default.
+
+    A vector that the default names has one value for each element without a given prior.
+    """
+    others = tuple[PriorDensity, ...]()
+    if None in given:
+        others = prior_densities(default, values, given.count(None))
+    defaults = iter(others)
+    return tuple(
+        next(defaults) if prior is None else prior_density(prior.stan, {}) for prior in given
+    )
+
+
 def prior_densities(
     expression: str, values: Mapping[str, Any], size: int
 ) -> tuple[PriorDensity, ...]:

@@ -20,7 +20,12 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.densities import CONSTANT, PriorDensity, prior_densities
+from pyflowers.programs.densities import (
+    CONSTANT,
+    PriorDensity,
+    StatedPrior,
+    priors_of_elements,
+)
 from pyflowers.programs.formulas.part import (
     Draws,
     FloatArray,
@@ -49,9 +54,9 @@ def group(linear: LinearPredictor, its: Group) -> Part:
         part = _with_correlations(part, linear, its)
     if its.is_student:
         return _with_degrees_of_freedom(part, its)
-    if its.given:
+    if its.given_correlation is not None or not all(map(_is_density_of_sd, its.given)):
         return part
-    return replace(part, stated=partial(_stated, its, part.priors[f"sd_{its.name}"]))
+    return replace(part, stated=partial(_stated, its))
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
@@ -437,14 +442,22 @@ def effects_in_words(names: tuple[str, ...]) -> str:
     return in_words(names)
 
 
-def _stated(its: Group, prior: str, values: Values) -> Effects:
+def _is_density_of_sd(given: StatedPrior | None) -> bool:
+    """Whether an sd has the default prior, or a density above 0."""
+    if given is None:
+        return True
+    return given.name != CONSTANT and given.upper is None and (given.lower or 0.0) <= 0
+
+
+def _stated(its: Group, values: Values) -> Effects:
     """Return the effects of a group with the priors of their population."""
     g = its.name
     codes = np.asarray(values[its.index]) - 1
     columns = np.ones((len(codes), 1))
     if f"Z_{g}" in values:
         columns = np.asarray(values[f"Z_{g}"], dtype=np.float64)
-    priors = prior_densities(prior, values, columns.shape[1])
+    default = f"student_t(3, 0, sd_{g}_scale)"
+    priors = priors_of_elements(default, values, its.given or (None,) * columns.shape[1])
     sd = Parameter(f"sd_{g}", priors, lower=0.0, is_scalar=False)
     num = int(values[f"N_{its.index}"])
     found = Effects(f"r_{g}", codes, num, columns, sd, f"Z_{g}" not in values)

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.densities import PriorDensity, StatedPrior, prior_densities, prior_density
+from pyflowers.programs.densities import (
+    PriorDensity,
+    StatedPrior,
+    prior_densities,
+    prior_density,
+    priors_of_elements,
+)
 from pyflowers.programs.families import Auxiliary
 from pyflowers.programs.formulas.curves import monotonic, process, smooth
 from pyflowers.programs.formulas.given import bounded
@@ -168,7 +174,7 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
         predicted=name,
         shown=name,
         draw=partial(_draw_intercept, name, sampled, given),
-        stated=partial(_intercept_stated, linear, sampled, prior),
+        stated=_stated_if_unbounded([given], partial(_intercept_stated, linear, sampled, prior)),
     )
     if not linear.is_shifted:
         return part
@@ -222,7 +228,7 @@ def population(linear: LinearPredictor, its: Population) -> Part:
         shown=f"{x} {b}",
         story=f"{subject} includes {names} for the whole population.",
         draw=partial(_draw_coefficients, tag, its.given),
-        stated=partial(_population_stated, linear),
+        stated=_stated_if_unbounded(its.given, partial(_population_stated, linear, its.given)),
     )
     if its.adjustment is not None:
         part = _with_adjustment(part, linear, its.adjustment)
@@ -473,6 +479,14 @@ def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
 # What the parts state in NumPy
 
 
+def _stated_if_unbounded(
+    given: Sequence[StatedPrior | None], stated: Callable[[Values], Coefficients]
+) -> Callable[[Values], Coefficients] | None:
+    """Return what states coefficients; None if a given prior bounds them."""
+    bounds = (end for its in given if its is not None for end in (its.lower, its.upper))
+    return stated if all(end is None for end in bounds) else None
+
+
 def _intercept_stated(
     linear: LinearPredictor, sampled: str, prior: str, values: Values
 ) -> Coefficients:
@@ -481,7 +495,9 @@ def _intercept_stated(
     return Coefficients(sampled, ones, prior_densities(prior, values, 1), is_scalar=True)
 
 
-def _population_stated(linear: LinearPredictor, values: Values) -> Coefficients:
+def _population_stated(
+    linear: LinearPredictor, given: Sequence[StatedPrior | None], values: Values
+) -> Coefficients:
     """Return the coefficients of a population's columns, as they are sampled."""
     tag = linear.tag
     columns, back = np.asarray(values[f"X{tag}"], dtype=np.float64), None
@@ -490,11 +506,11 @@ def _population_stated(linear: LinearPredictor, values: Values) -> Coefficients:
     if f"adjustment{tag}" in values:
         back = np.asarray(values[f"adjustment{tag}"], dtype=np.float64)
         columns = columns @ back
-    num = columns.shape[1]
-    priors: tuple[PriorDensity | None, ...] = (None,) * num
+    given = given or (None,) * columns.shape[1]
+    priors: list[PriorDensity | None] = [prior and prior.density() for prior in given]
     if f"b{tag}_scale" in values:
-        priors = prior_densities(f"normal(0, b{tag}_scale)", values, num)
-    return Coefficients(f"b{tag}", columns, priors, back=back)
+        priors = list(priors_of_elements(f"normal(0, b{tag}_scale)", values, given))
+    return Coefficients(f"b{tag}", columns, tuple(priors), back=back)
 
 
 def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) -> Parameter:

@@ -122,3 +122,48 @@ def test_another_link_of_the_normal_family_is_not_taken_for_the_identity():
     fit = pyflowers.fit("size ~ x", frame, family="gaussian(log)", engine="exact", seed=1)
     nuts = pyflowers.fit("size ~ x", frame, family="gaussian(log)", engine="stanli", seed=2)
     check_against_nuts(fit, nuts)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "student"])
+def test_given_priors_count(family):
+    priors = {
+        "Intercept": "student_t(4, 3, 2)",
+        "b[x]": "normal(0.2, 0.1)",
+        "sd_g": "exponential(2)",
+        "sigma": "normal(0, 0.7)",
+    }
+    how = {"family": family, "priors": priors}
+    exact = pyflowers.fit("y ~ x + z + (1 | g)", table(), engine="exact", seed=1, **how)
+    nuts = pyflowers.fit("y ~ x + z + (1 | g)", table(), engine="stanli", seed=2, **how)
+    check_against_nuts(exact, nuts)
+    medians = [np.median(fit.draws["lprior"]) for fit in (exact, nuts)]
+    assert medians[0] == pytest.approx(medians[1], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("priors", "what"),
+    [
+        ({"b[x]": "normal(0, 1) T[0, ]"}, "the term X b"),
+        ({"sd_g": "constant(1)"}, "the term r_g"),
+        ({"sd_g": "normal(0, 1) T[0.1, ]"}, "the term r_g"),
+        ({"Intercept": "normal(0, 1) T[0, ]"}, "the term Intercept"),
+    ],
+)
+def test_given_priors_that_bound_are_refused(priors, what):
+    with pytest.raises(ConfigError, match=f"does not have {what}"):
+        pyflowers.fit("y ~ x + (1 | g)", table(), engine="exact", seed=1, priors=priors)
+
+
+def test_a_given_prior_of_correlations_counts():
+    priors = {"cor_rat": "lkj(30)"}
+    exact = pyflowers.fit(*RATS, engine="exact", seed=1, priors=priors)
+    nuts = pyflowers.fit(*RATS, engine="stanli", seed=2, priors=priors)
+    check_against_nuts(exact, nuts)
+    medians = [np.median(fit.draws["lprior"]) for fit in (exact, nuts)]
+    assert medians[0] == pytest.approx(medians[1], abs=0.1)
+
+
+def test_a_given_prior_of_one_correlation_is_refused():
+    priors = {"cor_g[Intercept,x]": "normal(0, 0.3)"}
+    with pytest.raises(ConfigError, match="does not have the term Z_g r_g"):
+        pyflowers.fit("y ~ x + (x | g)", table(), engine="exact", seed=1, priors=priors)
