@@ -52,6 +52,9 @@ FloatArray = NDArray[np.float64]
 LARGEST_K = 10.0
 """The largest k-hat that is recorded: it is infinite where too few points have all the weight."""
 
+FEWEST_POINTS = 1_000
+"""The smallest number of points that are weighed, however few draws are asked for."""
+
 CHECKED = 50
 """The number of points at which the error of integrals is measured."""
 
@@ -172,7 +175,7 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
     )
     method.prepare(stretch, first)
     if method.num_points is None or method.num_points >= total:
-        found = weighted_points(log_density, first, total, rng)
+        found = weighted_points(log_density, first, max(total, FEWEST_POINTS), rng)
         kept, counts = np.unique(found.resampled(total, rng), return_counts=True)
         points = stretch(found.points[kept])[0]
         values = method.draw(points, counts, rng)

@@ -402,7 +402,8 @@ def from_moments(found: Weighted, first: SplitT) -> SplitT:
         variance = np.sum(shares * z**2, axis=0) / np.maximum(shares.sum(axis=0), 1e-300)
         scales.append(np.clip(np.sqrt(variance), 0.4, 3.0))
     dof = max(8.0, first.dof)
-    return SplitT(centre, axes, *scales, dof=dof)
+    left, right = scales
+    return SplitT(centre, axes, left, right, dof)
 
 
 def _log_sum(values: FloatArray) -> float:

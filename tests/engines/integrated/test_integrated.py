@@ -167,3 +167,9 @@ def test_a_given_prior_of_one_correlation_is_refused():
     priors = {"cor_g[Intercept,x]": "normal(0, 0.3)"}
     with pytest.raises(ConfigError, match="does not have the term Z_g r_g"):
         pyflowers.fit("y ~ x + (x | g)", table(), engine="exact", seed=1, priors=priors)
+
+
+def test_few_draws_come_from_many_points():
+    fit = pyflowers.fit(*RATS, seed=1, engine="exact", draws=100)
+    assert fit.record.independent["points"] == 1_000
+    assert fit.diagnostics.passed
