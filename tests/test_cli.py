@@ -119,7 +119,7 @@ fit iid_normal --cmdstan /nowhere      | 1 | /nowhere is not a CmdStan folder
 fit own.stan                           | 1 | no such Stan program; check the path
 compile own.stan                       | 1 | no such Stan program; check the path
 setup --wheel absent.whl               | 1 | --wheel absent.whl: no such file
-fit iid_normal --prior tau             | 2 | must be NAME=VALUE with a number, or 'NAME ~ density(…)', got 'tau'
+fit iid_normal --prior tau             | 2 | must be NAME=VALUE with a number, or
 fit iid_normal --sede 1                | 2 | No such option
 fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
 fit multilevel_poisson --engine exact --thin 2 | 2 | thin is not used by the engine exact

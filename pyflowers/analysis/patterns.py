@@ -41,7 +41,7 @@ Spread also differs between bins by chance, and more so in a family with heavier
 follows from the mean in another way in each family. Therefore, unequal spread is compared with data
 sets from the most likely alternative to the family (:mod:`.alternatives`) and, if all values are
 positive, also looked for in their logs. As these residuals hardly depend on the parameters, this
-predicts whether a refit with that family passes. Otherwise, the spread gets a term of its own: the
+predicts whether a refit with that family passes. Otherwise, the spread gets its own term: the
 covariate if the residuals are divided by an exponential function of it and then pass, or else a
 curve.
 

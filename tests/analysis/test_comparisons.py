@@ -67,7 +67,7 @@ def test_marginal_means(family):
     found = pyflowers.effects(fit, "dose", means=True)
     assert found.table().index.tolist() == [("dose", dose) for dose in DOSES]
     close(found.draws(), np.stack([mean_by_hand(family, d).mean(axis=2) for d in DOSES], axis=2))
-    assert not [name for name in found.table() if name.startswith("P(")]
+    assert not [name for name in found.table() if str(name).startswith("P(")]
     by_sex = draws(fit, "dose", means=True, by="sex")
     male = mean_by_hand(family, "low")[..., MALE].mean(axis=2)
     where = pyflowers.effects(fit, "dose", means=True, by="sex").table().index

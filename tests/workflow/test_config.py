@@ -94,7 +94,10 @@ def test_an_empty_file_is_the_default(write):
         ("[sampler]\ncentered = 'x'", "sampler.centered must be a boolean, got 'x'"),
         ("[data]\ntime_order = 'name'", "data.time_order must be 'value' or 'appearance'"),
         ("[data]\ncolumns = ['a']", "data.columns must be a table, got ['a']"),
-        ("[priors.iid_normal]\nmu_sd = 'a'", "prior mu_sd must be a finite number and above 0, got 'a'"),
+        (
+            "[priors.iid_normal]\nmu_sd = 'a'",
+            "prior mu_sd must be a finite number and above 0, got 'a'",
+        ),
         (
             "[sampler]\ncmdstan = 'x'",
             "sampler: cmdstan cannot be set in a file, because it is a path",

@@ -507,7 +507,7 @@ def _population_stated(
         back = np.asarray(values[f"adjustment{tag}"], dtype=np.float64)
         columns = columns @ back
     given = given or (None,) * columns.shape[1]
-    priors: list[PriorDensity | None] = [prior and prior.density() for prior in given]
+    priors: list[PriorDensity | None] = [None if its is None else its.density() for its in given]
     if f"b{tag}_scale" in values:
         priors = list(priors_of_elements(f"normal(0, b{tag}_scale)", values, given))
     return Coefficients(f"b{tag}", columns, tuple(priors), back=back)

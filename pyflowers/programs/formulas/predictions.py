@@ -26,7 +26,7 @@ from pyflowers.programs.capabilities import (
 )
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
-from pyflowers.programs.densities import StatedPrior, read_stated
+from pyflowers.programs.densities import CONSTANT, StatedPrior, read_stated
 from pyflowers.programs.families import Family, FloatArray, find_family
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.given import with_stated
@@ -104,7 +104,8 @@ def _linear_model(data: Data) -> LinearModel:
     about = data.declaration.formula
     assert about is not None
     for name, prior in about.given.items():
-        raise _not_stated(about.text, f"the prior {name} ~ {prior}")
+        if prior.startswith(f"{CONSTANT}("):
+            raise _not_stated(about.text, f"the fixed {name}")
     for part in parts:
         if part.target not in (None, ETA):
             raise _not_stated(about.text, f"a formula for {part.target.name}")

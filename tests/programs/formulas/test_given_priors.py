@@ -357,6 +357,6 @@ def test_group_terms_with_options_draw_given_sds(how):
     assert 1.5 < np.median(np.abs(draws["r_g"])) / 0.6745 < 2.7
 
 
-def test_the_engine_exact_names_the_prior_that_it_does_not_have():
-    with pytest.raises(ConfigError, match=r"does not have the prior sd ~ exponential\(1\); leave"):
-        pyflowers.fit("y ~ x + (1 | g)", FRAME, priors=["sd ~ exponential(1)"], engine="exact")
+def test_the_engine_exact_names_the_parameter_that_is_fixed():
+    with pytest.raises(ConfigError, match="does not have the fixed sigma; leave out --engine exact"):
+        pyflowers.fit("y ~ x + (1 | g)", FRAME, priors=["sigma ~ constant(1)"], engine="exact")

@@ -10,8 +10,8 @@ from scipy import stats
 
 import pyflowers
 from pyflowers import Program
-from pyflowers.analysis.findings import with_terms
 from pyflowers.errors import ConfigError
+from pyflowers.programs.formulas.edits import with_terms
 from pyflowers.samplers import StanDensity
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 500, "draws": 500}
