@@ -144,7 +144,7 @@ def test_given_priors_count(family):
     ("priors", "what"),
     [
         ({"b[x]": "normal(0, 1) T[0, ]"}, "the term X b"),
-        ({"sd_g": "constant(1)"}, "the term r_g"),
+        ({"sd_g": "constant(1)"}, "the fixed sd_g"),
         ({"sd_g": "normal(0, 1) T[0.1, ]"}, "the term r_g"),
         ({"Intercept": "normal(0, 1) T[0, ]"}, "the term Intercept"),
     ],

@@ -358,5 +358,5 @@ def test_group_terms_with_options_draw_given_sds(how):
 
 
 def test_the_engine_exact_names_the_parameter_that_is_fixed():
-    with pytest.raises(ConfigError, match="does not have the fixed sigma; leave out --engine exact"):
+    with pytest.raises(ConfigError, match="does not have the fixed sigma; leave"):
         pyflowers.fit("y ~ x + (1 | g)", FRAME, priors=["sigma ~ constant(1)"], engine="exact")
