@@ -51,6 +51,7 @@ from pyflowers.fits.posterior import name_in, stacked
 from pyflowers.fits.sampling import fit_data
 from pyflowers.fits.spec import OF_SBC, SAMPLER, Spec, takes_inputs
 from pyflowers.programs import Capability, Data, Program
+from pyflowers.programs.model import Model
 from pyflowers.records import Record
 from pyflowers.storage import FileKind, check_file, new_file, read_json
 
@@ -625,6 +626,7 @@ def sbc(
         design = {name: getattr(spec, name) for name in spec.model_fields_set - OF_FITS}
         made = prior(**design, draws=max(4, sims * PRIOR_THIN))
     _check_simulations(made, sims)
+    _refuse_terms(Model(made.program, made.data), posterior)
     tasks = list(_tasks(made, spec, sims, thin, quantities))
     found = Calibration(
         batch(
@@ -660,6 +662,21 @@ def _check_simulations(made: PriorPredictive, sims: int) -> None:
         )
 
 
+def _refuse_terms(model: Model, posterior: bool) -> None:
+    """Refuse responses with terms for which no data can be simulated."""
+    name = model.program.name
+    if model.multiplies_likelihood:
+        raise ConfigError(
+            f"sbc: the weights of {name} multiply its likelihood, so it is the distribution of no "
+            "data that could be simulated; leave the weights out of the formula"
+        )
+    if model.is_censored and posterior:
+        raise ConfigError(
+            f"sbc: the response of {name} is censored, and posterior SBC does not simulate the "
+            "times of censoring; leave --posterior out"
+        )
+
+
 def _tasks(
     made: PriorPredictive, spec: Spec, sims: int, thin: int, more: Sequence[str]
 ) -> Iterator[Task]:
@@ -669,7 +686,7 @@ def _tasks(
     sampling = {name: getattr(spec, name) for name in spec.model_fields_set & OF_FITS}
     program, design = made.program, made.data
     assert made.y_rep is not None  # checked by the caller
-    observed = design.observed
+    model, observed = Model(program, design), design.observed
     shape = np.shape(design.values[observed])
     whole = program.source.blocks.data[observed].is_int
     prior_only = program.declaration.roles.prior_only
@@ -693,7 +710,8 @@ def _tasks(
             if fits_in:
                 values = values.astype(np.int64)
         truth = {name: each[i].tolist() for name, each in true.items()}
-        block = {**fixed, observed: values.reshape(shape)}
+        block = {**fixed, **model.recorded(values)}
+        block[observed] = block[observed].reshape(shape)
         yield Task(
             Spec(program, block, priors=made.priors, **sampling),
             name=str(i + 1),

@@ -301,7 +301,7 @@ def prior(
         whole, found, y_rep, can = fit.data, dict(fit.draws), None, opened.can(Capability.Y_REP)
         drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
     if can:
-        y_rep = Model(opened, whole).y_rep(found, rng)
+        y_rep = Model(opened, whole).y_rep(found, rng, is_recorded=False)
     made: dict[str, FloatArray] = {}
     if y_rep is not None:
         made = _statistics(opened, whole, y_rep, statistics or {})

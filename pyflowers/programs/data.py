@@ -639,6 +639,18 @@ class Rows:
         found = self.table.labels(self.names[column], order=outcomes)
         return np.array([outcomes.index(each) for each in found.names])[found.codes]
 
+    def coded(self, column: str, codes: Mapping[str, float]) -> NDArray[np.int64]:
+        """Return the number that stands for the word in each row."""
+        called = self.names[column]
+        texts = self.table.texts(called).tolist()
+        for row, text in enumerate(texts):
+            if text not in codes:
+                raise DataError(
+                    f"{self.table.where(row)}: {called} is {text!r}, which is not one of "
+                    f"{', '.join(codes)}; rewrite the column"
+                )
+        return np.array([codes[text] for text in texts]).astype(np.int64)
+
     def numbers(
         self,
         column: str,
@@ -745,6 +757,8 @@ def _design_table(
     observed = declared.roles.observed
     if observed not in blocks.data:
         return table
+    if declared.prediction is not None and "cens" in declared.prediction.response:
+        return table  # the times of censoring are among the responses
     source = declared.data.get(observed, Column(column=observed))
     value = max(_smallest(blocks.data[observed]), getattr(source, "lower", None) or 0.0)
     cells = np.full(len(table), value)

@@ -80,6 +80,9 @@ class Readable(Protocol):
     def outcomes(self, column: str, outcomes: tuple[str, str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""
 
+    def coded(self, column: str, codes: Mapping[str, float]) -> NDArray[Any]:
+        """Return the number that stands for the word in each row."""
+
     def numbers(
         self,
         column: str,
@@ -170,6 +173,8 @@ class Column(Kind):
         The smallest allowed value. Default: the lower bound in the program's text.
     outcomes : tuple of str
         The two labels that stand for 0 and 1. Default: the cells are numbers.
+    codes : mapping of str to float
+        The numbers that stand for the words in a column of words; True and False are 1 and 0.
     """
 
     fills: ClassVar = (1, "a vector")
@@ -179,6 +184,7 @@ class Column(Kind):
     per: str | None = None
     lower: float | None = None
     outcomes: tuple[()] | tuple[str, str] = ()
+    codes: dict[str, float] = Field(default_factory=dict)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -190,9 +196,16 @@ class Column(Kind):
     @property
     def numbers(self) -> tuple[str, ...]:
         """See :class:`Kind`."""
-        if self.index:
+        if self.index or self.codes:
             return ()
         return (self.column,)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """See :class:`Kind`."""
+        if self.codes:
+            return (self.column,)
+        return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
         """See :class:`Kind`."""
@@ -207,6 +220,8 @@ class Column(Kind):
             return rows.positions(self.column, self.per) + 1
         if self.outcomes:
             return rows.outcomes(self.column, self.outcomes)
+        if self.codes:
+            return rows.coded(self.column, self.codes)
         entry = f'column = "{self.column}", index = true'
         if self.per:
             entry += f', per = "{self.per}"'
@@ -524,6 +539,9 @@ class PredictionRule(Record):
     censored : str
         A data variable that is not 0 in rows whose ``log_lik`` is not a density, such as censored
         ones; the rule is not compared with ``log_lik`` there.
+    response : tuple of str
+        The data variables of the terms of a formula's response, such as ``cens`` of
+        ``y | cens(c)``, by the names that programs of formulas give them.
     """
 
     family: str
@@ -531,6 +549,7 @@ class PredictionRule(Record):
     effects: dict[str, str] = Field(default_factory=dict)
     where: dict[str, str] = Field(default_factory=dict)
     censored: str = ""
+    response: tuple[str, ...] = ()
 
 
 class FormulaText(Record):

@@ -23,6 +23,7 @@ from pyflowers.programs.capabilities import Capability, Draws
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration, PredictionRule, Terms
 from pyflowers.programs.families import Family, Link, find_family
+from pyflowers.programs.families._response import family_of, recorded
 from pyflowers.programs.prediction import (
     Groups,
     NewRows,
@@ -129,7 +130,7 @@ class Model:
     @cached_property
     def family(self) -> Family:
         """The family of the response, which the rule names."""
-        return find_family(self.rule.family)
+        return family_of(self.rule.family, self.rule.response)
 
     @property
     def has_rule(self) -> bool:
@@ -165,6 +166,22 @@ class Model:
     def has_trials(self) -> bool:
         """Whether an observation is a number of successes in a number of trials."""
         return self.has_rule and self.family.has_trials
+
+    @property
+    def is_censored(self) -> bool:
+        """Whether the response may be censored in some rows."""
+        return self.has_rule and "cens" in self.rule.response
+
+    @property
+    def multiplies_likelihood(self) -> bool:
+        """Whether weights multiply the log likelihood of rows, so that it is of no single row."""
+        return self.has_rule and "weights" in self.rule.response
+
+    def recorded(self, y: FloatArray) -> dict[str, Any]:
+        """Return the data variables of simulated responses: of censored ones, two."""
+        if self.is_censored:
+            return recorded(y, self.data.values)
+        return {self.data.observed: y}
 
     @property
     def has_effects(self) -> bool:
@@ -242,7 +259,12 @@ class Model:
         return _by_observation(draws[self.program.declaration.roles.log_lik], rows)
 
     def y_rep(
-        self, draws: Draws, rng: np.random.Generator, rows: IntArray | None = None
+        self,
+        draws: Draws,
+        rng: np.random.Generator,
+        rows: IntArray | None = None,
+        *,
+        is_recorded: bool = True,
     ) -> FloatArray:
         """Return replicated data, one data set for each draw, shape (chain, draw, N).
 
@@ -252,6 +274,8 @@ class Model:
             See :meth:`log_lik`.
         rng : numpy.random.Generator
             The generator; not used if the Stan program replicated the data.
+        is_recorded : bool
+            Whether the replicates of a censored response are censored.
 
         Raises
         ------
@@ -261,7 +285,9 @@ class Model:
         self.program.require(Capability.Y_REP)
         name = self.program.declaration.roles.y_rep
         if self.program.answers_by_rule(name):
-            return self.at(rows).predictor(draws).replicated(rng)
+            if self.is_censored and rows is not None:  # censoring is estimated from all rows
+                return self.predictor(draws).replicated(rng, is_recorded=is_recorded)[..., rows]
+            return self.at(rows).predictor(draws).replicated(rng, is_recorded=is_recorded)
         return _by_observation(draws[name], rows)
 
     def at(self, rows: IntArray | None) -> Model:
@@ -395,7 +421,8 @@ class Model:
     def _covariates(self, *, offsets: bool) -> dict[str, dict[str, ast.expr]]:
         names, found = names_of(self.rule), dict[str, dict[str, ast.expr]]()
         for name, source in self.frozen.data.items():
-            left_out = name == "trials" or (name.startswith("offset_") and not offsets)
+            left_out = name in ("trials", *self.rule.response)
+            left_out |= name.startswith("offset_") and not offsets
             if name not in names or left_out:
                 continue
             for column in (*source.numbers, *source.cells):
@@ -446,7 +473,8 @@ class Model:
     def fixed_design(self) -> FloatArray:
         """Return a column of ones, and the standardised data that enter the linear predictor."""
         rows = self.rows
-        names = sorted(names_of(self.rule) & rows.values.keys() - rows.codes.keys() - {"trials"})
+        names = sorted(names_of(self.rule) & rows.values.keys() - rows.codes.keys())
+        names = [name for name in names if name not in ("trials", *self.rule.response)]
         values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
         columns = [each for each in values if each.shape[1] == len(rows)]
         matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T

@@ -38,6 +38,7 @@ from pyflowers.programs.declaration import (
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
+from pyflowers.programs.families._response import as_censored, family_of, replicated
 from pyflowers.programs.outcomes import Outcome, family_of_outcome
 from pyflowers.programs.terms import is_coded
 from pyflowers.text import in_words
@@ -639,7 +640,7 @@ class Predictor:
     @property
     def family(self) -> Family:
         """The family of the response; its mean is the probability of the outcome, if any."""
-        family = find_family(self.rule.family)
+        family = family_of(self.rule.family, self.rule.response)
         if self.outcome is not None:
             return family_of_outcome(family, self.outcome)
         return family
@@ -727,9 +728,19 @@ class Predictor:
             return found
         return self.scores[found.astype(np.int64) - 1]
 
-    def replicated(self, rng: np.random.Generator) -> FloatArray:
-        """Return a random response for each row, shape (chain, draw, N), from one generator."""
-        return self.family.draw(self.linear(), self.parameters, rng)
+    def replicated(self, rng: np.random.Generator, *, is_recorded: bool = True) -> FloatArray:
+        """Return a random response for each row, shape (chain, draw, N), from one generator.
+
+        Responses of the data block's rows are truncated and, if `is_recorded`, censored as the
+        observed ones.
+        """
+        names, values = self.rule.response, self.rows.values
+        if not names:
+            return self.family.draw(self.linear(), self.parameters, rng)
+        found = replicated(self.family, names, self.linear(), self.parameters, rng)
+        if "cens" in names and is_recorded:
+            return as_censored(found, values, rng)
+        return found
 
     def _each_its_own(self) -> Predictor:
         """Return the predictions with a separate new label for each row."""
@@ -757,8 +768,8 @@ class Predictor:
 
     def parameter(self, name: str) -> Any:
         """Return a parameter, shape (chain, draw, its dimensions, 1 or N), or trials, (N,)."""
-        if name == "trials":
-            return np.asarray(self.rows.values["trials"])
+        if name == "trials" or (name in self.rule.response and name not in self.rule.where):
+            return np.asarray(self.rows.values[name])
         if name == "sd_eta":
             is_averaged = self.groups == "population" and self.rule.effects
             if is_averaged:

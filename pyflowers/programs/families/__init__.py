@@ -30,6 +30,9 @@ Values = Mapping[str, Any]
 """Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), trials, shape
 (N,), and the scores of ratings, shape (J,)."""
 
+Tails = tuple[FloatArray, FloatArray]
+"""The logs of the probabilities of values up to y, and above y."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -199,6 +202,15 @@ class Family:
         is no such function.
     width_of_mean : float
         The change in eta over which a ``curved`` `mean` changes.
+    tails : callable or None
+        Function of (y, eta, values) that returns log P(Y <= y) and log P(Y > y), which censored and
+        truncated responses need; None if Stan lacks them.
+    cumulative : str
+        The distribution in Stan whose name has the ends ``_lcdf`` and ``_lccdf``; `find_family`
+        sets it. Empty without `tails`.
+    known : str
+        A parameter whose value in each row is data, such as sigma in ``y | se(s)``; empty if there
+        is none.
     """
 
     name: str
@@ -229,6 +241,11 @@ class Family:
     transformed_data: str = ""
     as_normal: Callable[[FloatArray], FloatArray] | None = None
     width_of_mean: float = 1.0
+    tails: Callable[[FloatArray, FloatArray, Values], Tails] | None = field(
+        default=None, repr=False
+    )
+    cumulative: str = ""
+    known: str = ""
 
     @property
     def text(self) -> str:
@@ -420,7 +437,17 @@ def _linked(name: str, link: str) -> Family:
     if link != found.link:
         found = found.with_link(its) if found.with_link else _with_link(found, its)
     words = {"mu": its.stan, "rest": its.rest, "eta": "{eta}", "trials": "{trials}"}
-    return replace(found, stan=found.stan.format(**words), rng=found.rng.format(**words))
+    cumulative = ""
+    if found.tails is not None:
+        # Stan has no distribution functions of counts on the scale of their links.
+        of_mean = found.of_mean if found.is_discrete else ""
+        cumulative = (of_mean or found.stan).format(**words)
+    return replace(
+        found,
+        stan=found.stan.format(**words),
+        rng=found.rng.format(**words),
+        cumulative=cumulative,
+    )
 
 
 def _with_link(family: Family, link: ResponseLink) -> Family:
@@ -462,6 +489,11 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
         found = family.log_lik(y, via(within(eta)), values)
         return np.where(eta > 0, found, -np.inf) if is_bounded else found
 
+    of_tails = family.tails
+    tails = None
+    if of_tails is not None:
+        tails = lambda y, eta, values: of_tails(y, via(within(eta)), values)  # noqa: E731
+
     of_usual, of_link = f"{family.link} m = eta", f"{link.name} m = eta"
     if scale != "fixed":
         of_usual, of_link = _SHOWN[family.link], _SHOWN[link.name]
@@ -473,6 +505,7 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
         stan=_simplified((family.of_mean or family.stan).replace("{eta}", eta), link),
         rng=_simplified((family.of_mean_rng or family.rng).replace("{eta}", eta), link),
         log_lik=log_lik,
+        tails=tails,
         draw=lambda eta, values, rng: family.draw(via(checked(eta)), values, rng),
         mean=lambda eta, values: family.mean(via(checked(eta)), ChainMap(at_group, values)),  # type: ignore[arg-type]
         moments=lambda eta, values: family.moments(via(within(eta)), values),

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Values
+from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Tails, Values
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -41,6 +41,17 @@ def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     quantile = values["quantile"]
     above, below = values["sigma"] / quantile, values["sigma"] / (1 - quantile)
     return _mean(eta, values), np.broadcast_to(above**2 + below**2, eta.shape)
+
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    quantile = values["quantile"]
+    u = (y - eta) / values["sigma"]
+    lower = np.log(quantile) + (1 - quantile) * np.minimum(u, 0.0)
+    upper = np.log1p(-quantile) - quantile * np.maximum(u, 0.0)
+    return (
+        np.where(u < 0, lower, np.log1p(-np.exp(upper))),
+        np.where(u < 0, np.log1p(-np.exp(lower)), upper),
+    )
 
 
 FAMILY = Family(
@@ -68,4 +79,5 @@ FAMILY = Family(
     scale="y",
     meaning="quantile of {}",
     links=("log", "inverse", "softplus"),
+    tails=_tails,
 )

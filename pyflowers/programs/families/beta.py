@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, average_inv_logit
+from pyflowers.programs.families import (
+    Auxiliary,
+    Family,
+    FloatArray,
+    Tails,
+    Values,
+    average_inv_logit,
+)
 
 
 def shapes(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
@@ -47,6 +54,16 @@ PHI = Auxiliary(
     "precision: the larger, the closer the values are to the mean",
 )
 
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    from scipy.special import betainc, betaincc
+
+    a, b = shapes(eta, values)
+    within = np.clip(y, 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.log(betainc(a, b, within)), np.log(betaincc(a, b, within))
+
+
 FAMILY = Family(
     name="beta",
     equation="{y} ~ beta(m phi, (1 - m) phi), logit m = eta",
@@ -64,4 +81,5 @@ FAMILY = Family(
     links=("probit", "cloglog"),
     of_mean="beta(phi * {mu}, phi * {rest})",
     of_mean_rng="beta_rng(phi * {mu}, phi * {rest})",
+    tails=_tails,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Family, FloatArray, Totals, Values, average_inv_logit
+from pyflowers.programs.families import Family, FloatArray, Tails, Totals, Values, average_inv_logit
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -25,6 +25,20 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     mean = average_inv_logit(eta, 0) * values["trials"]
     return mean, mean * average_inv_logit(-eta, 0)
+
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    from scipy.special import betainc
+
+    n, events = values["trials"], np.floor(y) + 1
+    inside = (events > 0) & (events <= n)
+    successes = np.where(inside, events, 1.0)
+    failures = np.where(inside, n - events + 1, 1.0)
+    with np.errstate(divide="ignore"):
+        below = np.log(betainc(failures, successes, average_inv_logit(-eta, 0)))
+        above = np.log(betainc(successes, failures, average_inv_logit(eta, 0)))
+    ends = np.where(events > 0, 0.0, -np.inf)
+    return np.where(inside, below, ends), np.where(inside, above, np.where(events > 0, -np.inf, 0))
 
 
 FAMILY = Family(
@@ -56,4 +70,5 @@ for (n in 1 : N) {
 }""",
         "target += dot_product(y_total, eta) - dot_product(y_num, log1p_exp(eta));",
     ),
+    tails=_tails,
 )

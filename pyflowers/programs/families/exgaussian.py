@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Values
+from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Tails, Values
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -41,6 +41,17 @@ def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     return eta, np.broadcast_to(variance, eta.shape)
 
 
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    from scipy.special import log_ndtr
+
+    # P(Y > y) is that of the normal part, plus beta times the density.
+    z = (y - eta + values["beta"]) / values["sigma"]
+    added = np.log(values["beta"]) + _log_lik(y, eta, values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = log_ndtr(z) + np.log(-np.expm1(added - log_ndtr(z)))
+    return below, np.logaddexp(log_ndtr(-z), added)
+
+
 FAMILY = Family(
     name="exgaussian",
     equation="{y} ~ N(eta - beta, sigma²) + exponential with mean beta",
@@ -64,4 +75,5 @@ FAMILY = Family(
     ),
     scale="y",
     links=("log", "inverse", "softplus"),
+    tails=_tails,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Family, FloatArray, Values
+from pyflowers.programs.families import Family, FloatArray, Tails, Values
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -24,6 +24,12 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     """Return the moments of log y, minus which is a Gumbel variable."""
     return eta - np.euler_gamma, np.full(eta.shape, np.pi**2 / 6)
+
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    hazard = np.maximum(y, 0.0) * np.exp(-eta)
+    with np.errstate(divide="ignore"):
+        return np.log(-np.expm1(-hazard)), -hazard
 
 
 FAMILY = Family(
@@ -44,4 +50,5 @@ FAMILY = Family(
     of_mean="exponential(inv({mu}))",
     of_mean_rng="exponential_rng(inv({mu}))",
     compares_logs=True,
+    tails=_tails,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SHAPE, Family, FloatArray, Values
+from pyflowers.programs.families import SHAPE, Family, FloatArray, Tails, Values
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -31,6 +31,14 @@ def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     return eta + digamma(shape) - np.log(shape), polygamma(1, shape)
 
 
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    from scipy.special import gammainc, gammaincc
+
+    scaled = values["shape"] * np.exp(-eta) * np.maximum(y, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(gammainc(values["shape"], scaled)), np.log(gammaincc(values["shape"], scaled))
+
+
 FAMILY = Family(
     name="gamma",
     equation="{y} ~ gamma(shape, shape / exp(eta)), whose mean is exp(eta)",
@@ -50,4 +58,5 @@ FAMILY = Family(
     of_mean="gamma(shape, shape * inv({mu}))",
     of_mean_rng="gamma_rng(shape, shape * inv({mu}))",
     compares_logs=True,
+    tails=_tails,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SIGMA, Family, FloatArray, Totals, Values
+from pyflowers.programs.families import SIGMA, Family, FloatArray, Tails, Totals, Values
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -50,6 +50,14 @@ target += -sum(y_num) * log(sigma) - 0.5 * squares / square(sigma);""",
     )
 
 
+def tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    """Return log P(Y <= y) and log P(Y > y)."""
+    from scipy.special import log_ndtr
+
+    z = (y - eta) / values["sigma"]
+    return log_ndtr(z), log_ndtr(-z)
+
+
 FAMILY = Family(
     name="gaussian",
     equation="{y} ~ N(eta, sigma²)",
@@ -67,4 +75,5 @@ FAMILY = Family(
     links=("log", "inverse", "softplus"),
     totals=totals("y[n]"),
     as_normal=lambda y: y,
+    tails=tails,
 )

@@ -35,4 +35,5 @@ FAMILY = Family(
     links=("identity", "softplus"),
     of_mean="neg_binomial_2({mu}, 1)",
     of_mean_rng="neg_binomial_2_rng(fmin({mu}, 4e8), 1)",
+    tails=lambda y, eta, values: negbinomial.tails(y, eta, _SHAPE),
 )

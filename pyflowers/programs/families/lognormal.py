@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SIGMA, Family, FloatArray, Values
+from pyflowers.programs.families import SIGMA, Family, FloatArray, Tails, Values
 from pyflowers.programs.families import gaussian as normal
 
 _TOTALS = normal.totals("log(y[n])")
@@ -16,6 +16,11 @@ LARGEST_LOG = 700.0
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
     return np.asarray(np.exp(np.minimum(normal.draw(eta, values, rng), LARGEST_LOG)))
+
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    with np.errstate(divide="ignore"):
+        return normal.tails(np.log(np.maximum(y, 0.0)), eta, values)
 
 
 FAMILY = Family(
@@ -37,4 +42,5 @@ FAMILY = Family(
     compares_logs=True,
     totals=_TOTALS,
     as_normal=np.log,
+    tails=_tails,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SHAPE, Family, FloatArray, Values
+from pyflowers.programs.families import SHAPE, Family, FloatArray, Tails, Values
 from pyflowers.programs.families._counts import draw_counts, rate
 
 
@@ -33,6 +33,18 @@ def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     return mean, mean + mean**2 / values["shape"]
 
 
+def tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    """Return log P(Y <= y) and log P(Y > y)."""
+    from scipy.special import betainc, expit
+
+    shape, events = np.asarray(values["shape"]), np.floor(y) + 1
+    above_zero, log_odds = np.maximum(events, 1.0), np.log(shape) - eta
+    with np.errstate(divide="ignore"):
+        below = np.log(betainc(shape, above_zero, expit(log_odds)))
+        above = np.log(betainc(above_zero, shape, expit(-log_odds)))
+    return np.where(events > 0, below, -np.inf), np.where(events > 0, above, 0.0)
+
+
 FAMILY = Family(
     name="negbinomial",
     equation="{y} ~ negative binomial(exp(eta), shape), with variance exp(eta) + exp(eta)² / shape",
@@ -50,4 +62,5 @@ FAMILY = Family(
     links=("identity", "softplus"),
     of_mean="neg_binomial_2({mu}, shape)",
     of_mean_rng="neg_binomial_2_rng(fmin({mu}, 4e8), shape)",
+    tails=tails,
 )

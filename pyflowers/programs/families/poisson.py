@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Family, FloatArray, Totals, Values
+from pyflowers.programs.families import Family, FloatArray, Tails, Totals, Values
 from pyflowers.programs.families._counts import draw_poisson, log_factorials
 
 
@@ -26,6 +26,16 @@ def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     """Return exp(eta) twice."""
     return np.exp(eta), np.exp(eta)
+
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    from scipy.special import gammainc, gammaincc
+
+    # P(Y <= y) is the probability that the time of event y + 1 is above 1.
+    events, rate = np.maximum(np.floor(y) + 1, 0.0), np.exp(eta)
+    with np.errstate(divide="ignore"):
+        none = np.where(events > 0, np.log(gammaincc(np.maximum(events, 1.0), rate)), -np.inf)
+        return none, np.where(events > 0, np.log(gammainc(np.maximum(events, 1.0), rate)), 0.0)
 
 
 FAMILY = Family(
@@ -56,4 +66,5 @@ for (n in 1 : N) {
 }""",
         "target += dot_product(y_total, eta) - dot_product(y_num, exp(eta));",
     ),
+    tails=_tails,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Values
+from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Tails, Values
 
 LARGE = 1e6
 """The degrees of freedom above which the density's constant is that of a series."""
@@ -41,6 +41,15 @@ NU = Auxiliary(
     "degrees of freedom: the smaller, the heavier the tails",
 )
 
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    from scipy.special import stdtr
+
+    z = (y - eta) / values["sigma"]
+    with np.errstate(divide="ignore"):
+        return np.log(stdtr(values["nu"], z)), np.log(stdtr(values["nu"], -z))
+
+
 FAMILY = Family(
     name="student",
     equation="{y} ~ t(nu, eta, sigma)",
@@ -56,4 +65,5 @@ FAMILY = Family(
     scale="y",
     alternatives=("skew_normal",),
     links=("log", "inverse", "softplus"),
+    tails=_tails,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
+from pyflowers.programs.families import Auxiliary, Family, FloatArray, Tails, Values
 
 
 def _log_scale(eta: FloatArray, shape: FloatArray) -> FloatArray:
@@ -35,6 +35,13 @@ def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
     """Return the moments of log y: that of a standard exponential variable is a Gumbel variable."""
     shape = np.broadcast_to(values["shape"], eta.shape)
     return _log_scale(eta, shape) - np.euler_gamma / shape, np.pi**2 / 6 / shape**2
+
+
+def _tails(y: FloatArray, eta: FloatArray, values: Values) -> Tails:
+    with np.errstate(divide="ignore"):
+        log_y = np.log(np.maximum(y, 0.0))
+        hazard = np.exp(values["shape"] * (log_y - _log_scale(eta, values["shape"])))
+        return np.log(-np.expm1(-hazard)), -hazard
 
 
 FAMILY = Family(
@@ -62,4 +69,5 @@ FAMILY = Family(
     excludes={"0": "hurdle_gamma"},
     links=("identity", "inverse", "softplus"),
     compares_logs=True,
+    tails=_tails,
 )

@@ -33,6 +33,7 @@ from pyflowers.programs.formulas.model import Model, known_covariance, with_give
 from pyflowers.programs.formulas.parts import parts_of
 from pyflowers.programs.formulas.predictor import linear_predictors
 from pyflowers.programs.formulas.priors import auxiliary_parameters, find_default_priors
+from pyflowers.programs.formulas.response import family_with
 from pyflowers.programs.formulas.writer import write_program
 
 __all__ = ["digest_of", "name_of", "to_toml", "write_formula"]
@@ -87,7 +88,8 @@ def write_formula(
     DataError
         If the formula cannot be fitted to the data.
     """
-    formula, about = parse(text), find_family(family)
+    formula = parse(text)
+    about = family_with(formula.terms, find_family(family), formula.text)
     priors = find_default_priors(default_priors)
     frames = {name: known_covariance(name, its) for name, its in (known or {}).items()}
     for name in frames:
@@ -110,7 +112,9 @@ def write_formula(
     auxiliary = with_stated(auxiliary_parameters(about, priors, model), stated)
     parts = parts_of(model, linear, auxiliary)
     program = write_program(formula, about, parts, rows=linear[0].rows, note=priors.note)
-    digest = digest_of(program, PredictionRule.model_validate(prediction_of(about, parts)))
+    digest = digest_of(
+        program, PredictionRule.model_validate(prediction_of(formula.terms, about, parts))
+    )
     declared = declaration_of(formula, about, parts, priors=priors.name, sha256=digest)
     if given:
         declared["formula"] |= {
@@ -144,7 +148,7 @@ def digest_of(program: str, rule: PredictionRule | None) -> str:
     how = ""
     if rule is not None:
         # A key that formulas never write must not change the digests of their programs.
-        unused = set() if rule.censored else {"censored"}
+        unused = {name for name in ("censored", "response") if not getattr(rule, name)}
         how = rule.model_dump_json(exclude=unused)
     return hashlib.sha256(f"{program}\0{how}".encode()).hexdigest()
 

@@ -42,7 +42,8 @@ def check_model(model: Model, priors: DefaultPriors) -> None:
     DataError
         If the model is refused; the message gives the reason in one sentence.
     """
-    largest, _ = model.y.max(), model.trials  # reading these attributes checks their values
+    # Reading these attributes checks their values.
+    largest, _, _ = model.y.max(), model.trials, model.response_values
     if model.family.is_ordinal and largest < 2:
         raise DataError(
             f"{model.table.source}: {model.formula.response} has only one distinct rating, but "

@@ -19,6 +19,7 @@ from pyflowers.programs.formulas.part import (
     targets,
 )
 from pyflowers.programs.formulas.predictor import ETA
+from pyflowers.programs.formulas.response import ResponseTerms, sigma_predicted
 from pyflowers.programs.formulas.writer import equation
 
 
@@ -53,21 +54,26 @@ def declaration_of(
         "coords": merged(parts, "coords"),
         "priors": {name: _prior(number) for name, number in numbers.items()},
         "parameters": _parameters(in_tables),
-        "prediction": prediction_of(family, parts),
+        "prediction": prediction_of(formula.terms, family, parts),
     }
     return _without_empty(found)
 
 
-def prediction_of(family: Family, parts: Sequence[Part]) -> dict[str, Any]:
+def prediction_of(terms: ResponseTerms, family: Family, parts: Sequence[Part]) -> dict[str, Any]:
     """Return ``[prediction]``: how the program predicts rows of another table."""
     sums = {ETA: "0"}
     for target in targets(parts):
         sums[target] = " + ".join(summands(parts, target, "predicted")) or "0"
+    linear = sums.pop(ETA)
+    where = {target.name: target.of(total) for target, total in sums.items()}
+    if sigma := sigma_predicted(terms, where.get("sigma", "sigma")):
+        where["sigma"] = sigma
     found = {
         "family": family.text,
-        "linear_predictor": sums.pop(ETA),
+        "linear_predictor": linear,
         "effects": merged(parts, "effects"),
-        "where": {target.name: target.of(total) for target, total in sums.items()},
+        "where": where,
+        "response": list(terms.variables),
     }
     return _without_empty(found)
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
+from pyflowers.programs.formulas.response import NAME as _NAME
+from pyflowers.programs.formulas.response import ResponseTerms, read_terms_of_response
 from pyflowers.programs.terms import (
     EDIT_PROGRAM,
     LONGEST,
@@ -27,23 +29,10 @@ from pyflowers.programs.terms import (
     show_columns,
 )
 
-_NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
-_RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|\s*trials\(\s*({_NAME}|\d+)\s*\)\s*)?")
+_RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|(?!\|)(.*))?", re.DOTALL)
 _GROUP = re.compile(rf"\s*{_NAME}\s*(?:[:/]\s*{_NAME}\s*)*")
 _QUOTES = r"`[^`]*`|\"[^\"]*\"|'[^']*'"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
-
-
-_AFTER_BAR = {
-    "cens": EDIT_PROGRAM,
-    "trunc": EDIT_PROGRAM,
-    "weights": f"repeat rows that stand for several, or {EDIT_PROGRAM}",
-    "se": EDIT_PROGRAM,
-    "mi": f"leave out the rows with --drop-missing, or {EDIT_PROGRAM}",
-    "rate": "add offset(log(n)) to the terms, where n is the column in rate(n)",
-    "subset": "leave the rows out of the table",
-}
-"""What may follow the response in brms, each with its remedy."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +154,8 @@ class Formula:
         The formula, with the formulas of other parameters.
     response : str
         The column of the response.
-    trials : str
-        The column of the trials, or their number; empty without ``| trials(n)``.
+    terms : ResponseTerms
+        The terms after the response and a bar.
     population : str
         The sum of terms of the population; ``1`` if there are none.
     groups : tuple of GroupTerm
@@ -182,7 +171,7 @@ class Formula:
 
     text: str
     response: str
-    trials: str
+    terms: ResponseTerms
     population: str
     groups: tuple[GroupTerm, ...]
     parameters: tuple[ParameterFormula, ...] = ()
@@ -196,10 +185,13 @@ class Formula:
 
     @property
     def response_columns(self) -> list[str]:
-        """The columns of the response and of its trials."""
-        if self.trials and not self.trials.isdecimal():
-            return [self.response, self.trials]
-        return [self.response]
+        """The columns of the response and of its terms."""
+        return list(dict.fromkeys((self.response, *self.terms.columns)))
+
+    @property
+    def trials(self) -> str:
+        """The column of the trials, or their number; empty without ``| trials(n)``."""
+        return self.terms.trials
 
 
 def parse(text: str) -> Formula:
@@ -278,25 +270,18 @@ def _of_response(text: str, whole: str) -> Formula:
     _refuse_transformed(text, left)
     left, levels = _without_levels(text, left)
     match = _RESPONSE.fullmatch(left)
-    asked = re.search(r"\|.*?\b([^\W\d]\w*)\(", left)
-    if match is None and asked and asked[1] in _AFTER_BAR:
-        raise ConfigError(
-            f"formula {text!r}: {asked[1]}() is not supported; {_AFTER_BAR[asked[1]]}"
-        )
-    if match is None and re.fullmatch(rf"\s*{_NAME}\s*\|.*", left):
-        raise ConfigError(
-            f"formula {text!r}: only trials(n) may follow the response and |, where n is a "
-            "column or a whole number; correct it"
-        )
     if match is None:
         raise ConfigError(
             f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
-            "trials(n); transform it in the table, or choose a family for its scale"
+            "terms, such as trials(n); transform it in the table, or choose a family for its scale"
         )
+    terms = ResponseTerms()
+    if match[2] is not None:
+        terms = read_terms_of_response(text, match[2])
     rest, groups = _without_brackets(text, right)
     population, curves = _without_curves(text, rest)
-    response, trials = _bare(match[1]), _bare(match[2] or "")
-    return Formula(whole, response, trials, population, groups, curves=curves, levels=levels)
+    response = _bare(match[1])
+    return Formula(whole, response, terms, population, groups, curves=curves, levels=levels)
 
 
 def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:

@@ -39,6 +39,7 @@ import numpy as np
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray
+from pyflowers.programs.families._response import given_rows
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
 MOST_STEPS = 12
@@ -59,7 +60,11 @@ LARGEST_STEP = 4.0
 
 
 def likelihood_alone(
-    family: Family, linear: Sequence[LinearPredictor], draws: Draws, data: Data
+    family: Family,
+    linear: Sequence[LinearPredictor],
+    draws: Draws,
+    data: Data,
+    response: Sequence[str] = (),
 ) -> dict[str, LikelihoodAlone]:
     """Return estimates of the top-level parameters from the likelihood alone.
 
@@ -73,6 +78,8 @@ def likelihood_alone(
         The posterior.
     data : Data
         The whole data block.
+    response : sequence of str
+        The variables of the terms of the response.
     """
     values = data.values
     means = {quantity: np.mean(its, axis=(0, 1)) for quantity, its in draws.items()}
@@ -96,6 +103,10 @@ def likelihood_alone(
     if family.is_ordinal and "X_mean" in values:
         at_means = draws["threshold"] - (draws["b"] @ np.asarray(values["X_mean"]))[..., None]
         other["threshold"] = at_means.mean(axis=(0, 1))[None, None, :, None]
+    of_rows = {n: np.broadcast_to(values[n], (data.num_obs,))[kept] for n in response}
+    family = given_rows(family, response, of_rows)
+    if family.known:
+        other[family.known] = of_rows[family.known]
     if "trials" in values:
         other["trials"] = np.broadcast_to(values["trials"], (data.num_obs,))[kept]
     inverses = {its.name: its.link.from_linear for its in family.auxiliary if its.link}

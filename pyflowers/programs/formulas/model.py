@@ -24,6 +24,7 @@ from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offse
 from pyflowers.programs.families import Auxiliary, Family
 from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
+from pyflowers.programs.formulas.response import ResponseValues, read_values
 from pyflowers.programs.terms import (
     given_levels,
     hint_of,
@@ -35,10 +36,10 @@ from pyflowers.text import counted, in_words, shortened, suggestion
 
 FloatArray = NDArray[np.float64]
 
-_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y trials D J
-    cell kept prior_only held_out b b_adjusted b_scale b_unit eta lprior log_lik y_rep y_num y_total
-    y_mean y_ss squares correlation Intercept Intercept_at_means threshold_at_means n d k j m count
-    factor"""
+_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y trials D
+    J cell kept prior_only held_out cens y2 lb ub weights weights_mean se precision lp tries
+    width b b_adjusted b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss squares
+    correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
@@ -520,6 +521,12 @@ class Model:
         return trials
 
     @cached_property
+    def response_values(self) -> ResponseValues:
+        """The values of the terms of the response."""
+        formula = self.formula
+        return read_values(formula.terms, self.family, self.table, formula.response, self.y)
+
+    @cached_property
     def cell(self) -> str:
         """The columns whose combinations define cells of rows that share one linear predictor.
 
@@ -531,6 +538,7 @@ class Model:
             ":" in label for name in factors for label in self.table.labels(name).names
         )
         has_one_predictor = self.parameter is None and not self.formula.parameters
+        is_joined |= self.formula.terms.separates_rows
         if self.family.totals is None or not self.columns or is_joined or not has_one_predictor:
             return ""
         name = ":".join(self.columns)
@@ -714,6 +722,11 @@ def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:
     family, about = model.family.name, f"formula {text!r}: "
     if name in ("mu", "eta", model.formula.response):
         return f"{about}the terms of {name} belong in the first formula; move them there"
+    if name == model.family.known:
+        return (
+            f"{about}{name} is known, as se() gives it; write se(…, sigma = TRUE), or leave this "
+            "formula out"
+        )
     if not known:
         return (
             f"{about}family {family} has no parameter that can have terms besides the expected "

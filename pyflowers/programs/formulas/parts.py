@@ -40,6 +40,14 @@ from pyflowers.programs.formulas.part import (
     with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import ETA, LinearPredictor, Population, Sum
+from pyflowers.programs.formulas.response import (
+    about_terms,
+    data_lines,
+    row_likelihood,
+    row_replicate,
+    sigma_in_stan,
+    sources_of,
+)
 from pyflowers.programs.linear import Coefficients, Given, Offset, Parameter
 
 
@@ -103,7 +111,7 @@ def _population_parts(linear: LinearPredictor) -> list[Part]:
 
 
 def observations(model: Model) -> Part:
-    """Return the part of the response, and of its trials."""
+    """Return the part of the response, and of its terms."""
     formula, family = model.formula, model.family
     kind, _, size = family.response.partition("[N]")
     response = f"{kind}[N] y"
@@ -117,14 +125,13 @@ def observations(model: Model) -> Part:
     elif model.outcomes:
         source["outcomes"] = list(model.outcomes)
     data.append(f"{response}; // {formula.response}")
-    sources = {"y": source}
-    if formula.trials:
-        data.append(f"array[N] int<lower=0> trials; // {formula.trials}")
-        sources["trials"] = {"column": formula.trials}
-        if formula.trials.isdecimal():
-            sources["trials"] = {"value": int(formula.trials)}
-    about = f"the {family.name} family with the {family.link} link"
-    return Part(data=data, sources=sources, story=f"{formula.response} is modelled by {about}.")
+    sources = {"y": source, **sources_of(formula.terms, model.response_values)}
+    data += data_lines(formula.terms, family)
+    about = (
+        f"{formula.response} is modelled by the {family.name} family with the {family.link} link."
+    )
+    story = " ".join([about, *about_terms(formula.terms, formula.response)])
+    return Part(data=data, sources=sources, story=story)
 
 
 def cells(model: Model) -> Part:
@@ -424,7 +431,8 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
     stands_for : mapping of str to str
         What stands for parameters of the family; see :class:`Part`.
     """
-    family = model.family
+    family, terms = model.family, model.formula.terms
+    stands_for = sigma_in_stan(terms, stands_for)
 
     def distribution(template: str, eta: str, row: str) -> str:
         """Return a distribution for one row, or for several."""
@@ -441,10 +449,14 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
     if model.cell and family.totals is not None:
         rows, eta = family.totals.stan, "eta[cell[n]]"
         statements = family.totals.statement.strip("\n").splitlines()
-    kind, y_rep = "lpdf", "vector[N_pointwise] y_rep;"
+    y_rep = "vector[N_pointwise] y_rep;"
     if family.is_discrete:
-        kind, y_rep = "lpmf", "array[N_pointwise] int y_rep;"
-    density, _, arguments = distribution(family.stan, eta, "n").partition("(")
+        y_rep = "array[N_pointwise] int y_rep;"
+    own = distribution(family.stan, eta, "n"), distribution(family.cumulative, eta, "n")
+    if terms.is_likelihood:
+        of_row = row_likelihood(terms, family, *own, "lp")
+        statements = ["real lp; // log likelihood of row n", *of_row, "target += lp;"]
+        statements = ["for (n in kept) {", *(f"  {line}" for line in statements), "}"]
     return Part(
         settings=[
             "int<lower=0, upper=1> prior_only; // 1: draw from the prior",
@@ -455,8 +467,8 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
         likelihood=statements,
         generated_quantities=["vector[N_pointwise] log_lik;", y_rep],
         pointwise=[
-            f"log_lik[n] = {density}_{kind}(y[n] | {arguments};",
-            f"y_rep[n] = {distribution(family.rng, eta, 'n')};",
+            *row_likelihood(terms, family, *own, "log_lik[n]"),
+            *row_replicate(terms, family, distribution(family.rng, eta, "n")),
         ],
         sources={
             "prior_only": {"value": 0},

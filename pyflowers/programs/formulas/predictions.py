@@ -28,6 +28,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.densities import CONSTANT, StatedPrior, read_stated
 from pyflowers.programs.families import Family, FloatArray, find_family
+from pyflowers.programs.families._response import family_of
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.given import with_stated
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, ParameterFormula, parse
@@ -54,6 +55,7 @@ from pyflowers.programs.formulas.predictor import (
     with_given,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
+from pyflowers.programs.formulas.response import family_with
 from pyflowers.programs.linear import Coefficients, Effects, Given, LinearModel, Offset, Parameter
 
 
@@ -106,6 +108,8 @@ def _linear_model(data: Data) -> LinearModel:
     for name, prior in about.given.items():
         if prior.startswith(f"{CONSTANT}("):
             raise _not_stated(about.text, f"the fixed {name}")
+    if parse(about.text).terms.variables:
+        raise _not_stated(about.text, "the terms of a response besides trials()")
     for part in parts:
         if part.target not in (None, ETA):
             raise _not_stated(about.text, f"a formula for {part.target.name}")
@@ -150,8 +154,11 @@ def _not_stated(formula: str, what: str) -> ConfigError:
 
 def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
     """Return estimates from the likelihood alone."""
-    family, linear = _predictors_of(data)
-    return likelihood_alone(family, linear, draws, data)
+    about = data.declaration.formula
+    assert about is not None
+    _, linear = _predictors_of(data)
+    response = parse(about.text).terms.variables
+    return likelihood_alone(family_of(about.family, response), linear, draws, data, response)
 
 
 def _parts_of(data: Data) -> list[Part]:
@@ -178,7 +185,8 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
     """
     about = data.declaration.formula
     assert about is not None
-    formula, family = parse(about.text), find_family(about.family)
+    formula = parse(about.text)
+    family = family_with(formula.terms, find_family(about.family), formula.text)
     indices = names_of_groups(formula, family)
     links = {its.name: its.link.inverse for its in family.auxiliary if its.link}
     linear = [_linear(data, ETA, formula, indices)]
@@ -262,7 +270,8 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     columns = {name: data.table.columns[theirs] for name, theirs in data.columns.items()}
     table = replace(data.table, columns={**columns, **data.table.columns})
     formula = parse(text)
-    model = Model(formula, find_family(family), with_given_levels(formula, table))
+    its = family_with(formula.terms, find_family(family), text)
+    model = Model(formula, its, with_given_levels(formula, table))
     notes = check_design(model, find_default_priors(priors))
     if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
         notes += about_response(model)

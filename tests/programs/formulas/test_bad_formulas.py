@@ -41,8 +41,8 @@ FRAME = pd.DataFrame(
         "mixed": [0.1, "?", *np.linspace(0.3, 2.4, NUM - 2)],
     }
 )
-NO_RESPONSE = "is neither a column nor column | trials(n); transform it in the table"
-ONLY_TRIALS = "only trials(n) may follow the response and |, where n is a column or"
+NO_RESPONSE = "is neither a column nor column | terms, such as trials(n); transform it in the"
+NO_TRIALS = "write trials(n), where n is a column or a whole number"
 NO_GROUP = "cannot be read; write (effects | group), where group is a column, a:b or a/b"
 ALONE = "a group term needs separate brackets, such as (1 | group)"
 FUNCTIONS = "is not one of the functions that terms can use: log, log2, log10, exp, sqrt, scale"
@@ -82,9 +82,7 @@ BAD = [
     ("y ~ x; sigma ~ __import__('os')", "", "there is a name with __"),
     ("y ~ x; sigma ~ exp.__class__(x)", "", "there is a name with __"),
     ("y ~ x; import(os) ~ x", "", "'import(os)' is not the name of one"),
-    ("y | cens(x) ~ z", "", f"cens() is not supported; {EDIT_PROGRAM}"),
-    ("y | weights(n) ~ z", "", "weights() is not supported; repeat rows that stand for several"),
-    ("y | se(x) + trunc(lb = 0) ~ z", "", f"() is not supported; {EDIT_PROGRAM}"),
+    ("y | mi() ~ z", "", "mi() is not supported; leave out the rows with --drop-missing, or"),
     ("y | rate(n) ~ z", "poisson", "rate() is not supported; add offset(log(n)) to the terms"),
     ("y ~ t2(x, z)", "", f"t2() is not supported; {EDIT_PROGRAM}"),
     ("y ~ ar(x, gr=f)", "", f"ar() is not supported; {EDIT_PROGRAM}"),
@@ -104,8 +102,12 @@ BAD = [
     ("C(f, levels=['a', 'b', 'c']) ~ x", "bernoulli", "f has 3 labels, a, b, c, but"),
     ("y + z ~ x", "", NO_RESPONSE),
     ("y[0] ~ x", "", NO_RESPONSE),
-    ("count | trial(n) ~ x", "binomial", ONLY_TRIALS),
-    ("count | trials() ~ x", "binomial", ONLY_TRIALS),
+    (
+        "count | trial(n) ~ x",
+        "binomial",
+        "trial() after the response does not exist; did you mean trials?",
+    ),
+    ("count | trials() ~ x", "binomial", f"trials() has no n; {NO_TRIALS}"),
     ("count | trials(m) ~ x", "binomial", "there is no column 'm'; the columns are y, count"),
     ("y | trials(n) ~ x", "binomial", "row 10: y is 10, but the number of trials is 9; correct"),
     ("count ~ x", "binomial", "family binomial takes trials; write count | trials(n) ~"),
@@ -348,7 +350,7 @@ BAD = [
     ("count | trials(signed) ~ x", "binomial", "row 1: the number of trials is -3, but it"),
     ("count | trials(3000000000) ~ x", "binomial", "the number of trials is 3000000000"),
     ("count | trials(f) ~ x", "binomial", "row 1: f is 'a', not a finite number; give a column of"),
-    ("count | trials(-3) ~ x", "binomial", ONLY_TRIALS),
+    ("count | trials(-3) ~ x", "binomial", "not the name of a column; compute the column in the"),
     ("same ~ x", "", "same is 5 in every row, so nothing keeps its sd away from 0;"),
     ("count ~ 0 + x", "cumulative", "has thresholds instead of an intercept; leave out 0 or -1"),
     ("count | trials(n) ~ n", "binomial", "copy the column under another name for the term"),
