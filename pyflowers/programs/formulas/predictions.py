@@ -105,6 +105,8 @@ def _linear_model(data: Data) -> LinearModel:
     parts, values = _parts_of(data), data.values
     about = data.declaration.formula
     assert about is not None
+    if parse(about.text).terms.variables:
+        raise _not_stated(about.text, "the terms of a response besides trials()")
     for name, prior in about.given.items():
         if prior.startswith(f"{CONSTANT}("):
             raise _not_stated(about.text, f"the fixed {name}")
