@@ -285,6 +285,8 @@ class LooComparison(ElpdComparison):
         Number of observations that each model was fitted to, by the name of the model.
     rounded : tuple of str
         Models of real numbers that are compared by the probability of the rounded response.
+    weighted : tuple of str
+        Models whose weights multiply the log likelihood.
 
     See Also
     --------
@@ -307,6 +309,7 @@ class LooComparison(ElpdComparison):
     num_obs: int
     num_fitted: Mapping[str, int]
     rounded: tuple[str, ...] = ()
+    weighted: tuple[str, ...] = ()
 
     @property
     def _compared(self) -> dict[str, Any]:
@@ -334,6 +337,12 @@ class LooComparison(ElpdComparison):
                 f"The elpd of {in_words(self.rounded)} is that of the rounded response, of "
                 "probabilities of y ± 0.5, because a density cannot be compared with the "
                 "probability of an integer.",
+            ),
+            (
+                bool(self.weighted),
+                f"In {in_words(self.weighted)}, weights multiply the log likelihood of each row, "
+                "so a row is left out together with all rows for which it stands; compare it only "
+                "with models that have the same weights.",
             ),
             (
                 max(self.num_fitted.values()) > self.num_obs,
@@ -478,7 +487,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     )
     ordered = tuple(sorted(models, key=lambda model: -model.elpd))
     num_fitted = {fit.name: fit.data.num_obs for fit in fits}
-    return LooComparison(ordered, best.size, num_fitted, rounded)
+    weighted = tuple(fit.name for fit in fits if fit.model.multiplies_likelihood)
+    return LooComparison(ordered, best.size, num_fitted, rounded, weighted)
 
 
 def _rounded(fits: Sequence[Fit]) -> tuple[str, ...]:

@@ -838,6 +838,7 @@ def predictor_of(
         reading=reading,
         is_linear=kind == "linear",
         is_varying=is_varying,
+        is_observed=kind == "observation",
     )
 
 

@@ -218,7 +218,8 @@ class Model:
         groups : str
             How the effects of groups enter.
         **how
-            ``reading``, ``is_linear`` and ``is_varying``; see :func:`.prediction.read_rows`.
+            ``reading``, ``is_linear``, ``is_varying`` and ``is_observed``; see
+            :func:`.prediction.read_rows`.
         """
         how["is_linear"] = how.get("is_linear", False) or self.link is not None
         rows, values = read_rows(self, new, groups=groups, **how), self.data.values

@@ -210,6 +210,7 @@ def read_rows(
     reading: Mapping[str, Any] | None = None,
     is_linear: bool = False,
     is_varying: bool = False,
+    is_observed: bool = True,
 ) -> NewRows:
     """Read the rows of a table that a model is to predict.
 
@@ -227,6 +228,8 @@ def read_rows(
         Whether only the linear predictor is needed, and therefore no trials.
     is_varying : bool
         Whether labels may be given their own effects later; see :attr:`Predictor.varying`.
+    is_observed : bool
+        Whether observations are drawn, which need the columns of the response's terms.
 
     Raises
     ------
@@ -250,7 +253,14 @@ def read_rows(
     every = model.frozen
     of_groups = group_columns(rule, every)
     declared, without = (
-        _for_rows(rule, every, its, is_linear=is_linear, is_varying=is_varying)
+        _for_rows(
+            rule,
+            every,
+            its,
+            is_linear=is_linear,
+            is_varying=is_varying,
+            is_observed=is_observed and not is_linear,
+        )
         for its in (groups, "none")
     )
     names = {column: data.name_of(column) for column in declared.columns}
@@ -321,6 +331,7 @@ def _for_rows(
     *,
     is_linear: bool,
     is_varying: bool,
+    is_observed: bool,
 ) -> Declaration:
     """Return the declaration of the variables that a prediction needs, read row by row.
 
@@ -329,6 +340,10 @@ def _for_rows(
     needed, indices = names_of(rule), indices_of(rule)
     if is_linear:
         needed.discard("trials")
+    if is_observed:
+        needed |= {"sigma"}.intersection(rule.response)
+    else:
+        needed -= set(rule.response) - _names_in(_parsed(rule.linear_predictor))
     if groups != "data":
         needed -= {index for _, index in indices}
         needed |= {index for name, index in indices if name not in rule.effects}

@@ -1,5 +1,6 @@
 # Print the reference estimates of test_published.py: run `Rscript published.R` in this folder.
-# Last run with R 4.2.2, lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2 and statmod 1.5.0.
+# Last run with R 4.2.2, lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2, statmod 1.5.0
+# and survival 3.5-3.
 suppressMessages({library(lme4); library(nlme)})
 
 read <- function(name) read.csv(file.path("data", paste0(name, ".csv")))
@@ -101,3 +102,10 @@ show_lme("Orthodont", varied <- lme(
 ))
 print(coef(varied$modelStruct$varStruct, unconstrained = FALSE), digits = 7)
 print(varied$apVar)
+
+for (dist in c("lognormal", "weibull")) {
+  call <- survival::Surv(time, 1 - censored) ~ age + sex
+  fit <- survival::survreg(call, data = read("kidney"), dist = dist)
+  cat("\nkidney", dist, "with scale", fit$scale, "\n")
+  print(summary(fit)$table[, 1:2], digits = 7)
+}

@@ -1,8 +1,8 @@
 """Posteriors for data sets from books and manuals, against the published estimates.
 
 The references are estimates by (restricted) maximum likelihood. published.R, in this folder, prints
-them all: lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2 and statmod 1.5.0 in R 4.2.2. Each study names
-its call, and a publication with the same digits if there is one.
+them all: lme4 1.1-31, nlme 3.1-162, MASS 7.3-58.2, statmod 1.5.0 and survival 3.5-3 in R 4.2.2.
+Each study names its call, and a publication with the same digits if there is one.
 
 A coefficient's posterior mean is compared with its estimate, in units of the posterior sd and its
 Monte Carlo error; its posterior sd is compared with the standard error. For standard deviations,
@@ -10,6 +10,7 @@ thresholds and correlations, whose posteriors are skewed, the median is compared
 the same, only priors and skewness make a difference, and a root mean square of 1 would be large.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,7 +87,42 @@ def exchanged(column, one, other):
 
 QUICK = {"warmup": 400, "draws": 400}
 
+CENSORED = "time | cens(censored) ~ age + sex"
+
 STUDIES = (
+    Study(
+        "kidney-lognormal",
+        "kidney",
+        CENSORED,
+        "lognormal",
+        "survival::survreg(Surv(time, 1 - censored) ~ age + sex, kidney, dist = 'lognormal'). "
+        "McGilchrist and Aisbett (1991), Biometrics 47(2), for the data",
+        {
+            "Intercept": (4.8210, 0.4616),
+            "b[age]": (-0.005286, 0.009706),
+            "b[sexmale]": (-1.3767, 0.3262),
+        },
+        {"sigma": 1.1848},
+        spoilt=exchanged("sex", "male", "female"),
+        options=QUICK,
+    ),
+    Study(
+        "kidney-weibull",
+        "kidney",
+        CENSORED,
+        "weibull",
+        "survival::survreg(Surv(time, 1 - censored) ~ age + sex, kidney, dist = 'weibull'), whose "
+        "intercept is raised by log(gamma(1 + scale)), and whose scale 1.1033 is 1 / shape",
+        {
+            # 5.2485 is the log of a Weibull scale; the family's intercept is that of a mean.
+            "Intercept": (5.2485 + math.lgamma(1 + 1.103319), 0.4654),
+            "b[age]": (-0.004034, 0.010303),
+            "b[sexmale]": (-0.9655, 0.3253),
+        },
+        {"shape": 1 / 1.103319},
+        spoilt=exchanged("sex", "male", "female"),
+        options=QUICK,
+    ),
     Study(
         "sleepstudy",
         "sleepstudy",
