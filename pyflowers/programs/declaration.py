@@ -540,8 +540,8 @@ class PredictionRule(Record):
         A data variable that is not 0 in rows whose ``log_lik`` is not a density, such as censored
         ones; the rule is not compared with ``log_lik`` there.
     response : tuple of str
-        The data variables of the terms of a formula's response, such as ``cens`` of
-        ``y | cens(c)``, by the names that programs of formulas give them.
+        The data variables of the terms of a formula's response, such as ``cens`` and ``y2``, by the
+        names that programs of formulas give them.
     """
 
     family: str

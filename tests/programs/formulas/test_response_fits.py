@@ -132,6 +132,11 @@ def test_what_loo_and_replicates_mean_is_said(censored):
     assert "censored" in " ".join(pyflowers.check(censored).notes)
 
 
+def test_the_exact_engine_refuses_the_terms_that_it_does_not_know():
+    with pytest.raises(ConfigError, match="does not have the terms of a response besides trials"):
+        pyflowers.fit("effect | se(error) ~ 1", SCHOOLS, seed=1, engine="exact")
+
+
 def test_weighted_likelihoods_have_no_simulated_data(tmp_path):
     with pytest.raises(ConfigError, match=r"the weights of .* multiply its likelihood"):
         pyflowers.sbc("time | weights(w) ~ x", table(), out=tmp_path / "a", sims=4, seed=1, **QUICK)
