@@ -571,7 +571,7 @@ def _on_replicates(fit: Fit) -> Iterator[str]:
             "limit, and the limits of the other rows are drawn from their Kaplan-Meier estimate"
         )
     if fit.model.multiplies_likelihood:
-        yield f"replicated data have one {name} for each row, whatever its weight"
+        yield f"replicated data have one {name} for each row, regardless of its weight"
 
 
 def _limits(fit: Fit, found: Sequence[PredictiveCheck], num: int) -> Iterator[str]:

@@ -668,7 +668,8 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     Raises
     ------
     ConfigError
-        If there is no fit, a program has no ``log_lik``, or two fits have the same name.
+        If there is no fit, a program has no ``log_lik``, two fits have the same name, or only one
+        of them has a censored or weighted response.
     """
     fits = checked_fits(fits, "loo")
     if not fits:
@@ -679,6 +680,19 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"loo: two fits have the name {twice}; give one fit for each model")
+    first = fits[0]
+    for fit in fits[1:]:
+        for term, has in (
+            ("cens()", lambda its: its.model.is_censored),
+            ("weights()", lambda its: its.model.multiplies_likelihood),
+        ):
+            if has(fit) != has(first):
+                with_it, without = (fit, first) if has(fit) else (first, fit)
+                raise ConfigError(
+                    f"loo: the response of {with_it.name} has {term} and that of {without.name} "
+                    "has not, so their likelihoods are of different data; write the same term in "
+                    "both formulas"
+                )
     return fits
 
 

@@ -277,6 +277,7 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     notes = check_design(model, find_default_priors(priors))
     if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
         notes += about_response(model)
+        _ = model.response_values  # which are checked when they are read
     return notes
 
 

@@ -79,7 +79,7 @@ class ResponseTerms:
     se : str
         The column of standard errors.
     adds_sigma : bool
-        Whether sigma is estimated beside the standard errors.
+        Whether sigma is estimated in addition to the standard errors.
     weights : str
         The column of weights.
     kind : str

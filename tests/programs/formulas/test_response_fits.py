@@ -137,6 +137,23 @@ def test_the_exact_engine_refuses_the_terms_that_it_does_not_know():
         pyflowers.fit("effect | se(error) ~ 1", SCHOOLS, seed=1, engine="exact")
 
 
+def test_loo_refuses_models_of_which_one_is_censored_or_weighted(censored):
+    for formula, term in (("time | weights(w) ~ x", "cens()"), ("time | cens(c) ~ x", "weights()")):
+        other = pyflowers.fit(
+            formula, table(60), family="weibull", seed=1, **{**QUICK, "draws": 100}
+        )
+        with pytest.raises(ConfigError, match="their likelihoods are of different data") as caught:
+            pyflowers.loo([censored, other])
+        assert f"has {term} and that of" in str(caught.value)
+
+
+def test_other_tables_are_checked_as_the_first_is():
+    program = pyflowers.Program.from_formula("time | cens(kind, y2 = end) ~ x", table())
+    other = table().assign(end=lambda its: its.time)
+    with pytest.raises(DataError, match=r"row 6: .* an interval begins at time and ends above it"):
+        pyflowers.fit(program, other, seed=1, **QUICK)
+
+
 def test_weighted_likelihoods_have_no_simulated_data(tmp_path):
     with pytest.raises(ConfigError, match=r"the weights of .* multiply its likelihood"):
         pyflowers.sbc("time | weights(w) ~ x", table(), out=tmp_path / "a", sims=4, seed=1, **QUICK)
@@ -168,7 +185,7 @@ TABLES = 20
 
 
 def censored_table(seed, family, num=120):
-    """Return times with known distribution, each censored at a time of its own."""
+    """Return times with known distribution, each with its own time of censoring."""
     rng = np.random.default_rng([seed, 11])
     x = rng.normal(size=num)
     if family == "lognormal":
