@@ -8,13 +8,15 @@ import json
 import re
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pyflowers.data.table import Table, other_separator, table_of
+from pyflowers.data.columns import MISSING
+from pyflowers.data.table import Table, other_separator, table_of, text_levels
 from pyflowers.errors import DataError
 from pyflowers.records import as_path
 
@@ -207,7 +209,53 @@ def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, 
             raise
         raise DataError(f"{path}, {complaint}") from error
     cells.index += blank
-    return _below_header(cells.fillna(""), path, reading)
+    table = _below_header(cells.fillna(""), path, reading)
+    text, header = content.decode(encoding or "utf-8-sig"), list(map(str, cells.iloc[0]))
+    numeric = {i for i, n in enumerate(header) if n and not table.columns[n].holds_labels}
+    quoted = [header[i] for i in sorted(_quoted_columns(text, separator, numeric))]
+    levels = {name: text_levels(table.columns[name]) for name in quoted}
+    return replace(table, levels=levels, quoted=quoted)
+
+
+def _quoted_columns(text: str, separator: str, numeric: set[int]) -> set[int]:
+    """Return which columns of numbers hold text, as their cells are in quotes and others are not.
+
+    Parameters
+    ----------
+    text : str
+        The file.
+    separator : str
+        The separator of its cells.
+    numeric : set of int
+        The positions of the columns whose cells are all numbers or missing.
+    """
+    if '"' not in text:
+        return set()
+    found, ever, is_every = numeric, set[int](), True
+    rows = _rows_of(text, separator)
+    next(rows)  # the header
+    for row in rows:
+        missing = {i for i, cell in enumerate(row) if cell.strip().lower() in MISSING}
+        # Quotes around a separator are needed, whatever the cell is.
+        quoted = {i for i, its in enumerate(row) if its.startswith('"') and separator not in its}
+        found, ever = found & (quoted | missing), ever | quoted
+        is_every = is_every and len(quoted | missing) == len(row)
+        if not found:
+            return found
+    # A file in which all cells are in quotes says nothing about their types.
+    return set() if is_every else found & ever
+
+
+def _rows_of(text: str, separator: str) -> Iterator[list[str]]:
+    """Yield the cells of each row that is not blank, with their quotes."""
+    mark = re.escape(separator)
+    row = list[str]()
+    for cell in re.finditer(rf'("(?:[^"]|"")*"|[^{mark}\r\n]*)({mark}|\r\n?|\n|\Z)', text):
+        row.append(cell[1])
+        if cell[2] != separator:
+            if row != [""]:
+                yield row
+            row = []
 
 
 def _complaint(error: str, first: str, separator: str, header: int) -> str | None:

@@ -61,6 +61,9 @@ class Table(Shown):
         categorical columns of a data frame, and columns of text whose cells are all numbers.
     ordered : collection of str
         The columns whose levels have an order, as those of an ordered Categorical do.
+    quoted : collection of str
+        The columns of a text file that are factors, although their cells look like numbers, because
+        these are in quotes and those of other columns are not.
 
     Raises
     ------
@@ -143,6 +146,7 @@ class Table(Shown):
     reading: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ordered: Collection[str] = ()
+    quoted: Collection[str] = ()
     _joined: dict[str, TypedColumn] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -531,6 +535,11 @@ class Table(Shown):
             return self.numbers(name)
         if not levels and name not in self.levels and not is_mixed:
             self._refuse_mixed(name)
+        if name in self.quoted and not is_mixed:
+            self._note(
+                f"{self.source}: {name} is a factor, because its cells are in quotes; for numbers, "
+                "remove the quotes"
+            )
         found = self.labels(name)
         known = tuple(levels or self.levels.get(name) or sorted(found.names))
         unknown = next((label for label in found.names if label not in known), None)
@@ -864,8 +873,14 @@ def _levels_of(given: pd.Series, column: TypedColumn) -> tuple[str, ...] | None:
         return tuple(dict.fromkeys(map(label_text, given.cat.categories)))
     is_text = pd.api.types.infer_dtype(given, skipna=True) == "string"
     if is_text and np.isfinite(column.numbers[given.notna().to_numpy()]).all():
-        return tuple(sorted(filter(None, column.coded[1])))
+        return text_levels(column)
     return None
+
+
+def text_levels(column: TypedColumn) -> tuple[str, ...]:
+    """Return the levels of a column of text whose cells are all numbers or missing."""
+    names = np.asarray(column.coded[1], dtype=object)
+    return tuple(sorted(name for name in names if name.strip().lower() not in MISSING))
 
 
 def listed(columns: Collection[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -634,7 +634,7 @@ class Rows:
             )
         return chosen
 
-    def outcomes(self, column: str, outcomes: tuple[str, str]) -> NDArray[np.int64]:
+    def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""
         found = self.table.labels(self.names[column], order=outcomes)
         return np.array([outcomes.index(each) for each in found.names])[found.codes]

@@ -29,7 +29,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Collection, Container, Mapping, Sized
+from collections.abc import Collection, Container, Mapping, Sequence, Sized
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Union
@@ -77,7 +77,7 @@ class Readable(Protocol):
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
         """Return the position of the column's label in each row, or for each label of `per`."""
 
-    def outcomes(self, column: str, outcomes: tuple[str, str]) -> NDArray[np.int64]:
+    def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""
 
     def coded(self, column: str, codes: Mapping[str, float]) -> NDArray[Any]:
@@ -183,7 +183,7 @@ class Column(Kind):
     order: Literal["appearance", "value"] | tuple[str, ...] = "appearance"
     per: str | None = None
     lower: float | None = None
-    outcomes: tuple[()] | tuple[str, str] = ()
+    outcomes: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] = ()
     codes: dict[str, float] = Field(default_factory=dict)
 
     @property

@@ -669,3 +669,44 @@ def test_none_is_a_label_among_labels_and_missing_among_numbers(tmp_path):
     levels = pd.Categorical(["NA", "EU", None], categories=["EU", "NA"])
     table = from_frame(pd.DataFrame({"region": levels}))
     assert table.is_missing("region").tolist() == [False, False, True]
+
+
+QUOTED = [
+    # Cells of numbers in quotes are text if other cells have none.
+    ('"a","b","y"\n"1","x",3\n"10","y",4\n"2","z",5\n', {}, {"a": ("1", "10", "2")}),
+    ('"a","b","y"\n"1","x",3\nNA,"y",4\n,"z",5\n"","z",5\n', {}, {"a": ("1",)}),
+    ('\n\n"a",y\r\n"1",2\r\n\r\n"2",3', {}, {"a": ("1", "2")}),
+    ('a,b,y\n"1","say ""hi"", you",2\n"3","x\ny",4\n', {}, {"a": ("1", "3")}),
+    ('a;y\n"1,5";3\n"2,5";4\n', {"sep": ";", "decimal": ","}, {"a": ("1,5", "2,5")}),
+    # Some programs quote every cell, and a decimal comma needs quotes.
+    ('"a","y"\n"1","3"\n"2","4"\n', {}, {}),
+    ('"a","y"\n"1",\n"2","4"\n', {}, {}),
+    ('a,y\n"1,5",x\n"2,5",z\n', {"decimal": ","}, {}),
+    ('a,y\n"1",2\n3,4\n', {}, {}),
+    ('a,y\n"1",2\n"b",4\n', {}, {}),
+    ('a\n"1"\n"2"\n', {}, {}),
+]
+
+
+@pytest.mark.parametrize(("text", "reading", "levels"), QUOTED, ids=range(len(QUOTED)))
+def test_cells_in_quotes_are_text_if_others_are_not(text, reading, levels, tmp_path):
+    path = tmp_path / "quoted.csv"
+    path.write_bytes(text.encode())
+    table = read_table(path, **reading)
+    assert table.levels == levels
+    for name in levels:
+        assert list(table.quoted) == [name]
+        present = table.at(~table.is_missing(name))
+        assert tuple(present.numbers_or_factor(name).categories) == levels[name]
+        assert f"{name} is a factor, because its cells are in quotes" in str(present.notes)
+
+
+def test_a_column_in_quotes_can_still_be_the_response(tmp_path):
+    path = tmp_path / "quoted.csv"
+    rows = "".join(f'"{i * i % 7}",{i},"{i % 3}"\n' for i in range(20))
+    path.write_text('"y","x","f"\n' + rows)
+    data = Program.from_formula("y ~ x + f", path).read(path)
+    assert data.values["y"][:4].tolist() == [0, 1, 4, 2]
+    assert data.coords["X"] == ("x", "f1", "f2")
+    predicted = Program.from_formula("y ~ x + C(f)", path).read(path)
+    np.testing.assert_array_equal(predicted.values["X"], data.values["X"])
