@@ -69,8 +69,8 @@ def few_draws(fit: Fit, num: int) -> Predictor:
     return fit.model.predictor(draws)
 
 
-def best_alternative(fit: Fit, predictor: Predictor) -> Likely | None:
-    """Return the most likely alternative to the family of a fit; None if its own is as likely.
+def likely_alternatives(fit: Fit, predictor: Predictor) -> list[Likely]:
+    """Return the alternatives that are more likely than the family of a fit, the best first.
 
     Parameters
     ----------
@@ -81,17 +81,15 @@ def best_alternative(fit: Fit, predictor: Predictor) -> Likely | None:
     """
     alternatives = fit.model.alternatives
     if not alternatives:
-        return None
+        return []
     num = fit.data.num_obs
     eta = np.broadcast_to(predictor.linear(), (1, *predictor.lead[1:], num))[0].mean(axis=0)
     known = _known(fit, predictor)
     own, *others = (
         _most_likely(each, fit.data.y, eta, known) for each in (fit.model.family, *alternatives)
     )
-    best = max(others, key=lambda each: each.log_lik)
-    if best.log_lik - own.log_lik < LEAST_GAIN:
-        return None
-    return best
+    found = [each for each in others if each.log_lik - own.log_lik >= LEAST_GAIN]
+    return sorted(found, key=lambda each: -each.log_lik)
 
 
 def _known(fit: Fit, predictor: Predictor) -> dict[str, Any]:

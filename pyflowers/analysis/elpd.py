@@ -680,20 +680,19 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"loo: two fits have the name {twice}; give one fit for each model")
-    first = fits[0]
-    for fit in fits[1:]:
-        for term, has in (
-            ("cens()", lambda its: its.model.is_censored),
-            ("weights()", lambda its: its.model.multiplies_likelihood),
-        ):
-            if has(fit) != has(first):
-                with_it, without = (fit, first) if has(fit) else (first, fit)
-                raise ConfigError(
-                    f"loo: the response of {with_it.name} has {term} and that of {without.name} "
-                    "has not, so their likelihoods are of different data; write the same term in "
-                    "both formulas"
-                )
+    _check_terms("cens()", [fit for fit in fits if fit.model.is_censored], fits)
+    _check_terms("weights()", [fit for fit in fits if fit.model.multiplies_likelihood], fits)
     return fits
+
+
+def _check_terms(term: str, having: Sequence[Fit], fits: Sequence[Fit]) -> None:
+    """Check that all responses or none have a term that changes what their likelihood is of."""
+    lacking = [fit for fit in fits if fit not in having]
+    if having and lacking:
+        raise ConfigError(
+            f"loo: the response of {having[0].name} has {term} and that of {lacking[0].name} has "
+            "not, so their likelihoods are of different data; write the same term in both formulas"
+        )
 
 
 def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:

@@ -39,11 +39,11 @@ of them, it is the only remedy.
 
 Spread also differs between bins by chance, and more so in a family with heavier tails, and it
 follows from the mean in another way in each family. Therefore, unequal spread is compared with data
-sets from the most likely alternative to the family (:mod:`.alternatives`) and, if all values are
-positive, also looked for in their logs. As these residuals hardly depend on the parameters, this
-predicts whether a refit with that family passes. Otherwise, the spread gets its own term: the
-covariate if the residuals are divided by an exponential function of it and then pass, or else a
-curve.
+sets from the alternatives that are more likely than the family (:mod:`.alternatives`). If all
+values are positive, it is also looked for in their logs. As these residuals hardly depend on the
+parameters, this predicts whether a refit with that family passes. Otherwise, the spread gets its own
+term: the covariate, if the residuals pass when they are divided by an exponential function of
+it, or else a curve.
 
 References
 ----------
@@ -69,7 +69,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.analysis.alternatives import Likely, best_alternative, few_draws
+from pyflowers.analysis.alternatives import Likely, few_draws, likely_alternatives
 from pyflowers.analysis.statistics import FloatArray
 from pyflowers.data.columns import number_text
 from pyflowers.fits.fit import Fit
@@ -434,11 +434,10 @@ def _explained(
 def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
     """Return a family under which the spreads are equal; empty if none is known."""
     fit, residuals = search.fit, search.residuals
-    best = best_alternative(fit, residuals.predictor)
-    if best is not None:
-        others = map(remove, _sets_of(best, fit, residuals, num))
+    for likely in likely_alternatives(fit, residuals.predictor):
+        others = map(remove, _sets_of(likely, fit, residuals, num))
         if _is_equal(_judge(search.patterns, remove(search.own), others)):
-            return best.family.text
+            return likely.family.text
     if residuals.family.is_unbounded and fit.data.y.min() > 0:
         logs = remove(np.log(fit.data.y)[None])
         equal = _judge(search.patterns, logs / logs.std(), map(remove, search.sets()))

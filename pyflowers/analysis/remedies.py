@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pyflowers.advice import Advice, Step
-from pyflowers.analysis.alternatives import best_alternative, few_draws
+from pyflowers.analysis.alternatives import few_draws, likely_alternatives
 from pyflowers.analysis.patterns import LOGNORMAL, NUM_DRAWS, Judged, Patterns
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.families import Family, find_family
@@ -135,10 +135,10 @@ def refit(
 @lru_cache(maxsize=1)
 def _alternative(fit: Fit) -> str:
     """Return the most likely alternative to a family; empty if there is none."""
-    best = None
-    if fit.model.predicts_rows:
-        best = best_alternative(fit, few_draws(fit, NUM_DRAWS))
-    return "" if best is None else best.family.text
+    if not fit.model.predicts_rows:
+        return ""
+    found = likely_alternatives(fit, few_draws(fit, NUM_DRAWS))
+    return found[0].family.text if found else ""
 
 
 def _another_family(case: Case) -> str:
