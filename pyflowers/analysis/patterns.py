@@ -41,8 +41,8 @@ Spread also differs between bins by chance, and more so in a family with heavier
 follows from the mean in another way in each family. Therefore, unequal spread is compared with data
 sets from the alternatives that are more likely than the family (:mod:`.alternatives`). If all
 values are positive, it is also looked for in their logs. As these residuals hardly depend on the
-parameters, this predicts whether a refit with that family passes. Otherwise, the spread gets its own
-term: the covariate, if the residuals pass when they are divided by an exponential function of
+parameters, this predicts whether a refit with that family passes. Otherwise, the spread gets its
+own term: the covariate, if the residuals pass when they are divided by an exponential function of
 it, or else a curve.
 
 References

@@ -236,7 +236,7 @@ def _quoted_columns(text: str, separator: str, numeric: set[int]) -> set[int]:
     next(rows)  # the header
     for row in rows:
         missing = {i for i, cell in enumerate(row) if cell.strip().lower() in MISSING}
-        # Quotes around a separator are needed, whatever the cell is.
+        # A cell with a separator needs quotes, so they say nothing about it.
         quoted = {i for i, its in enumerate(row) if its.startswith('"') and separator not in its}
         found, ever = found & (quoted | missing), ever | quoted
         is_every = is_every and len(quoted | missing) == len(row)

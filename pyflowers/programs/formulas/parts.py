@@ -17,7 +17,6 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.densities import (
-    PriorDensity,
     StatedPrior,
     prior_densities,
     prior_density,
@@ -519,10 +518,10 @@ def _population_stated(
         back = np.asarray(values[f"adjustment{tag}"], dtype=np.float64)
         columns = columns @ back
     given = given or (None,) * columns.shape[1]
-    priors: list[PriorDensity | None] = [None if its is None else its.density() for its in given]
+    priors = tuple(None if prior is None else prior.density() for prior in given)
     if f"b{tag}_scale" in values:
-        priors = list(priors_of_elements(f"normal(0, b{tag}_scale)", values, given))
-    return Coefficients(f"b{tag}", columns, tuple(priors), back=back)
+        priors = priors_of_elements(f"normal(0, b{tag}_scale)", values, given)
+    return Coefficients(f"b{tag}", columns, priors, back=back)
 
 
 def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) -> Parameter:
