@@ -267,6 +267,10 @@ class IntegratedProgram:
                 f"{name}: engine 'exact' draws from the posterior, but {flag} requests the prior; "
                 "use another engine"
             )
+        if options.keep:
+            raise EngineLacksError(
+                f"{name}: weighted draws are all kept; leave out --keep {options.keep[0]}"
+            )
         started = time.perf_counter()
         linear = self.program.python.linear
         assert linear is not None  # load() has checked the capability

@@ -169,6 +169,11 @@ def test_a_given_prior_of_one_correlation_is_refused():
         pyflowers.fit("y ~ x + (x | g)", table(), engine="exact", seed=1, priors=priors)
 
 
+def test_keep_is_refused():
+    with pytest.raises(EngineLacksError, match="leave out --keep r_rat"):
+        pyflowers.fit(*RATS, seed=1, engine="exact", keep=("r_rat",))
+
+
 def test_few_draws_come_from_many_points():
     fit = pyflowers.fit(*RATS, seed=1, engine="exact", draws=100)
     assert fit.record.independent["points"] == 1_000
