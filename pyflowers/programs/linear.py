@@ -71,6 +71,9 @@ class Coefficients:
     back : array, shape (K, K), or None
         The matrix that turns the coefficients into the quantity of this name; None if they are the
         quantity.
+    target : str
+        The parameter of the family in whose linear predictor they are; empty for that of the
+        response.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Coefficients:
     priors: tuple[PriorDensity | None, ...]
     is_scalar: bool = False
     back: FloatArray | None = None
+    target: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +106,8 @@ class Effects:
         The name of the correlations, the upper triangle by row; empty if effects are independent.
     eta : float
         The parameter of the LKJ prior on the correlations.
+    target : str
+        See :class:`Coefficients`.
     """
 
     name: str
@@ -112,6 +118,7 @@ class Effects:
     is_scalar: bool = True
     correlations: str = ""
     eta: float = 1.0
+    target: str = ""
 
     @property
     def num_effects(self) -> int:
@@ -127,9 +134,12 @@ class Offset:
     ----------
     values : array, shape (row,)
         What is added.
+    target : str
+        See :class:`Coefficients`.
     """
 
     values: FloatArray
+    target: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +163,22 @@ Stated = Parameter | Coefficients | Effects | Offset | Given
 
 
 @dataclass(frozen=True, eq=False)
+class Predicted:
+    """A parameter of the family that has a linear predictor.
+
+    Attributes
+    ----------
+    offset : array, shape (row,)
+        The known part of its linear predictor.
+    from_linear : callable
+        Function of the linear predictor that returns the parameter.
+    """
+
+    offset: FloatArray
+    from_linear: Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
 class LinearModel:
     """A linear predictor and the distribution of the response.
 
@@ -167,11 +193,14 @@ class LinearModel:
     rows : array of int, shape (N,)
         The row of the columns to which each observation belongs.
     offset : array, shape (row,)
-        The known part of the linear predictor.
+        The known part of the linear predictor of the response.
     coefficients, effects, parameters : tuple
         What is unknown.
     given : dict of str to float
         The other parameters of the family, by the names that the family has for them.
+    predicted : dict of str to Predicted
+        The parameters of the family that have linear predictors, by the names that the family has
+        for them.
     complete : callable
         Function of draws by name, each shaped (chain, draw, …), with those of everything above.
         Returns the draws that a fit keeps, except for ``lprior``.
@@ -186,6 +215,7 @@ class LinearModel:
     effects: tuple[Effects, ...]
     parameters: tuple[Parameter, ...]
     given: Mapping[str, float]
+    predicted: Mapping[str, Predicted]
     complete: Callable[[Mapping[str, FloatArray]], dict[str, FloatArray]]
 
 

@@ -116,7 +116,7 @@ def method_of(model: LinearModel, name: str) -> Method:
     reason = against_gaussian(model)
     if not reason:
         return GaussianModel(model)
-    if model.family.as_normal is None:
+    if model.family.as_normal is None or model.predicted:
         reason = against_quadrature(model)
         if not reason:
             return OneFactorModel(model)

@@ -62,6 +62,8 @@ def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
     if model.family.as_normal is None:
         return f"the family {model.family.name} is not normal given the effects"
+    if model.predicted:
+        return f"{next(iter(model.predicted))} has a formula"
     num = sum(its.num_labels * its.num_effects for its in model.effects)
     num -= max((its.num_labels * its.num_effects for its in model.effects), default=0)
     num += sum(its.columns.shape[1] for its in model.coefficients)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import SplitT, Stretch
-from pyflowers.programs.linear import LinearModel
+from pyflowers.programs.linear import Coefficients, LinearModel
 
 FloatArray = NDArray[np.float64]
 
@@ -77,6 +77,8 @@ def reason_against(model: LinearModel) -> str:
             f"it has {len(model.effects)} group terms, and for the family {model.family.name} only "
             "one can be integrated out"
         )
+    if model.effects and model.effects[0].target:
+        return f"effects of {model.effects[0].target} cannot be integrated out"
     if model.effects and model.effects[0].num_effects > 1:
         return (
             f"{model.effects[0].num_effects} effects vary by group, and for the family "
@@ -116,9 +118,10 @@ class OneFactorModel:
             )
             self.z = self.effect.columns[rows, 0]
         self.y, self.trials = y, trials
-        self.offset = model.offset[rows]
+        self.offsets = {"": model.offset[rows]}
+        self.offsets |= {name: its.offset[rows] for name, its in model.predicted.items()}
         self.columns = [its.columns[rows] for its in model.coefficients]
-        units = [self._units(its.columns, its.priors) for its in model.coefficients]
+        units = [self._units(its) for its in model.coefficients]
         self.coordinates = Coordinates(model.parameters, model.effects, model.coefficients, units)
         # The step of differences with respect to the linear predictor.
         spread = float(np.std(y)) or 1.0
@@ -126,11 +129,13 @@ class OneFactorModel:
         self.reference = np.zeros(len(self.labels))
         self.num_nodes = NUM_NODES[1]
 
-    def _units(self, columns: FloatArray, priors: tuple[Any, ...]) -> tuple[FloatArray, FloatArray]:
+    def _units(self, its: Coefficients) -> tuple[FloatArray, FloatArray]:
         """Return the location and the scale of the coordinates of coefficients."""
-        medians = [0.0 if p is None or p.quantile is None else p.quantile(0.5) for p in priors]
-        size = np.sqrt(np.mean(columns**2, axis=0))
-        unit = (float(np.std(self.y)) or 1.0) if self.family.scale == "y" else 1.0
+        medians = [0.0 if p is None or p.quantile is None else p.quantile(0.5) for p in its.priors]
+        size = np.sqrt(np.mean(its.columns**2, axis=0))
+        unit = 1.0
+        if self.family.scale == "y" and not its.target:
+            unit = float(np.std(self.y)) or 1.0
         return np.array(medians), unit / np.where(size > 0, size, 1.0)
 
     @property
@@ -203,11 +208,13 @@ class OneFactorModel:
                 found = found + _Integrals(self, values).log_integrals.sum(axis=1)
         return np.where(np.isfinite(found), found, -np.inf)
 
-    def linear(self, values: Values) -> FloatArray:
-        """Return the linear predictor without effects, shape (T, row)."""
-        eta = np.broadcast_to(self.offset, (self._num(values), len(self.offset)))
+    def linear(self, values: Values, target: str = "") -> FloatArray:
+        """Return a linear predictor without effects, shape (T, row)."""
+        offset = self.offsets[target]
+        eta = np.broadcast_to(offset, (self._num(values), len(offset)))
         for its, columns in zip(self.model.coefficients, self.columns, strict=True):
-            eta = eta + values[its.name] @ columns.T
+            if its.target == target:
+                eta = eta + values[its.name] @ columns.T
         return eta
 
     def _num(self, values: Values) -> int:
@@ -218,6 +225,8 @@ class OneFactorModel:
         own: dict[str, Any] = dict(self.model.given)
         if self.trials is not None:
             own["trials"] = self.trials
+        for name, predicted in self.model.predicted.items():
+            own[name] = predicted.from_linear(self.linear(values, name))[None]
         for its in self.model.parameters:
             value = values[its.name]
             own[its.role] = value[None] if its.is_scalar else value[None, ..., None]

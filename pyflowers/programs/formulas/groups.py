@@ -56,7 +56,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
         return _with_degrees_of_freedom(part, its)
     if its.given_correlation is not None or not all(map(_is_density_of_sd, its.given)):
         return part
-    return replace(part, stated=partial(_stated, its))
+    return replace(part, stated=partial(_stated, its, linear.parameter))
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
@@ -449,7 +449,7 @@ def _is_density_of_sd(given: StatedPrior | None) -> bool:
     return given.name != CONSTANT and given.upper is None and (given.lower or 0.0) <= 0
 
 
-def _stated(its: Group, values: Values) -> Effects:
+def _stated(its: Group, target: str, values: Values) -> Effects:
     """Return the effects of a group with the priors of their population."""
     g = its.name
     codes = np.asarray(values[its.index]) - 1
@@ -460,7 +460,7 @@ def _stated(its: Group, values: Values) -> Effects:
     priors = priors_of_elements(default, values, its.given or (None,) * columns.shape[1])
     sd = Parameter(f"sd_{g}", priors, lower=0.0, is_scalar=False)
     num = int(values[f"N_{its.index}"])
-    found = Effects(f"r_{g}", codes, num, columns, sd, f"Z_{g}" not in values)
+    found = Effects(f"r_{g}", codes, num, columns, sd, f"Z_{g}" not in values, target=target)
     if f"cor_{g}_eta" not in values:
         return found
     return replace(found, correlations=f"cor_{g}", eta=float(values[f"cor_{g}_eta"]))

@@ -333,7 +333,7 @@ def offset(linear: LinearPredictor, number: int, its: Sum) -> Part:
         sources={name: its.source},
         predicted=name,
         shown=f"offset({its.text})",
-        stated=lambda values: Offset(np.asarray(values[name], dtype=np.float64)),
+        stated=lambda values: Offset(np.asarray(values[name], dtype=np.float64), linear.parameter),
     )
 
 
@@ -503,7 +503,8 @@ def _intercept_stated(
 ) -> Coefficients:
     """Return an intercept as the coefficient of a column of ones."""
     ones = np.ones((int(values[linear.rows]), 1))
-    return Coefficients(sampled, ones, prior_densities(prior, values, 1), is_scalar=True)
+    priors = prior_densities(prior, values, 1)
+    return Coefficients(sampled, ones, priors, is_scalar=True, target=linear.parameter)
 
 
 def _population_stated(
@@ -521,7 +522,7 @@ def _population_stated(
     priors = tuple(None if prior is None else prior.density() for prior in given)
     if f"b{tag}_scale" in values:
         priors = priors_of_elements(f"normal(0, b{tag}_scale)", values, given)
-    return Coefficients(f"b{tag}", columns, priors, back=back)
+    return Coefficients(f"b{tag}", columns, priors, back=back, target=linear.parameter)
 
 
 def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) -> Parameter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +27,7 @@ from pyflowers.programs.capabilities import (
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.densities import CONSTANT, StatedPrior, read_stated
-from pyflowers.programs.families import Family, FloatArray, find_family
+from pyflowers.programs.families import Family, FloatArray, Link, find_family
 from pyflowers.programs.families._response import family_of
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.given import with_stated
@@ -56,7 +56,15 @@ from pyflowers.programs.formulas.predictor import (
 )
 from pyflowers.programs.formulas.priors import find_default_priors
 from pyflowers.programs.formulas.response import family_with
-from pyflowers.programs.linear import Coefficients, Effects, Given, LinearModel, Offset, Parameter
+from pyflowers.programs.linear import (
+    Coefficients,
+    Effects,
+    Given,
+    LinearModel,
+    Offset,
+    Parameter,
+    Predicted,
+)
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
@@ -110,11 +118,7 @@ def _linear_model(data: Data) -> LinearModel:
     for name, prior in about.given.items():
         if prior.startswith(f"{CONSTANT}("):
             raise _not_stated(about.text, f"the fixed {name}")
-    if parse(about.text).terms.variables:
-        raise _not_stated(about.text, "the terms of a response besides trials()")
     for part in parts:
-        if part.target not in (None, ETA):
-            raise _not_stated(about.text, f"a formula for {part.target.name}")
         if part.parameters and part.stated is None:
             raise _not_stated(about.text, f"the term {part.shown}")
     stated = [part.stated(values) for part in parts if part.stated is not None]
@@ -128,22 +132,31 @@ def _linear_model(data: Data) -> LinearModel:
         rows = np.asarray(values["cell"]) - 1
     if "trials" in values:
         trials = np.broadcast_to(np.asarray(values["trials"], dtype=np.float64), (num,))[kept]
-    offset = np.zeros(int(values["D"] if "cell" in values else num))
+    nothing = np.zeros(int(values["D"] if "cell" in values else num))
+    targets = [each.parameter for each in parse(about.text).parameters]
+    offsets = dict.fromkeys(["", *targets], nothing)
     for its in stated:
         if isinstance(its, Offset):
-            offset = offset + its.values
+            offsets[its.target] = offsets[its.target] + its.values
+    links = {its.name: its.link for its in family.auxiliary if its.link}
     return LinearModel(
         family=family,
         y=np.asarray(values["y"], dtype=np.float64)[kept],
         trials=trials,
         rows=rows[kept],
-        offset=offset,
+        offset=offsets[""],
         coefficients=tuple(its for its in stated if isinstance(its, Coefficients)),
         effects=tuple(its for its in stated if isinstance(its, Effects)),
         parameters=tuple(its for its in stated if isinstance(its, Parameter)),
         given={its.role: its.value for its in stated if isinstance(its, Given)},
+        predicted={name: Predicted(offsets[name], _from_linear(links[name])) for name in targets},
         complete=lambda draws: _completed(parts, values, dict(draws)),
     )
+
+
+def _from_linear(link: Link) -> Callable[[FloatArray], FloatArray]:
+    """Return the function of a linear predictor that a link implies, for given effects."""
+    return lambda linear: link.from_linear(linear, 0.0)
 
 
 def _not_stated(formula: str, what: str) -> ConfigError:

@@ -305,6 +305,11 @@ class LinearPredictor:
     given_intercept: StatedPrior | None = None
 
     @property
+    def parameter(self) -> str:
+        """The parameter of the family that it predicts; empty for that of the response."""
+        return "" if self.target == ETA else self.target.name
+
+    @property
     def tag(self) -> str:
         """The end of its variables' names: nothing for ``eta``, and ``_sigma`` for sigma."""
         if self.target == ETA:

@@ -96,9 +96,28 @@ def test_what_does_not_apply_is_refused_before_anything_is_computed(monkeypatch)
         pyflowers.fit("y ~ 1 + (1 | a) + (1 | b)", frame, engine="exact", seed=1)
 
 
-def test_a_formula_for_another_parameter_is_refused():
-    with pytest.raises(ConfigError, match="does not have a formula for sigma"):
-        pyflowers.fit("y ~ x + (1 | g); sigma ~ x", table(40), engine="exact", seed=1)
+@pytest.mark.parametrize(
+    "formula", ["y ~ x + (1 | g); sigma ~ z", "y ~ 1; sigma ~ offset(z) + x + I(x**2)"]
+)
+def test_a_formula_for_another_parameter_is_sampled(formula):
+    exact = pyflowers.fit(formula, table(), engine="exact", seed=1)
+    nuts = pyflowers.fit(formula, table(), engine="stanli", seed=2)
+    check_against_nuts(exact, nuts)
+    medians = [np.median(fit.draws["lprior"]) for fit in (exact, nuts)]
+    assert medians[0] == pytest.approx(medians[1], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("formula", "reason"),
+    [
+        ("y ~ x + (1 | g); sigma ~ (1 | g)", "2 group terms"),
+        ("y ~ x + (1 | g) + (1 | h); sigma ~ x", "2 group terms"),
+        ("y ~ x; sigma ~ (1 | g)", "effects of sigma"),
+    ],
+)
+def test_effects_of_another_parameter_are_refused(formula, reason):
+    with pytest.raises(EngineLacksError, match=reason):
+        pyflowers.fit(formula, table(40), engine="exact", seed=1)
 
 
 @pytest.mark.parametrize(
