@@ -19,6 +19,7 @@ _HOMES = {
     "checks": "PredictiveCheck PredictiveChecks check",
     "contrasts": "Contrasts contrast",
     "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
+    "explained_variance": "Explained explained",
     "grids": "grid",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
     "predictions": "Prediction Predictions RowPredictions predict",

@@ -55,6 +55,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.analysis.explained_variance import Explained, explained
 from pyflowers.analysis.refits import HeldOutDensity, predict_held_out
 from pyflowers.convergence import ess_mean, good_k
 from pyflowers.cores import usable_cores
@@ -287,6 +288,8 @@ class LooComparison(ElpdComparison):
         Models of real numbers that are compared by the probability of the rounded response.
     weighted : tuple of str
         Models whose weights multiply the log likelihood.
+    explained : Explained or None
+        How much the models explain, if it was asked for.
 
     See Also
     --------
@@ -310,6 +313,25 @@ class LooComparison(ElpdComparison):
     num_fitted: Mapping[str, int]
     rounded: tuple[str, ...] = ()
     weighted: tuple[str, ...] = ()
+    explained: Explained | None = None
+
+    def contents(self) -> list[Line]:
+        """Return the table, its limitations, and how much is explained."""
+        if self.explained is None:
+            return super().contents()
+        return [*super().contents(), *self.explained.contents()]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the tables by file name."""
+        if self.explained is None:
+            return super().files()
+        return {**super().files(), **self.explained.files()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values, for JSON."""
+        if self.explained is None:
+            return super().to_dict()
+        return {**super().to_dict(), **self.explained.to_dict()}
 
     @property
     def _compared(self) -> dict[str, Any]:
@@ -415,7 +437,7 @@ class LooComparison(ElpdComparison):
         return sentences
 
 
-def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
+def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = False) -> LooComparison:
     """Compare models of the same data by PSIS-LOO.
 
     If some models are of integers and some of real numbers, the latter are compared by the
@@ -430,6 +452,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
         Whether to refit a model without each observation whose k-hat is too large. If that is not
         possible, the estimates stay as they are and ``cautions`` gives the reason. The number of
         refits and their expected time are written to the log.
+    explains : bool
+        Whether the result also has R² and the shares of groups; see :func:`pyflowers.explained`.
 
     Returns
     -------
@@ -488,7 +512,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False) -> LooComparison:
     ordered = tuple(sorted(models, key=lambda model: -model.elpd))
     num_fitted = {fit.name: fit.data.num_obs for fit in fits}
     weighted = tuple(fit.name for fit in fits if fit.model.multiplies_likelihood)
-    return LooComparison(ordered, best.size, num_fitted, rounded, weighted)
+    own = explained(fits) if explains else None
+    return LooComparison(ordered, best.size, num_fitted, rounded, weighted, own)
 
 
 def _rounded(fits: Sequence[Fit]) -> tuple[str, ...]:

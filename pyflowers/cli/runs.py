@@ -301,6 +301,11 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     help="For each observation whose k-hat is too large, refit without it. [default: no refit]",
 )
 @click.option(
+    "--explained",
+    is_flag=True,
+    help="Also show how much the models explain: R2, LOO-R2 and the shares of groups (ICC).",
+)
+@click.option(
     "--by-group",
     is_flag=True,
     help="Leave out one group at a time, instead of one observation, and refit each time.",
@@ -315,6 +320,7 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
 def loo_command(
     folders: tuple[Path, ...],
     refit: bool | None,
+    explained: bool,
     by_group: bool,
     column: str | None,
     out: Path | None,
@@ -347,10 +353,14 @@ def loo_command(
             "--by-group always refits, leaving out one group at a time; "
             "leave out --no-refit or --by-group"
         )
+    if by_group and explained:
+        raise click.UsageError(
+            "--explained is about rows, not left-out groups; leave out --explained or --by-group"
+        )
     fits = [Fit.load(folder) for folder in folders]
     if by_group:
         return finish(_by_group(fits, column), out)
-    return finish(loo(fits, refit=bool(refit)), out)
+    return finish(loo(fits, refit=bool(refit), explains=explained), out)
 
 
 def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:

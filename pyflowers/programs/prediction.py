@@ -695,13 +695,13 @@ class Predictor:
         if self.link is not None:
             return self._spread(self.link.from_linear(eta, values["sd_eta"]))
         mean = self.family.expected(eta, values)
-        varying = [name for name in self._varying_parameters if name in values]  # the mean's
+        varying = [name for name in self.varying_parameters if name in values]  # the mean's
         if self.groups == "population" and varying:
             mean = self._integrated(eta, varying)
         return self._spread(mean)
 
     @property
-    def _varying_parameters(self) -> list[str]:
+    def varying_parameters(self) -> list[str]:
         """The parameters of the family whose linear predictors have effects of groups."""
         parsed = {name: _parsed(self.rule.where[name]) for name in self.rule.where}
         own = (its.name for its in self.family.auxiliary if its.name in parsed)
@@ -810,7 +810,19 @@ class Predictor:
 
     def _variance(self) -> FloatArray:
         """Return the variance of the linear predictor over groups, shape (chain, draw, 1 or N)."""
-        total: Any = 0.0
+        return np.asarray(sum(self.variances().values(), np.zeros((1, 1, 1))))
+
+    def variances(self) -> dict[str, FloatArray]:
+        """Return the variance that each group effect adds to the linear predictor of each row.
+
+        Each has the shape (chain, draw, 1 or N).
+
+        Raises
+        ------
+        ConfigError
+            If the linear predictor is not normal over the population of groups.
+        """
+        found = dict[str, FloatArray]()
         for name in self._linear_effects:
             if _function_of(self.rule.effects[name]) == "student_t":
                 raise ConfigError(
@@ -818,11 +830,12 @@ class Predictor:
                     "over which the expected response may be infinite; use groups 'data' or 'none'"
                 )
             _, scale = self._population(name)
-            factors = self._factors_of(name)
+            factors, total = self._factors_of(name), np.zeros((1, 1, 1))
             for j in range(scale.shape[-1]):
                 column = sum(scale[..., i, j, None] * each for i, each in enumerate(factors))
                 total = total + np.square(column)
-        return np.asarray(total)
+            found[name] = total
+        return found
 
     def _factors_of(self, name: str) -> list[FloatArray]:
         """Return what one unit of each of a label's effects adds to the linear predictor."""

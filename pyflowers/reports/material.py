@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pandas as pd
 from pyflowers.analysis.average_effects import Effects, effects
 from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
 from pyflowers.analysis.elpd import LooComparison, loo
+from pyflowers.analysis.explained_variance import Explained, explained
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import predictor_of
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
@@ -115,6 +117,11 @@ class Material:
     def examine(self, compare: Callable[[], Comparisons]) -> None:
         """Compute the results that the figures of the fits do not need."""
         self.effects = None
+        self.explained: Explained | None = None
+        able = [fit for fit in self.fits if fit.model.predicts_rows]
+        if able and sum(fit.num_predictions for fit in able) <= MOST_PREDICTED:
+            with suppress(ConfigError, DataError):  # directions have no R²
+                self.explained = explained(able)
         if self.covariates:
             try:
                 # The effects of observed groups must not be mistaken for the effects of a column.

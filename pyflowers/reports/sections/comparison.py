@@ -26,7 +26,7 @@ from pyflowers.reports.markup import (
     unbroken,
 )
 from pyflowers.reports.material import Material
-from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
+from pyflowers.reports.section import Block, Drawings, Picture, Section, Table, table_of
 
 
 def title(material: Material) -> str:
@@ -55,6 +55,16 @@ def content(material: Material) -> Iterator[Block]:
             "the probability of an interval of width one."
         )
     yield loo_table(material, material.loo)
+    if material.explained is not None:
+        yield paragraph(
+            "R2 is the share of the variance of the response that a model explains: with the "
+            "groups of the rows (conditional), or without what varies between groups (marginal). "
+            "LOO R2 is that of rows that are left out. An ICC is the share of the variance that is "
+            "between groups (Gelman et al. 2019; Nakagawa et al. 2017)."
+        )
+        yield table_of(material.explained.table(), "How much is explained")
+        for note in material.explained.notes:
+            yield paragraph(f"Note: {note}.")
     interval = percent(material.best.interval)
     yield Picture("loo", f"Differences in elpd from the best model, with {interval} intervals.")
     for fit in material.fits:
@@ -133,7 +143,10 @@ def record(material: Material) -> Mapping[str, Any]:
     """Return the table of PSIS-LOO results."""
     if material.loo is None:
         return {}
-    return {"models": records_of(material.loo.table())}
+    found = {"models": records_of(material.loo.table())}
+    if material.explained is not None:
+        found["explained"] = records_of(material.explained.table())
+    return found
 
 
 COMPARISON = Section("comparison", title, content, figures, banner=banner, record=record)
