@@ -47,6 +47,7 @@ NORMAL = [
     "y ~ x + offset(z) + (1 | a) + (0 + x | b)",
     "y ~ x + I(x**2) + z + (1 | a)",
     "y ~ few + (1 | a)",
+    "y ~ x + (1 | a); sigma ~ z",
 ]
 
 
