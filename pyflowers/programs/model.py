@@ -286,9 +286,9 @@ class Model:
         self.program.require(Capability.Y_REP)
         name = self.program.declaration.roles.y_rep
         if self.program.answers_by_rule(name):
-            if self.is_censored and rows is not None:  # censoring is estimated from all rows
-                return self.predictor(draws).replicated(rng, is_recorded=is_recorded)[..., rows]
-            return self.at(rows).predictor(draws).replicated(rng, is_recorded=is_recorded)
+            # Times of censoring are estimated from all rows.
+            predictor = replace(self.at(rows).predictor(draws), constants=self.data.values)
+            return predictor.replicated(rng, is_recorded=is_recorded)
         return _by_observation(draws[name], rows)
 
     def at(self, rows: IntArray | None) -> Model:

@@ -754,7 +754,7 @@ class Predictor:
             return self.family.draw(self.linear(), self.parameters, rng)
         found = replicated(self.family, names, self.linear(), self.parameters, rng)
         if "cens" in names and is_recorded:
-            return as_censored(found, values, rng)
+            return as_censored(found, values, rng, self.constants)
         return found
 
     def _each_its_own(self) -> Predictor:

@@ -231,7 +231,12 @@ def _inverted(
     return np.asarray(np.clip(found, lower, upper))
 
 
-def as_censored(y_rep: FloatArray, data: Mapping[str, Any], rng: Generator) -> FloatArray:
+def as_censored(
+    y_rep: FloatArray,
+    data: Mapping[str, Any],
+    rng: Generator,
+    every: Mapping[str, Any] | None = None,
+) -> FloatArray:
     """Return replicates of uncensored responses as they would have been recorded.
 
     A right-censored row ends at its own time of censoring. When another row would have been
@@ -245,10 +250,14 @@ def as_censored(y_rep: FloatArray, data: Mapping[str, Any], rng: Generator) -> F
     y_rep : array, shape (chain, draw, N)
         The replicates.
     data : mapping of str to array
-        The data block, which has ``y``, ``cens`` and perhaps ``y2``.
+        The values of these rows: ``y``, ``cens`` and perhaps ``y2``.
     rng : numpy.random.Generator
         The generator of the times of censoring.
+    every : mapping of str to array, optional
+        The values of all rows, from which the times are estimated. Default: `data`.
     """
+    every = data if every is None else every
+    all_y, all_cens = np.asarray(every["y"], dtype=np.float64), np.asarray(every["cens"])
     y, cens = np.asarray(data["y"], dtype=np.float64), np.asarray(data["cens"])
     found = y_rep
     if "y2" in data:
@@ -256,8 +265,9 @@ def as_censored(y_rep: FloatArray, data: Mapping[str, Any], rng: Generator) -> F
         width = np.where(own, np.asarray(data["y2"], dtype=np.float64) - y, 1.0)
         cell = np.ceil((found - y) / width) - 1
         found = np.where(own, y + cell * width, found)
-    found = np.minimum(found, _limits(y, cens == 1, found.shape, rng))
-    return np.maximum(found, -_limits(-y, cens == -1, found.shape, rng))
+    upper = _limits(y, cens == 1, found.shape, rng, (all_y, all_cens == 1))
+    lower = -_limits(-y, cens == -1, found.shape, rng, (-all_y, all_cens == -1))
+    return np.maximum(np.minimum(found, upper), lower)
 
 
 def recorded(y: FloatArray, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,13 +289,23 @@ def recorded(y: FloatArray, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"y": np.where(kinds != 0, limit, y), "cens": kinds}
 
 
-def _limits(y: FloatArray, censored: Any, shape: tuple[int, ...], rng: Generator) -> FloatArray:
-    """Return a time of right-censoring for each row of each replicate; infinite if none is seen."""
+def _limits(
+    y: FloatArray,
+    censored: Any,
+    shape: tuple[int, ...],
+    rng: Generator,
+    every: tuple[FloatArray, Any],
+) -> FloatArray:
+    """Return a time of right-censoring for each row of each replicate; infinite if none is seen.
+
+    `every` has the responses of all rows, and which of them are censored.
+    """
+    all_y, all_censored = every
     found = np.full(shape, np.inf)
-    if not censored.any():
+    if not all_censored.any():
         return found
-    times, num = np.unique(y[censored], return_counts=True)
-    at_risk = len(y) - np.searchsorted(np.sort(y), times)
+    times, num = np.unique(all_y[all_censored], return_counts=True)
+    at_risk = len(all_y) - np.searchsorted(np.sort(all_y), times)
     beyond = np.concatenate([[1.0], np.cumprod(1 - num / at_risk)])  # P(C > each time)
     reached = beyond[np.searchsorted(times, y)]  # P(C >= y)
     place = np.searchsorted(-beyond[1:], -reached * rng.random(shape))

@@ -1,6 +1,7 @@
 """The terms of a response: cens(), trunc(), se() and weights(), by their definitions."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from pyflowers.engines.bridge import Bridge, compiled
 from pyflowers.engines.stanli.density import Interpreted
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.programs import Program
-from pyflowers.programs.families import find_family
+from pyflowers.programs.families import family_names, find_family
 from pyflowers.programs.families._response import _limits, as_censored, family_of, recorded
 
+DOCS = Path(__file__).parents[3] / "docs"
 NUM_POINTS = 20
 
 
@@ -245,14 +247,17 @@ def test_the_times_of_censoring_are_drawn_from_their_kaplan_meier_estimate():
     """Three known times: 2 (risk set of 4), 3 (of 3) and 5 (of 1), as counted by hand."""
     y = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     censored = np.array([False, True, True, False, True])
-    limits = _limits(y, censored, (1, 200_000, 5), np.random.default_rng(2))[0]
+    every, rng = (y, censored), np.random.default_rng(2)
+    limits = _limits(y, censored, (1, 200_000, 5), rng, every)[0]
     assert (limits[:, [1, 2, 4]] == y[[1, 2, 4]]).all()
     shares = {time: np.mean(limits[:, 0] == time) for time in (2.0, 3.0, 5.0)}
     expected = {2.0: 1 / 4, 3.0: 3 / 4 / 3, 5.0: 3 / 4 * 2 / 3}
     for time, share in expected.items():
         assert shares[time] == pytest.approx(share, abs=4 * np.sqrt(share / 200_000))
     assert (limits[:, 3] == 5).all()  # row 4 was seen until 4, so only 5 is left
-    none = _limits(y, np.zeros(5, bool), (1, 10, 5), np.random.default_rng(2))
+    some = _limits(y[:1], censored[:1], (1, 200_000, 1), rng, every)  # of the whole table, too
+    assert np.mean(some == 5) == pytest.approx(expected[5.0], abs=4 * np.sqrt(0.25 / 200_000))
+    none = _limits(y, np.zeros(5, bool), (1, 10, 5), rng, (y, np.zeros(5, bool)))
     assert np.isinf(none).all()
 
 
@@ -282,6 +287,14 @@ def test_simulated_data_are_censored_at_the_known_times():
     assert found["cens"].tolist() == [1, 0, 0]
     found = recorded(np.array([1.0, 1.0, 1.0]), data)
     assert found["cens"].tolist() == [0, -1, 0]
+
+
+def test_the_guide_lists_the_families_that_can_be_censored():
+    text = (DOCS / "how-to" / "formulas.md").read_text(encoding="utf-8")
+    listed = re.search(r"can be censored and truncated:(.*?)\.", text, re.DOTALL)[1]
+    assert set(re.findall(r"`(\w+)`", listed)) == {
+        name for name in family_names() if find_family(name).tails is not None
+    }
 
 
 # Weights
