@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.families import Family
+from pyflowers.programs.families._response import NAMES
 from pyflowers.programs.prediction import Predictor
 
 FloatArray = NDArray[np.float64]
@@ -93,9 +94,10 @@ def likely_alternatives(fit: Fit, predictor: Predictor) -> list[Likely]:
 
 
 def _known(fit: Fit, predictor: Predictor) -> dict[str, Any]:
-    """Return the posterior means of the family's parameters, and the trials."""
+    """Return the posterior means of the family's parameters, the trials and the terms."""
     names = [each.name for each in fit.model.family.auxiliary]
     found = {name: np.asarray(predictor.parameters[name])[0].mean(axis=0) for name in names}
+    found |= fit.model.values_of_terms
     if fit.model.has_trials:
         found["trials"] = np.asarray(predictor.parameters["trials"])
     return found
@@ -113,6 +115,9 @@ def _most_likely(family: Family, y: FloatArray, eta: FloatArray, known: dict[str
     held, free, start = dict[str, Any](), [], [0.0]
     if "trials" in known:
         held["trials"] = np.broadcast_to(known["trials"], y.shape)
+    held |= {name: known[name] for name in NAMES if name in known and name != "sigma"}
+    if family.known:
+        held[family.known] = known[family.known]
     for each in family.auxiliary:
         value = known.get(each.name)
         if value is not None and (np.size(value) > 1 or each.link is None):

@@ -529,7 +529,7 @@ def _sets_of(likely: Likely, fit: Fit, residuals: Residuals, num: int) -> Iterat
     for first in range(0, num, size):
         rows = np.arange(first, min(first + size, num)) % len(residuals.eta)
         eta = residuals.eta[rows][None] + likely.shift
-        yield residuals.of(np.asarray(likely.family.draw(eta, likely.values, rng))[0])
+        yield residuals.of(np.asarray(fit.model.drawn(likely.family, eta, likely.values, rng))[0])
 
 
 def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:

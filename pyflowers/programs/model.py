@@ -23,7 +23,13 @@ from pyflowers.programs.capabilities import Capability, Draws
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration, PredictionRule, Terms
 from pyflowers.programs.families import Family, Link, find_family
-from pyflowers.programs.families._response import family_of, recorded
+from pyflowers.programs.families._response import (
+    as_censored,
+    family_of,
+    has_terms,
+    recorded,
+    replicated,
+)
 from pyflowers.programs.prediction import (
     Groups,
     NewRows,
@@ -146,11 +152,44 @@ class Model:
             usual = find_family(name)
             if not needed <= {each.name for each in usual.auxiliary}:
                 continue  # the formula of a parameter would have no place
+            if not has_terms(usual, self.rule.response):
+                continue
             if own.text == own.name:
-                found.append(usual)
+                found.append(family_of(name, self.rule.response))
             elif own.link in (usual.link, *usual.links):
-                found.append(find_family(f"{name}({own.link})"))
+                found.append(family_of(f"{name}({own.link})", self.rule.response))
         return found
+
+    @property
+    def values_of_terms(self) -> dict[str, FloatArray]:
+        """The values of the terms of the response in each row, which its likelihood needs.
+
+        Those that enter sigma are left out.
+        """
+        names = [name for name in self.rule.response if name not in ("se", "precision")]
+        values, num = self.data.values, self.data.num_obs
+        return {name: np.broadcast_to(np.asarray(values[name]), (num,)) for name in names}
+
+    def drawn(
+        self, family: Family, eta: FloatArray, values: Mapping[str, Any], rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw responses of another family, recorded as the data are.
+
+        Parameters
+        ----------
+        family : Family
+            One of the `alternatives`.
+        eta : array, shape (chain, draw, N)
+            The linear predictor.
+        values : mapping
+            The family's parameters, and the values of the terms of the response.
+        rng : numpy.random.Generator
+            The generator.
+        """
+        found = replicated(family, self.rule.response, eta, values, rng)
+        if self.is_censored:
+            return as_censored(found, self.data.values, rng)
+        return np.asarray(found)
 
     @property
     def predicts_rows(self) -> bool:

@@ -34,6 +34,9 @@ from pyflowers.programs.families import Family, FloatArray, Tails, Values, find_
 NAMES = ("cens", "y2", "lb", "ub", "weights", "weights_mean", "se", "precision", "sigma")
 """The variables of response terms."""
 
+WITH_SIGMA = ("gaussian", "student")
+"""The families whose sigma is a standard deviation that standard errors and precisions change."""
+
 MOST_REDRAWN = 10
 """How often values outside the bounds are drawn anew before their distribution is inverted."""
 
@@ -85,6 +88,14 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
         return np.asarray(found)
 
     return replace(family, log_lik=log_lik, totals=None)
+
+
+def has_terms(family: Family, response: Sequence[str]) -> bool:
+    """Whether a family can have a response with these variables."""
+    if {"cens", "lb", "ub"}.intersection(response) and family.tails is None:
+        return False
+    enter_sigma = {"se", "precision", "sigma"}.intersection(response)
+    return not enter_sigma or family.name in WITH_SIGMA
 
 
 def given_rows(family: Family, response: Sequence[str], rows: Values) -> Family:

@@ -17,7 +17,7 @@ from pyflowers.data import Table
 from pyflowers.data.columns import number_text
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import Family, family_names, find_family
-from pyflowers.programs.families._response import with_known
+from pyflowers.programs.families._response import WITH_SIGMA, with_known
 from pyflowers.programs.terms import EDIT_PROGRAM
 from pyflowers.text import in_words, suggestion
 
@@ -263,7 +263,7 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
         If the family has no such terms; the message names families that have them.
     """
     about = f"formula {formula!r}: family {family.name} "
-    has_sigma = [each for each in ("gaussian", "student") if each == family.name]
+    has_sigma = family.name in WITH_SIGMA
     for name, is_given in (("cens", terms.cens), ("trunc", terms.lb or terms.ub)):
         if is_given and family.tails is None:
             others = [each for each in family_names() if find_family(each).tails is not None]

@@ -7,6 +7,7 @@ import scipy.stats as st
 from response_cases import table
 
 import pyflowers
+from pyflowers.analysis.alternatives import few_draws, likely_alternatives
 from pyflowers.errors import ConfigError, DataError
 
 SCHOOLS = pd.DataFrame(
@@ -149,6 +150,36 @@ def test_loo_refuses_models_of_which_one_is_censored_or_weighted(censored):
         with pytest.raises(ConfigError, match="their likelihoods are of different data") as caught:
             pyflowers.loo([censored, other])
         assert f"has {term} and that of" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "others"),
+    [
+        ("time | cens(censored) ~ x", "weibull", ["gamma", "lognormal"]),
+        ("time | cens(censored) + weights(w) ~ x", "gaussian", ["student"]),
+        ("time | trunc(lb = 0) ~ x", "gaussian", ["student"]),
+        ("time | se(w, sigma = TRUE) ~ x", "gaussian", ["student"]),
+    ],
+)
+def test_checks_advise_families_that_can_have_the_terms(formula, family, others):
+    """The right one for these times, by the likelihood of the response with its terms."""
+    frame = censored_table(3, "lognormal").assign(w=np.resize([1.0, 2.0], 120))
+    if family == "gaussian":
+        time = 30 + frame.x + np.random.default_rng(3).standard_t(2, 120)
+        limit = 31 if "cens" in formula else np.inf
+        frame = frame.assign(time=np.minimum(time, limit), censored=(time > limit).astype(int))
+    fit = pyflowers.fit(formula, frame, family=family, seed=1, **{**QUICK, "draws": 150})
+    assert [each.name for each in fit.model.alternatives] == others
+    predictor = few_draws(fit, 50)
+    found = likely_alternatives(fit, predictor)
+    assert found[0].family.name == others[-1]
+    eta = predictor.linear()
+    drawn = fit.model.drawn(found[0].family, eta, found[0].values, np.random.default_rng(2))
+    if "cens" in formula:
+        rows = frame.censored.to_numpy() == 1
+        assert (drawn[..., rows] <= frame.time.to_numpy()[rows]).all()
+    if "trunc" in formula:
+        assert drawn.min() >= 0
 
 
 def test_other_tables_are_checked_as_the_first_is():
