@@ -70,7 +70,9 @@ def few_draws(fit: Fit, num: int) -> Predictor:
     return fit.model.predictor(draws)
 
 
-def likely_alternatives(fit: Fit, predictor: Predictor) -> list[Likely]:
+def likely_alternatives(
+    fit: Fit, predictor: Predictor, more: FloatArray | None = None
+) -> list[Likely]:
     """Return the alternatives that are more likely than the family of a fit, the best first.
 
     Parameters
@@ -79,12 +81,16 @@ def likely_alternatives(fit: Fit, predictor: Predictor) -> list[Likely]:
         A fit of a program that declares its predictions.
     predictor : Predictor
         The predictions of its rows; see :func:`few_draws`.
+    more : array, shape (N,), optional
+        What terms that the formula lacks would add to the linear predictor.
     """
     alternatives = fit.model.alternatives
     if not alternatives:
         return []
     num = fit.data.num_obs
     eta = np.broadcast_to(predictor.linear(), (1, *predictor.lead[1:], num))[0].mean(axis=0)
+    if more is not None:
+        eta = eta + more
     known = _known(fit, predictor)
     own, *others = (
         _most_likely(each, fit.data.y, eta, known) for each in (fit.model.family, *alternatives)

@@ -141,6 +141,9 @@ MOST_AT_ONCE = 1_000_000
 
 _ROUNDING = 1e-4
 
+SMALL_WEIGHT = 1e-6
+"""The largest weight of a row that does not show what terms would add to its linear predictor."""
+
 ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
 
@@ -434,7 +437,10 @@ def _explained(
 def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
     """Return a family under which the spreads are equal; empty if none is known."""
     fit, residuals = search.fit, search.residuals
-    for likely in likely_alternatives(fit, residuals.predictor):
+    # What the remedies of the mean explain would otherwise count as spread.
+    explained = (residuals.projection()(search.own) - remove(search.own))[0]
+    more = explained / np.where(np.abs(residuals.weight) > SMALL_WEIGHT, residuals.weight, np.inf)
+    for likely in likely_alternatives(fit, residuals.predictor, more):
         others = map(remove, _sets_of(likely, fit, residuals, num))
         if _is_equal(_judge(search.patterns, remove(search.own), others)):
             return likely.family.text
