@@ -46,6 +46,9 @@ def with_terms(text: str, terms: Sequence[str], parameter: str = "") -> str:
     if not parameter:
         texts[response] = _added(response, formula, terms)
         return "; ".join(texts.values())
+    if parameter == "sigma" and formula.terms.se and not formula.terms.adds_sigma:
+        known = rf"\bse\(\s*(?:se\s*=\s*)?({_NAME})[^)]*\)"  # sigma is to be estimated, too
+        texts[response] = re.sub(known, r"se(\1, sigma = TRUE)", texts[response], count=1)
     own = next((its for its in formula.parameters if its.parameter == parameter), None)
     if own is None:
         own = ParameterFormula("", parameter, "1", ())

@@ -17,6 +17,7 @@ from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.programs import Program
 from pyflowers.programs.families import family_names, find_family
 from pyflowers.programs.families._response import _limits, as_censored, family_of, recorded
+from pyflowers.programs.formulas.edits import with_terms
 
 DOCS = Path(__file__).parents[3] / "docs"
 NUM_POINTS = 20
@@ -287,6 +288,16 @@ def test_simulated_data_are_censored_at_the_known_times():
     assert found["cens"].tolist() == [1, 0, 0]
     found = recorded(np.array([1.0, 1.0, 1.0]), data)
     assert found["cens"].tolist() == [0, -1, 0]
+
+
+@pytest.mark.parametrize("term", ["se(s)", "se( se = s )", "se(s, sigma = FALSE)", "se(s, FALSE)"])
+def test_terms_of_a_known_sigma_are_those_of_an_estimated_one(term):
+    """A finding of unequal spread advises a formula that can be fitted."""
+    better = with_terms(f"time | weights(w) + {term} ~ x", ["x"], "sigma")
+    assert better == "time | weights(w) + se(s, sigma = TRUE) ~ x; sigma ~ x"
+    assert Program.from_formula(better, table())
+    other = with_terms("time | se(s, sigma = TRUE) ~ x", ["x"], "sigma")
+    assert other == "time | se(s, sigma = TRUE) ~ x; sigma ~ x"
 
 
 def test_the_guide_lists_the_families_that_can_be_censored():
