@@ -107,7 +107,10 @@ def refit(
     """
     formula = fit.program.declaration.formula
     assert formula is not None
-    its = find_family(family or formula.family)
+    others = {each.text: each for each in fit.model.alternatives}
+    its = fit.model.family
+    if family:
+        its = others.get(family) or find_family(family)
     better = before = with_terms(formula.text, ())
     for added, parameter in ((terms, ""), (spread, its.spread), (zeros, its.zeros)):
         if added and added is not terms and not parameter:

@@ -145,8 +145,13 @@ class Model:
 
     @property
     def alternatives(self) -> list[Family]:
-        """The families that may describe the response if the model's does not."""
-        own, found = self.family, list[Family]()
+        """The families that may describe the response if the model's does not.
+
+        There are none for a censored or truncated response, whose data sets look different.
+        """
+        own, found, response = self.family, list[Family](), self.rule.response
+        if {"cens", "lb", "ub"}.intersection(response):
+            return []
         needed = {each.name for each in own.auxiliary if each.name in self.rule.where}
         for name in own.alternatives:
             usual = find_family(name)
