@@ -807,7 +807,7 @@ def test_rows_of_cells_are_predicted_one_by_one(formula, groups):
     shuffled = new.sample(frac=1, random_state=1)
     its = np.asarray(pyflowers.predict(fit, shuffled, groups=groups).draws())
     np.testing.assert_allclose(its[..., np.argsort(shuffled.index)], own)
-    found = pyflowers.effects(fit, "x", groups=groups)
+    found = pyflowers.effects(fit, "x", groups=groups, step=1)
     moved = pyflowers.predict(fit, new.assign(x=new.x + 1), groups=groups)
     change = (np.asarray(moved.draws()) - own).mean(axis=2)
     np.testing.assert_allclose(np.asarray(found.draws())[..., 0], change)

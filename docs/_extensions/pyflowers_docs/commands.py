@@ -35,8 +35,8 @@ _HEAD = """# Commands
 SHARED = {
     "Options of every command": "--json --quiet --help",
     "Data options": "--data --group --time --value --column --sep --decimal --encoding "
-    "--time-order --drop-missing --family",
-    "Row options": "--new --by --weights",
+    "--time-order --drop-missing --family --link --known",
+    "Row options": "--new --grid --balanced --by --weights --parameter --outcome",
     "Model options": "--prior --priors --include --centered",
     "Engine options": "--engine --cmdstan --workers",
     "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
