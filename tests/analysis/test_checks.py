@@ -765,6 +765,27 @@ def test_a_bounded_response_is_sent_to_its_family_and_its_effects_are_not_blamed
     assert "only predictions near this limit are affected: average effects" in advice
 
 
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("y ~ x", "student"),
+        ("y | weights(w) ~ x", "student"),
+        ("y | se(s, sigma = TRUE) ~ x", "student"),
+        ("y | se(s) ~ x", "student"),
+        ("y | cens(c) ~ x", ""),  # data sets of another family are not censored as these are
+        ("y | trunc(lb = -100) ~ x", ""),
+    ],
+)
+def test_families_are_compared_with_the_terms_of_the_response(formula, family):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=120), "w": 2.0, "s": 0.5, "c": 0})
+    frame.loc[:2, "c"] = 1
+    frame["y"] = frame.x + 0.5 * rng.standard_t(2, 120)
+    fit = pyflowers.fit(formula, frame, **{**FAST, "chains": 1, "draws": 50})
+    advice = remedies.advise(fit, "tails")
+    assert advice.startswith(f"refit with --family {family}" if family else "look at the most")
+
+
 def test_excess_zeros_in_amounts_and_shares_are_sent_to_their_families():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=120)})
