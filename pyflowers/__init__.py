@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.analysis.elpd import leave_one_group_out as leave_one_group_out
     from pyflowers.analysis.elpd import loo as loo
     from pyflowers.analysis.explained_variance import explained as explained
+    from pyflowers.analysis.folds import k_fold as k_fold
     from pyflowers.analysis.grids import grid as grid
     from pyflowers.analysis.methods import compare as compare
     from pyflowers.analysis.predictions import predict as predict
@@ -54,7 +55,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
 
 _HOMES = {
     "analysis": "Calibration PriorPredictive Sensitivity check compare contrast effects "
-    "explained grid leave_one_group_out loo predict prior sbc sensitivity",
+    "explained grid k_fold leave_one_group_out loo predict prior sbc sensitivity",
     "batches": "Batch Keep Task batch",
     "data": "Table from_frame read_table",
     "engines.approximate": "approximate",

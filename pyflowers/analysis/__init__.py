@@ -20,6 +20,7 @@ _HOMES = {
     "contrasts": "Contrasts contrast",
     "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
     "explained_variance": "Explained explained",
+    "folds": "FoldComparison ModelFolds k_fold",
     "grids": "grid",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
     "predictions": "Prediction Predictions RowPredictions predict",

@@ -70,6 +70,9 @@ from pyflowers.text import counted, in_words, shortened
 
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
+
+MOST_REFITS = 10
+"""The number of observations with a large k-hat above which folds take fewer refits."""
 AGAIN = (
     "refits use the options of the fit, so repeat the fit with more warm-up and draws, or with a "
     "larger adapt_delta"
@@ -405,6 +408,12 @@ class LooComparison(ElpdComparison):
                 "pyflowers loo --refit refits the model without each of them "
                 f"({counted(model.num_bad, 'refit')}, about {model.refit_time})"
             )
+            if model.num_bad > MOST_REFITS and not model.no_refit:
+                remedy = (
+                    f"pyflowers loo --folds {MOST_REFITS} needs {MOST_REFITS} refits (about "
+                    f"{duration(MOST_REFITS * model.seconds)}) instead of the {model.num_bad} of "
+                    "--refit"
+                )
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
                 f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}."
@@ -506,7 +515,7 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = Fals
     best = max(terms, key=np.sum)
     weights = stacking_weights(np.stack(terms))
     models = (
-        ModelLoo(**_standing(fit.name, elpd, best), **own, weight=float(weight))
+        ModelLoo(**standing(fit.name, elpd, best), **own, weight=float(weight))
         for fit, (elpd, own), weight in zip(fits, found, weights, strict=True)
     )
     ordered = tuple(sorted(models, key=lambda model: -model.elpd))
@@ -548,7 +557,7 @@ def _log_probability(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     return total
 
 
-def _standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
+def standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
     """Return the fields of :class:`ModelElpd`, compared with the terms of the best model."""
     return {
         "name": name,
@@ -952,7 +961,7 @@ def leave_one_group_out(
     best = max(terms.values(), key=np.sum)
     models = [
         ModelGroups(
-            **_standing(name, own, best),
+            **standing(name, own, best),
             mcse=np.array([each.mcse for each in found[name]]),
             failed=tuple(compress(labels.names, (not each.passed for each in found[name]))),
         )

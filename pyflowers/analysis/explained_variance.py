@@ -90,7 +90,7 @@ class Explained(Result):
     --------
     >>> import pandas as pd, pyflowers
     >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
-    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli", name="line")
+    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> found = pyflowers.explained(fit)
     >>> found.table()["median"].round(1).tolist()
     [1.0, 1.0, 1.0]
@@ -169,9 +169,9 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     --------
     >>> import pandas as pd, pyflowers
     >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
-    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli", name="line")
+    >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> pyflowers.explained(fit).table().index.tolist()[0]
-    ('line', 'R2', 'model')
+    ('y ~ dose', 'R2', 'model')
     """
     found = [each.with_interval(interval) for each in checked_fits(fits, "explained")]
     if not found:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,21 @@ class HeldOut:
     rows: NDArray[np.int64]
     training: Data
     whole: Data
+
+    def log_liks(self, draws: Draws) -> NDArray[np.float64]:
+        """Return the log density of each held-out row at each draw given the training data.
+
+        Rows of a group that is not in the training data are predicted one by one, each as the first
+        of its group. The result has the shape (chain, draw, row).
+        """
+        model = Model(self.program, self.whole)
+        if not model.evaluates or _has_switch(self.program):
+            return np.asarray(model.log_lik(draws, self.rows))
+        held, is_new = _at_labels(self.whole, self.rows, self.training)
+        if not is_new:
+            return np.asarray(Model(self.program, held).log_lik(draws))
+        each = (replace(self, rows=self.rows[[i]]) for i in range(len(self.rows)))
+        return np.stack([one.log_density(draws) for one in each], axis=-1)
 
     def log_density(self, draws: Draws, *, of_whole: bool = False) -> NDArray[np.float64]:
         """Return the log joint density of the held-out rows at each draw, shape (chain, draw).
@@ -169,6 +184,8 @@ def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Da
 
 _MOST_STEPS = 1000
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class HeldOutDensity:
@@ -219,10 +236,36 @@ def predict_held_out(
     PyflowersError
         If a refit does not finish.
     """
+
+    def predicted(part: HeldOut, again: Fit) -> HeldOutDensity:
+        whole = part.log_density(fit.draws, of_whole=True)
+        found = log_ratio(part.log_density(again.draws), whole)
+        return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
+
+    return refit_without(fit, held_out, predicted, engine=engine, advance=advance)
+
+
+def refit_without(
+    fit: Fit,
+    held_out: Sequence[NDArray[np.int64]],
+    use: Callable[[HeldOut, Fit], T],
+    *,
+    engine: Engine | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> list[T]:
+    """Refit a model without each of several sets of rows, and return what `use` makes of each.
+
+    Parameters
+    ----------
+    fit, held_out, engine, advance
+        See :func:`predict_held_out`.
+    use : callable
+        Function of the held-out observations and the refit, called while other refits run.
+    """
     if engine is None:
         engine = fit.record.engine.find()
 
-    def predict(part: HeldOut) -> HeldOutDensity:
+    def used(part: HeldOut) -> T:
         # Each refit has its own seed, which does not depend on the other refits.
         state = np.random.SeedSequence([fit.options.seed, *part.rows.tolist()])
         seed = int(state.generate_state(1, np.uint32)[0])
@@ -235,14 +278,13 @@ def predict_held_out(
             engine=engine,
             cores=1,
         )
-        whole = part.log_density(fit.draws, of_whole=True)
-        found = log_ratio(part.log_density(again.draws), whole)
+        found = use(part, again)
         advance()
-        return HeldOutDensity(part.rows, *found, again.diagnostics.passed)
+        return found
 
     # All data blocks are created first, so that an invalid one is refused before any refit.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
-    return list(in_order([partial(predict, part) for part in parts]))
+    return list(in_order([partial(used, part) for part in parts]))
 
 
 def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple[float, float]:
@@ -264,12 +306,18 @@ def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple
             break
     else:
         return log_ratio, np.inf
-    # These are the standard errors of the logs of both means.
-    errors = []
-    for log_values in (upper, lower):
-        v = np.exp(log_values - log_values.max())
-        errors.append(v.std() / np.sqrt(ess_mean(v[..., None])[0]) / v.mean())
-    return log_ratio, float(np.hypot(*errors))
+    return log_ratio, float(np.hypot(_error(upper), _error(lower)))
+
+
+def log_mean(log_values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the log of the mean of exp(log_values) over all draws, and its standard error."""
+    return _log_mean(log_values), _error(log_values)
+
+
+def _error(log_values: NDArray[np.float64]) -> float:
+    """Return the standard error of the log of a mean over draws."""
+    v = np.exp(log_values - log_values.max())
+    return float(v.std() / np.sqrt(ess_mean(v[..., None])[0]) / v.mean())
 
 
 def _log_mean(log_values: NDArray[np.float64]) -> float:

@@ -311,10 +311,17 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     help="Leave out one group at a time, instead of one observation, and refit each time.",
 )
 @click.option(
+    "--folds",
+    type=int,
+    metavar="K",
+    help="Refit K times, each time without one of K folds of the rows, stratified by the response, "
+    "or, with --column, of the groups.",
+)
+@click.option(
     "--column",
     metavar="COLUMN",
-    help="Column of the groups for --by-group. [default: the column by which the program groups "
-    "the rows]",
+    help="Column of the groups for --by-group or --folds. [default: for --by-group, the column by "
+    "which the program groups the rows]",
 )
 @out_option("loo")
 def loo_command(
@@ -322,6 +329,7 @@ def loo_command(
     refit: bool | None,
     explained: bool,
     by_group: bool,
+    folds: int | None,
     column: str | None,
     out: Path | None,
 ) -> int:
@@ -331,7 +339,8 @@ def loo_command(
     refit; where a k-hat is too large, a note says how long the refits of --refit will take, which
     replace its estimate. Models of integers and of real numbers are compared by the probability of
     the rounded response. Use --by-group to see how well a multilevel
-    model predicts a whole group that it has not seen. --json includes the elpd of each observation
+    model predicts a whole group that it has not seen. If k-hat is too large for many rows, --folds
+    takes fewer refits than --refit. --json includes the elpd of each observation
     or group.
 
     In the tables, se is the uncertainty due to the observations, and mcse is the uncertainty due to
@@ -340,13 +349,20 @@ def loo_command(
 
       pyflowers loo runs/poisson runs/negbinomial
       pyflowers loo runs/flowers --by-group
+      pyflowers loo runs/poisson runs/negbinomial --folds 10
     """
     from pyflowers.analysis.elpd import loo
     from pyflowers.fits.fit import Fit
 
-    if column and not by_group:
+    if column and not by_group and folds is None:
         raise click.UsageError(
-            "--column is used only with --by-group; add --by-group, or leave out --column"
+            "--column is used only with --by-group and --folds; add one of them, or leave out "
+            "--column"
+        )
+    if folds is not None and (by_group or explained or refit is not None):
+        raise click.UsageError(
+            "--folds leaves out folds by refits, so --by-group, --explained and --refit do not "
+            "apply; leave them out"
         )
     if by_group and refit is False:
         raise click.UsageError(
@@ -358,6 +374,12 @@ def loo_command(
             "--explained is about rows, not left-out groups; leave out --explained or --by-group"
         )
     fits = [Fit.load(folder) for folder in folders]
+    if folds is not None:
+        from pyflowers.analysis.folds import k_fold
+
+        with stage("Leaving out one fold at a time", len(fits) * max(folds, 0)) as advance:
+            found = k_fold(fits, folds, column=column, advance=lambda: advance(1))
+        return finish(found, out)
     if by_group:
         return finish(_by_group(fits, column), out)
     return finish(loo(fits, refit=bool(refit), explains=explained), out)

@@ -31,7 +31,7 @@ TASKS = {
     "Programs": "Program Capabilities PriorModel ClosedForm",
     "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",
     "Predict": "predict effects contrast grid",
-    "Compare": "loo leave_one_group_out explained compare",
+    "Compare": "loo leave_one_group_out k_fold explained compare",
     "Many fits": "batch Batch Task Keep",
     "Report": "report",
     "Errors": "PyflowersError DataError ConfigError ToolchainError CompileError FitError",
