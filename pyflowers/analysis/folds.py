@@ -68,6 +68,18 @@ class ModelFolds(ModelElpd):
         Folds, from 1, whose refit failed its diagnostics.
     folds : int
         The number of refits.
+
+    See Also
+    --------
+    pyflowers.k_fold : Compare models by K-fold cross-validation.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
+    >>> model = pyflowers.k_fold(fit, 3).best
+    >>> model.folds, model.terms.shape, model.failed
+    (3, (12,), ())
     """
 
     mcse: NDArray[np.float64] = field(repr=False)
