@@ -266,7 +266,7 @@ def contrast_command(
 
       pyflowers contrast runs/flowers "mu_plant[3] - mu_plant[1]"
       pyflowers contrast runs/flowers "mu_plant[3] > 5" "rank(mu_plant)"
-      pyflowers contrast runs/plots "mean[variety = Victory] - mean[variety = Marvel]"
+      pyflowers contrast runs/oats "mean[variety = A] - mean[variety = B]"
     """
     from pyflowers.analysis.contrasts import contrast
 

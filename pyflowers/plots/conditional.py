@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pyflowers.analysis.grids import reference
 from pyflowers.data import Table
 from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
@@ -148,7 +147,7 @@ def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.in
     line for each label of a group is drawn, columns that are constant within the labels are not
     fixed.
     """
-    own, fixed = fit.data.table, reference(fit, 1)
+    own, fixed = fit.data.table, _reference(fit, 1)
     assert own is not None
     names = [name for name in fit.model.covariates_and_offsets if name not in but]
     few = {**_few_numbers(fit, names, 2), **fit.model.levels}
@@ -183,6 +182,12 @@ def _observed(fit: Fit) -> NDArray[np.float64]:
     return fit.data.y
 
 
+def _reference(fit: Fit, num: int, **fixed: Any) -> Table:
+    from pyflowers.analysis.grids import reference
+
+    return reference(fit, num, **fixed)
+
+
 def _predictor(
     fit: Fit, table: Table, groups: Any = "none", *, is_varying: bool = False
 ) -> Predictor:
@@ -213,7 +218,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
         name: _cells(own, name, its)
         for name, its in zip(every, zip(*combinations, strict=True), strict=True)
     }
-    draws = _predictor(fit, reference(fit, len(combinations), **cells)).expected()
+    draws = _predictor(fit, _reference(fit, len(combinations), **cells)).expected()
     quantiles = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(combinations)), ""
     if len(combinations) > MOST_ROWS:
@@ -270,7 +275,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             here, dots = seen[own.plain_texts(by)[seen] == level], color
             name = label(level, 18)
         ax.plot(values[here], y[here], ".", ms=4, color=dots, alpha=0.45, zorder=1)
-        draws = _predictor(fit, reference(fit, NUM_POINTS, **fixed)).expected()
+        draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
         low, inner_low, median, inner_high, high = np.quantile(
             draws, interval_probs(fit.interval), axis=(0, 1)
         )
@@ -338,7 +343,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
         key = tuple((name, str(cells[0])) for name, cells in same.items())
         if key not in predictors:
             fixed = {name: np.repeat(cells, len(grid)) for name, cells in same.items()}
-            table = reference(fit, len(grid), **{**fixed, column: grid})
+            table = _reference(fit, len(grid), **{**fixed, column: grid})
             predictors[key] = _predictor(fit, table, is_varying=True)
         predictor = predictors[key]
         codes = {**predictor.rows.codes, index: np.full(len(grid), code)}
@@ -350,7 +355,7 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
 
 def _held(fit: Fit, *but: str) -> str:
     """Return a note on the columns that are held fixed."""
-    row, own = reference(fit, 1), fit.data.table
+    row, own = _reference(fit, 1), fit.data.table
     assert own is not None
 
     def value(name: str) -> str:
