@@ -147,11 +147,9 @@ class Model:
     def alternatives(self) -> list[Family]:
         """The families that may describe the response if the model's does not.
 
-        There are none for a censored or truncated response, whose data sets look different.
+        All of them can have the terms of the response.
         """
-        own, found, response = self.family, list[Family](), self.rule.response
-        if {"cens", "lb", "ub"}.intersection(response):
-            return []
+        own, found = self.family, list[Family]()
         needed = {each.name for each in own.auxiliary if each.name in self.rule.where}
         for name in own.alternatives:
             usual = find_family(name)
