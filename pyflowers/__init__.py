@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.errors import PyflowersError as PyflowersError
     from pyflowers.errors import ToolchainError as ToolchainError
     from pyflowers.fits.fit import Fit as Fit
+    from pyflowers.fits.imputed import PooledFit as PooledFit
     from pyflowers.fits.sampling import fit as fit
     from pyflowers.fits.spec import Spec as Spec
     from pyflowers.fits.verdict import Verdict as Verdict
@@ -61,6 +62,7 @@ _HOMES = {
     "engines.approximate": "approximate",
     "errors": "CompileError ConfigError DataError FitError PyflowersError ToolchainError",
     "fits.fit": "Fit",
+    "fits.imputed": "PooledFit",
     "fits.sampling": "fit",
     "fits.spec": "Spec",
     "fits.verdict": "Verdict",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,8 @@ from pyflowers.checked import whole_number
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import Engine, Identity, Sample, SamplerOptions, refuse_unused
-from pyflowers.engines.base import read_inits
-from pyflowers.errors import ConfigError, DataError
+from pyflowers.engines.base import LARGEST_SEED, read_inits
+from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.fit import Fit, fit_of
 from pyflowers.fits.folder import (
     FILE,
@@ -33,6 +33,7 @@ from pyflowers.fits.folder import (
     refuse_other_run,
     run_changes,
 )
+from pyflowers.fits.imputed import PooledFit, numbered_tables
 from pyflowers.fits.key import EngineRecord, column_digests, variable_digests
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
@@ -43,6 +44,16 @@ from pyflowers.text import counted
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
+
+
+@overload
+def fit(
+    program: str | Path | Program | Spec, data: list[Any] | tuple[Any, ...], **inputs: Any
+) -> PooledFit: ...
+
+
+@overload
+def fit(program: str | Path | Program | Spec, data: Any = None, **inputs: Any) -> Fit: ...
 
 
 @takes_inputs(*INPUTS)
@@ -56,7 +67,7 @@ def fit(
     cores: int | None = None,
     show_progress: bool = False,
     **inputs: Any,
-) -> Fit:
+) -> Fit | PooledFit:
     """Sample the posterior of a program.
 
     The sampler is Stan's NUTS. The engine ``exact`` instead makes independent draws, for programs
@@ -71,7 +82,8 @@ def fit(
         :class:`pyflowers.Spec`, of which other inputs that are given change their own.
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
-        table.
+        table. A list of completed versions of one table, whose missing values were imputed, is
+        fitted table by table, and the draws are pooled.
     out : path, optional
         Run folder to write. If it holds the fit of the same inputs, that fit is read instead. A
         seed that is not given is that of the run in the folder.
@@ -89,7 +101,9 @@ def fit(
     Returns
     -------
     Fit
-        The draws with the user's labels, their summary and the verdict.
+        The draws with the user's labels, their summary and the verdict. For a list of tables, a
+        :class:`pyflowers.PooledFit`: the fit of each table, their pooled draws, and the verdict over
+        all.
 
     Raises
     ------
@@ -128,18 +142,72 @@ def fit(
     >>> fit.folder
     PosixPath('runs/iid')
     """
+    how = {"refit": refit, "overwrite": overwrite, "cores": cores, "show_progress": show_progress}
+    folder = None if out is None else as_path(out, "out")
+    if isinstance(data, list | tuple):
+        return _fit_tables(program, data, folder, inputs, how)
     spec = Spec.of_call(program, data, **inputs)
-    if out is None:
-        return prepare_spec(spec).sample(cores=cores, show_progress=show_progress)
-    folder = as_path(out, "out")
+    if folder is None:
+        return _fit_once(prepare_spec(spec), spec, folder, **how)
     check_run_folder(folder)
-    prepared = prepare_spec(with_seed_of(spec, folder))
+    return _fit_once(prepare_spec(with_seed_of(spec, folder)), spec, folder, **how)
+
+
+def _fit_once(
+    prepared: Prepared,
+    spec: Spec,
+    folder: Path | None,
+    *,
+    refit: bool,
+    overwrite: bool,
+    cores: int | None,
+    show_progress: bool,
+) -> Fit:
+    """Sample a prepared fit and write its run folder, or read the fit of the same inputs there."""
+    if folder is None:
+        return prepared.sample(cores=cores, show_progress=show_progress)
     found = prepared.reused(folder, refit=refit, overwrite=overwrite)
     if found is not None:
         return found.with_interval(spec.interval)
     made = prepared.sample(cores=cores, show_progress=show_progress)
     made.save(folder, overwrite=overwrite)
     return replace(made, folder=folder)
+
+
+def _fit_tables(
+    program: Any,
+    tables: Sequence[Any],
+    out: Path | None,
+    inputs: Mapping[str, Any],
+    how: Mapping[str, Any],
+) -> PooledFit:
+    """Fit one program to each of several completed tables, each with a seed of its own."""
+    opened, prepared = None, list[tuple[Prepared, Spec, Path | None]]()
+    seed: int | None = None
+    for number, table in numbered_tables(tables):
+        spec = Spec.of_call(program, table, **inputs)
+        folder = None
+        if out is not None:
+            folder = out / f"table-{number}"
+            check_run_folder(folder)
+            spec = with_seed_of(spec, folder) if number == 1 else spec
+        try:
+            spec = spec.with_table()
+            # The priors of a formula are on the scale of its table: that of the first serves all.
+            opened = opened or spec.open()
+            seed = spec.options().seed if seed is None else seed
+            spec = Spec.of_call(spec, seed=(seed + number - 1) % (LARGEST_SEED + 1))
+            prepared.append((prepare(spec, opened, spec.read(opened)), spec, folder))
+        except PyflowersError as error:
+            raise type(error)(f"table {number}: {error}") from error
+        num, first = prepared[-1][0].data.num_obs, prepared[0][0].data.num_obs
+        if num != first:
+            raise DataError(
+                f"table {number} has {counted(num, 'observation')}, but table 1 has {first}; give "
+                "completed versions of one table"
+            )
+    fits = tuple(_fit_once(each, spec, folder, **how) for each, spec, folder in prepared)
+    return PooledFit(fits)
 
 
 def fit_data(

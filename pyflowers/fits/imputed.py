@@ -1,0 +1,249 @@
+"""Fits of one program to several completed tables, pooled: multiple imputation.
+
+Missing values are imputed M times outside of pyflowers, and each of the M completed tables is
+fitted. The draws of all fits together represent the posterior, with its uncertainty about the
+missing values: p(θ | observed) is about the mean of p(θ | table m) over the tables m. Chains of one
+table must agree with each other, but those of different tables need not; so R-hat is that of each
+table.
+
+References
+----------
+Gelman, Carlin, Stern, Dunson, Vehtari and Rubin (2013), Bayesian Data Analysis, 3rd edition,
+section 18.2, for the variances within and between imputations. Zhou and Reiter (2010), A Note on
+Bayesian Inference After Multiple Imputation, The American Statistician 64(2), for the pooled draws,
+whose intervals are too narrow if there are few tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from pyflowers.display import Line, Result, heading, in_file, records_of
+from pyflowers.errors import ConfigError, DataError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import summarize
+from pyflowers.fits.verdict import Check, Part, PartName, Verdict
+from pyflowers.records import as_path
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_ORDER = ("passed", "limited", "imprecise", "failed")
+"""The results of a check, the worst last."""
+
+FEW_TABLES = 20
+LARGE_SHARE = 0.1
+"""A note says that intervals may be too narrow if there are fewer tables, and the share of the
+variance between them is larger for some parameter."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PooledFit(Result):
+    """Fits of one program to several completed tables, whose draws are pooled.
+
+    :func:`pyflowers.fit` returns one if it is given a list of tables. Checks, predictions, effects
+    and LOO need the data of one table: give them one of `fits`.
+
+    Attributes
+    ----------
+    fits : tuple of Fit
+        The fit to each table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pyflowers
+    >>> rats, rng = pd.read_csv("examples/rats/rats.csv"), np.random.default_rng(1)
+    >>> lost = rng.random(len(rats)) < 0.2
+    >>> tables = [
+    ...     rats.assign(weight=rats["weight"].where(~lost, 110 + 6 * rats["age"] + error))
+    ...     for error in rng.normal(scale=16, size=(2, len(rats)))
+    ... ]
+    >>> pooled = pyflowers.fit("weight ~ age", tables, seed=1, engine="stanli")
+    >>> len(pooled.fits), pooled.posterior.sizes["chain"]
+    (2, 8)
+    """
+
+    holds: ClassVar[str] = "pooled"
+
+    fits: tuple[Fit, ...]
+
+    def __post_init__(self) -> None:
+        first, *others = self.fits
+        for number, other in enumerate(others, 2):
+            mine, its = _names(first), _names(other)
+            if mine != its:
+                name = next(iter(sorted(mine ^ its)))
+                raise DataError(
+                    f"table {number}: {name} is a parameter of only one of tables 1 and {number}; "
+                    "give completed versions of one table, with the same groups and levels"
+                )
+
+    @cached_property
+    def posterior(self) -> xr.Dataset:
+        """The draws of all fits, as further chains."""
+        import xarray as xr  # slow to import
+
+        pooled = xr.concat([fit.posterior for fit in self.fits], dim="chain")
+        return pooled.assign_coords(chain=np.arange(pooled.sizes["chain"]))
+
+    @cached_property
+    def between(self) -> pd.Series:
+        """The share of each parameter's variance that lies between the tables.
+
+        With W the mean over the M tables of the variance within a table, and B the variance of the
+        tables' means, the share is (1 + 1/M) B / (W + (1 + 1/M) B).
+        """
+        tables = [fit.summary() for fit in self.fits]
+        within = pd.concat([table["sd"] ** 2 for table in tables], axis=1).mean(axis=1)
+        means = pd.concat([table["mean"] for table in tables], axis=1)
+        more = (1 + 1 / len(tables)) * means.var(axis=1, ddof=1)
+        return (more / (within + more)).rename("between")
+
+    def summary(self) -> pd.DataFrame:
+        """Return the summary table of the pooled draws.
+
+        Returns
+        -------
+        DataFrame
+            The columns of :meth:`pyflowers.Fit.summary`, of which ``r_hat`` is the largest of the
+            tables, and ``ess_bulk`` and ``ess_tail`` their sums; and ``between``, the share of the
+            variance that lies between the tables.
+        """
+        first = self.fits[0]
+        missing = first.program.missing_moments(first.data)
+        found = summarize(self.posterior, missing, interval=first.interval)
+        tables = [fit.summary().loc[found.index] for fit in self.fits]
+        found["r_hat"] = np.max([table["r_hat"] for table in tables], axis=0)
+        for name in ("ess_bulk", "ess_tail"):
+            found[name] = np.sum([table[name] for table in tables], axis=0)
+        errors = [table["mcse_mean"] ** 2 for table in tables]
+        found["mcse_mean"] = np.sqrt(np.sum(errors, axis=0)) / len(tables)
+        found["between"] = self.between.loc[found.index]
+        return found
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The verdict over all tables: each check has the result of its worst table."""
+        names: tuple[PartName, ...] = ("computation", "prior", "data")
+        parts = [_worst_part([getattr(fit.verdict, name) for fit in self.fits]) for name in names]
+        return Verdict(*parts)
+
+    @property
+    def notes(self) -> list[str]:
+        """What users should know of the pooled draws."""
+        share, num = self.between.max(), len(self.fits)
+        found = list(dict.fromkeys(note for fit in self.fits for note in fit.record.notes))
+        if num < FEW_TABLES and share > LARGE_SHARE:
+            found.append(
+                f"{share:.0%} of the variance of {self.between.idxmax()} lies between the tables, "
+                f"so {num} tables are few, and its interval may be too narrow; impute "
+                f"{FEW_TABLES} or more"
+            )
+        return found
+
+    def contents(self) -> list[Line]:
+        """Return what is printed: the summary, the notes and the verdict."""
+        first, num = self.fits[0], len(self.fits)
+        return [
+            heading(first.name, f"{num} completed tables, pooled"),
+            in_file(self.summary(), "summary.csv"),
+            *(f"note: {note}" for note in self.notes),
+            self.verdict.line,
+        ]
+
+    def files(self) -> dict[str, Any]:
+        """Return the summary, by its file name."""
+        return {"summary.csv": self.summary()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary, the notes and the verdict as plain values, for JSON."""
+        return {
+            "program": self.fits[0].name,
+            "tables": len(self.fits),
+            "summary": records_of(self.summary()),
+            "notes": self.notes,
+            "verdict": self.verdict.to_dict(),
+        }
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write a run folder for each table, ``table-1`` and so on, and ``summary.csv``.
+
+        Parameters
+        ----------
+        folder : path
+            The folder for the run folders.
+        overwrite : bool
+            Whether to replace other runs in them.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        PyflowersError
+            See :meth:`pyflowers.Fit.save`.
+        """
+        into = as_path(folder, "folder")
+        for number, fit in enumerate(self.fits, 1):
+            fit.save(into / f"table-{number}", overwrite=overwrite)
+        self.summary().to_csv(into / "summary.csv")
+        return into
+
+
+def _names(fit: Fit) -> set[str]:
+    """Return the names of a fit's parameters, with their labels."""
+    if fit.is_partial:
+        raise ConfigError("keep: pooled fits need all draws; leave keep out")
+    return set(map(str, fit.summary().index))
+
+
+def _worst_part(parts: Sequence[Part]) -> Part:
+    """Return one part of the verdicts, in which each check is that of its worst table."""
+    worst = max(parts, key=lambda part: _ORDER.index(part.status) if part.checks else -1)
+    numbered = [(check, number) for number, part in enumerate(parts, 1) for check in part.checks]
+    names = dict.fromkeys(check.name for check, _ in numbered)
+    return replace(worst, checks=tuple(_worst_check(numbered, name) for name in names))
+
+
+def _worst_check(numbered: Sequence[tuple[Check, int]], name: str) -> Check:
+    """Return the worst check of a name, which tells its table and gives no command."""
+
+    def badness(each: tuple[Check, int]) -> tuple[int, float]:
+        check = each[0]
+        value = check.value if check.relation == "≤" else -check.value
+        return _ORDER.index(check.status), math.inf if math.isnan(value) else value
+
+    check, number = max((each for each in numbered if each[0].name == name), key=badness)
+    where = f"table {number}"
+    if check.where:
+        where = f"{check.where}, {where}"
+    finding = check.finding and f"table {number}: {check.finding}"
+    return replace(check, where=where, finding=finding, advice=str(check.advice))
+
+
+def numbered_tables(tables: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield completed tables with their numbers, from 1.
+
+    Raises
+    ------
+    ConfigError
+        If there are fewer than two.
+    """
+    if len(tables) < 2:
+        raise ConfigError(
+            f"data: a list holds completed versions of one table, but it has {len(tables)}; give "
+            "two or more, or the table itself"
+        )
+    yield from enumerate(tables, 1)

@@ -1,0 +1,120 @@
+"""Completed tables of multiple imputation, fitted and pooled."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyflowers
+from pyflowers import convergence
+from pyflowers.errors import ConfigError, DataError, PyflowersError
+from pyflowers.fits.posterior import stacked
+
+NUM = 60
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=NUM)
+Y = 1 + 2 * X + RNG.normal(size=NUM)
+LOST = RNG.random(NUM) < 0.3
+BASE = pd.DataFrame({"x": X, "y": Y, "g": np.tile(list("abcdef"), NUM // 6)})
+TABLES = [
+    BASE.assign(x=np.where(LOST, (Y - 1) / 2.5 + RNG.normal(size=NUM) * 0.5, X)) for _ in range(3)
+]
+HOW = {"seed": 4, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return pyflowers.fit("y ~ x", TABLES, **HOW)
+
+
+def test_the_draws_are_those_of_each_table_as_further_chains(pooled):
+    """The program, with its priors, is that of the first table; each table has its own seed."""
+    program = pyflowers.Program.from_formula("y ~ x", TABLES[0])
+    assert pooled.posterior.sizes == {"chain": 6, "draw": 200, "X": 1}
+    for i, table in enumerate(TABLES):
+        alone = pyflowers.fit(program, table, **HOW | {"seed": HOW["seed"] + i})
+        its = pooled.posterior["b"][2 * i : 2 * i + 2]
+        np.testing.assert_array_equal(its, alone.posterior["b"])
+
+
+def test_the_share_between_tables_is_rubins(pooled):
+    draws = np.stack([np.asarray(fit.draws["b"])[..., 0] for fit in pooled.fits])
+    within = draws.var(axis=(1, 2), ddof=1).mean()
+    between = (1 + 1 / 3) * draws.mean(axis=(1, 2)).var(ddof=1)
+    row = pooled.summary().loc["b[x]"]
+    assert row["between"] == pytest.approx(between / (within + between), rel=1e-6)
+    assert row["between"] > 0.2
+    np.testing.assert_allclose(row[["mean", "median"]], [draws.mean(), np.median(draws)])
+    assert "of the variance of b[x] lies between the tables, so 3 tables are few" in str(pooled)
+
+
+def test_equal_tables_have_no_variance_between():
+    """The negative control: what is left is the Monte Carlo error."""
+    equal = pyflowers.fit("y ~ x", [BASE, BASE], **HOW)
+    assert equal.between.max() < 0.05
+    assert not any("between the tables" in note for note in equal.notes)
+
+
+def test_r_hat_compares_the_chains_of_one_table(pooled):
+    """Tables differ, so that R-hat over all chains would fail; the verdict does not."""
+    tables = [fit.summary() for fit in pooled.fits]
+    found = pooled.summary()
+    for row in found.index:
+        assert found.loc[row, "r_hat"] == max(table.loc[row, "r_hat"] for table in tables)
+        assert found.loc[row, "ess_bulk"] == pytest.approx(
+            sum(table.loc[row, "ess_bulk"] for table in tables)
+        )
+    across = convergence.r_hat(stacked(pooled.posterior))
+    assert np.max(across) > 1.05 > found["r_hat"].max()
+
+
+def test_the_verdict_names_the_worst_table():
+    """The priors, on the scale of the first table, contradict the second."""
+    far = TABLES[1].assign(y=Y * 1e4)
+    mixed = pyflowers.fit("y ~ x", [TABLES[0], far], **HOW)
+    checks = mixed.verdict.prior.checks
+    assert [part.passed for part in (fit.verdict.prior for fit in mixed.fits)] == [True, False]
+    assert any("table 2" in str(check) for check in checks if check.failed)
+    assert not mixed.verdict.passed
+
+
+def test_a_run_folder_for_each_table(pooled, tmp_path):
+    pooled.save(tmp_path / "pooled")
+    again = pyflowers.Fit.load(tmp_path / "pooled" / "table-2")
+    np.testing.assert_array_equal(again.draws["b"], pooled.fits[1].draws["b"])
+    table = pd.read_csv(tmp_path / "pooled" / "summary.csv", index_col=0)
+    np.testing.assert_allclose(table["between"], pooled.summary()["between"])
+    assert pooled.to_dict()["tables"] == 3
+
+
+def test_what_a_folder_holds_is_not_refitted(tmp_path):
+    how = HOW | {"warmup": 50, "draws": 50, "out": tmp_path / "runs"}
+    first = pyflowers.fit("y ~ x", TABLES[:2], **how)
+    again = pyflowers.fit("y ~ x", TABLES[:2], **how)
+    assert [fit.folder.name for fit in again.fits] == ["table-1", "table-2"]
+    for one, other in zip(first.fits, again.fits, strict=True):
+        np.testing.assert_array_equal(one.draws["b"], other.draws["b"])
+
+
+BAD = [
+    ([], ConfigError, "completed versions of one table, but it has 0; give two or more, or the"),
+    (TABLES[:1], ConfigError, "but it has 1; give two or more, or the table itself"),
+    ([BASE, BASE.iloc[1:]], DataError, "table 2 has 59 observations, but table 1 has 60; give"),
+    ([BASE, BASE.assign(x=np.nan)], DataError, "table 2: the data frame, row 1: x is missing"),
+    ([BASE, BASE.drop(columns="x")], DataError, "table 2: the data frame: there is no column 'x'"),
+    ([BASE.drop(columns="x"), BASE], PyflowersError, "table 1: "),
+    ([BASE, BASE.replace("f", "k")], DataError, "is a parameter of only one of tables 1 and 2"),
+    ([BASE, "none.csv"], DataError, "table 2: none.csv: no such file; check the path"),
+]
+
+
+@pytest.mark.parametrize(("tables", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_bad_tables_are_refused(tables, kind, message):
+    with pytest.raises(kind) as caught:
+        pyflowers.fit("y ~ x + (1 | g)", tables, **HOW | {"warmup": 20, "draws": 20})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("question", [pyflowers.check, pyflowers.predict, pyflowers.loo])
+def test_questions_on_data_take_the_fit_of_one_table(question, pooled):
+    with pytest.raises(ConfigError, match="PooledFit"):
+        question(pooled)
