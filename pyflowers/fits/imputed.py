@@ -71,6 +71,10 @@ class PooledFit(Result):
     >>> pooled = pyflowers.fit("weight ~ age", tables, seed=1, engine="stanli")
     >>> len(pooled.fits), pooled.posterior.sizes["chain"]
     (2, 8)
+    >>> bool(pooled.summary().loc["sigma", "between"] < 0.5)
+    True
+    >>> sorted(path.name for path in pooled.save("runs/pooled").iterdir())
+    ['summary.csv', 'table-1', 'table-2']
     """
 
     holds: ClassVar[str] = "pooled"

@@ -102,8 +102,8 @@ def fit(
     -------
     Fit
         The draws with the user's labels, their summary and the verdict. For a list of tables, a
-        :class:`pyflowers.PooledFit`: the fit of each table, their pooled draws, and the verdict over
-        all.
+        :class:`pyflowers.PooledFit`: the fit of each table, their pooled draws, and the verdict
+        over all.
 
     Raises
     ------
@@ -142,7 +142,12 @@ def fit(
     >>> fit.folder
     PosixPath('runs/iid')
     """
-    how = {"refit": refit, "overwrite": overwrite, "cores": cores, "show_progress": show_progress}
+    how: dict[str, Any] = {
+        "refit": refit,
+        "overwrite": overwrite,
+        "cores": cores,
+        "show_progress": show_progress,
+    }
     folder = None if out is None else as_path(out, "out")
     if isinstance(data, list | tuple):
         return _fit_tables(program, data, folder, inputs, how)

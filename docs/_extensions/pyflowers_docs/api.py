@@ -26,7 +26,7 @@ MODULES = ("pyflowers.exact", "pyflowers.samplers", "pyflowers.vb")
 """Modules that are public in the same way as packages."""
 
 TASKS = {
-    "Fit": "fit Spec Fit Verdict approximate",
+    "Fit": "fit Spec Fit PooledFit Verdict approximate",
     "Data": "read_table from_frame Table Data",
     "Programs": "Program Capabilities PriorModel ClosedForm",
     "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",
