@@ -74,7 +74,7 @@ from pyflowers.analysis.findings import (
 )
 from pyflowers.analysis.patterns import LIMIT as PATTERN_LIMIT
 from pyflowers.analysis.patterns import Judged, Patterns, find_patterns
-from pyflowers.analysis.remedies import EDGES, answer
+from pyflowers.analysis.remedies import CUT_OFF, EDGES, answer, unless_cut_off
 from pyflowers.analysis.statistics import (
     OF_RATINGS,
     FloatArray,
@@ -540,6 +540,8 @@ def check(
         for i, each in enumerate(found):
             if _follows(fit, each, patterns):
                 found[i] = replace(each, advice=first)
+            elif each.advice.startswith(CUT_OFF) and not patterns.steps:
+                found[i] = replace(each, advice=unless_cut_off(first))
     found = _limited(fit, found, patterns, pit)
     found = [replace(each, advice=fit.advised(each.advice)) for each in found]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))

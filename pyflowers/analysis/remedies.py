@@ -32,6 +32,8 @@ EDGES = (
     "the mean, which other checks examine"
 )
 
+CUT_OFF = "see whether values are cut off at a limit, and if so, model truncation or censoring"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -184,11 +186,13 @@ def _unless_cut_off(case: Case) -> str:
     family = "" if case.family is None else _alternative(case.fit)
     if not family:
         return ""
-    return Advice(
-        "see whether values are cut off at a limit, and if so, model truncation or censoring; "
-        f"if not, refit with --family {family}{EDGES}",
-        family=family,
-    )
+    return unless_cut_off(refit(case.fit, family=family))
+
+
+def unless_cut_off(advice: str) -> str:
+    """Return advice on values that end at a limit, if they are not cut off there."""
+    change = dict(advice.change) if isinstance(advice, Advice) else {}
+    return Advice(f"{CUT_OFF}; if not, {advice}{EDGES}", **change)
 
 
 def answer(fit: Fit, patterns: Patterns) -> str:
@@ -376,10 +380,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
     ),
     "limit": (
         _unless_cut_off,
-        _said(
-            "see whether values are cut off at a limit, and if so, model truncation or censoring; "
-            f"if not, the model lets values vary too much{EDGES}"
-        ),
+        _said(f"{CUT_OFF}; if not, the model lets values vary too much{EDGES}"),
     ),
     "ratings": (
         _said(
