@@ -210,7 +210,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
     of = " of log y" if family.compares_logs else ""
     y = _response(fit)
     m = _Sums(rows, float(np.mean(_reference(fit, y))))
-    for place, (mean, variance) in in_blocks(predictor_of(fit), _moments):
+    for place, (mean, variance) in in_blocks(predictor_of(fit, kind="observation"), _moments):
         m.add(place, mean, variance)
     shares = {("R2", f"model{of}"): m.share()}
     if fit.model.has_effects:
@@ -219,8 +219,12 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
             _add_population(fit, rows, m.centre, shares, of)
         except ConfigError as error:
             notes.append(f"no marginal R2 and no ICC, because {error}")
+    cut = {"cens": "censored", "lb": "truncated", "ub": "truncated"}
+    why = next((word for name, word in cut.items() if name in fit.model.rule.response), "")
     if fit.model.rule.censored:
-        notes.append("no R2 of residuals and no LOO-R2, because some responses are censored")
+        why = "censored"
+    if why:
+        notes.append(f"no R2 of residuals and no LOO R2, because the response is {why}")
         return shares, notes
     e = _Sums(rows, 0.0)
     fitted = _Sums(rows, float(y[rows].mean()))
@@ -228,7 +232,9 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
         e.add(place, y[place] - mean, 0.0)
         fitted.add(place, mean, 0.0)
     shares["R2", "residuals"] = fitted.variance / (fitted.variance + e.variance)
-    if fit.program.can(Capability.LOG_LIK):
+    if fit.model.multiplies_likelihood:
+        notes.append("no LOO R2, because weights multiply the likelihood of rows")
+    elif fit.program.can(Capability.LOG_LIK):
         shares["LOO R2", "rows"] = _loo_r2(fit, np.flatnonzero(rows), y)
     return shares, notes
 
@@ -322,7 +328,7 @@ def _add_population(
     of: str,
 ) -> None:
     """Add the marginal R² and the intraclass correlations."""
-    predictor = predictor_of(fit, groups="population")
+    predictor = predictor_of(fit, groups="population", kind="observation")
     if predictor.varying_parameters:
         raise ConfigError(f"{predictor.varying_parameters[0]} varies between groups")
     family = predictor.family

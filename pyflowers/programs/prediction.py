@@ -654,11 +654,13 @@ class Predictor:
 
     @property
     def family(self) -> Family:
-        """The family of the response; its mean is the probability of the outcome, if any."""
-        family = family_of(self.rule.family, self.rule.response)
+        """The family of the response; its mean is the probability of the outcome, if any.
+
+        Outcomes are those of a response that is neither censored nor truncated.
+        """
         if self.outcome is not None:
-            return family_of_outcome(family, self.outcome)
-        return family
+            return family_of_outcome(find_family(self.rule.family), self.outcome)
+        return family_of(self.rule.family, self.rule.response)
 
     @property
     def group_indices(self) -> list[str]:

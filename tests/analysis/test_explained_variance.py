@@ -164,6 +164,22 @@ def test_loo_and_the_report_show_how_much_is_explained(tmp_path, capfd):
     assert "scale of the link" in page
 
 
+def test_terms_of_the_response_are_taken_into_account():
+    frame = FRAME.assign(s=0.5, c=np.where(FRAME.x > 3, "right", "none"), w=2.0)
+    known = fit_of(f"y | se(s) ~ x + {SITE}", frame=frame)
+    eta = fixed(known) + site_of(known)
+    close(shares(known)["R2", "conditional"], variance(eta) / (variance(eta) + 0.25))
+    censored = pyflowers.explained(fit_of("y | cens(c) ~ x", frame=frame))
+    assert next(iter(censored.shares.values())).keys() == {("R2", "model")}
+    assert "because the response is censored" in str(censored)
+    weighted = fit_of("count | weights(w) ~ x", "poisson", frame)
+    assert "no LOO R2, because weights" in str(pyflowers.explained(weighted))
+    # The probability of an outcome is not that of the weighted likelihood.
+    mean = np.exp(fixed(weighted))
+    none = pyflowers.predict(weighted, kind="probability", outcome="= 0").draws()
+    close(np.asarray(none)[:, :, 0], np.exp(-mean))
+
+
 def test_what_has_no_shares_is_refused_in_a_sentence():
     fit = fit_of("y ~ x")
     for fits, words in (
