@@ -186,7 +186,7 @@ def _fit_tables(
     inputs: Mapping[str, Any],
     how: Mapping[str, Any],
 ) -> PooledFit:
-    """Fit one program to each of several completed tables, each with a seed of its own."""
+    """Fit one program to each of several completed tables, each with its own seed."""
     opened, prepared = None, list[tuple[Prepared, Spec, Path | None]]()
     seed: int | None = None
     for number, table in numbered_tables(tables):
