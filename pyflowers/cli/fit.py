@@ -81,6 +81,9 @@ def fit_command(
     in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
     tried.
 
+    If --data is repeated, the files are completed versions of one table, whose missing values were
+    imputed: each is fitted, the draws are pooled, and DIR has a run folder for each.
+
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
       pyflowers fit "weight ~ age + (age | rat)" --data rats.csv --out runs/rats
     """
@@ -90,6 +93,15 @@ def fit_command(
         if value is None:
             raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
     assert out is not None
+    if isinstance(options["data"], tuple):
+        from pyflowers.fits.sampling import fit as fit_tables
+
+        inputs = given(options)
+        program, tables = inputs.pop("program"), list(inputs.pop("data"))
+        how = {"refit": refit, "overwrite": overwrite, "show_progress": shows_progress()}
+        pooled = fit_tables(program, tables, out=out, **how, **inputs)
+        failed = check and not pooled.verdict.passed
+        return told(pooled, out, EXIT_DIAGNOSTICS_FAIL if failed else 0)
     from pyflowers.fits.folder import check_run_folder
     from pyflowers.fits.sampling import prepare_spec, with_seed_of
 

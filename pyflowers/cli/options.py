@@ -102,9 +102,23 @@ def _given_or_none(_: click.Context, __: click.Parameter, value: Any) -> Any:
     return value
 
 
+def _tables(ctx: click.Context, _: click.Parameter, value: tuple[str, ...]) -> Any:
+    """Return a table, or the completed tables that ``pyflowers fit`` pools; None without one."""
+    if len(value) < 2:
+        return next(iter(value), None)
+    if ctx.command.name != "fit" or ctx.params.get("config"):
+        raise click.UsageError(
+            "--data is given more than once, but only pyflowers fit, without --config, pools "
+            "completed tables; give one table.",
+            ctx,
+        )
+    return value
+
+
 _READ: dict[str, Callable[..., Any]] = {
     "centered": _centered,
     "columns": partial(_pairs, str, "NAME=COLUMN"),
+    "data": _tables,
     "inits": _inits,
     "known": partial(_pairs, str, "NAME=FILE"),
     "priors": _priors,
@@ -130,7 +144,9 @@ def _option(name: str, field: FieldInfo) -> Decorator:
         "callback": _READ.get(name, _given_or_none),
         "help": str(field.description),
     }
-    if any(kind in _REPEATABLE for kind in kinds):
+    if name == "data":
+        how |= {"multiple": True}
+    elif any(kind in _REPEATABLE for kind in kinds):
         how |= {"multiple": True}
         how["help"] += " Repeatable."
     elif Literal in kinds:

@@ -75,6 +75,7 @@ class PooledFit(Result):
     True
     >>> sorted(path.name for path in pooled.save("runs/pooled").iterdir())
     ['summary.csv', 'table-1', 'table-2']
+    >>> pooled.write_summary(pooled.save("runs/pooled", overwrite=True))
     """
 
     holds: ClassVar[str] = "pooled"
@@ -202,8 +203,18 @@ class PooledFit(Result):
         into = as_path(folder, "folder")
         for number, fit in enumerate(self.fits, 1):
             fit.save(into / f"table-{number}", overwrite=overwrite)
-        self.summary().to_csv(into / "summary.csv")
+        self.write_summary(into)
         return into
+
+    def write_summary(self, folder: Path) -> None:
+        """Write ``summary.csv`` into the folder that holds the run folders.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder.
+        """
+        self.summary().to_csv(folder / "summary.csv")
 
 
 def _names(fit: Fit) -> set[str]:

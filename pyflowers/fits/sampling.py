@@ -212,7 +212,10 @@ def _fit_tables(
                 "completed versions of one table"
             )
     fits = tuple(_fit_once(each, spec, folder, **how) for each, spec, folder in prepared)
-    return PooledFit(fits)
+    pooled = PooledFit(fits)
+    if out is not None:
+        pooled.write_summary(out)
+    return pooled
 
 
 def fit_data(

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import pyflowers
 from pyflowers import convergence
+from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.posterior import stacked
 
@@ -93,6 +95,24 @@ def test_what_a_folder_holds_is_not_refitted(tmp_path):
     assert [fit.folder.name for fit in again.fits] == ["table-1", "table-2"]
     for one, other in zip(first.fits, again.fits, strict=True):
         np.testing.assert_array_equal(one.draws["b"], other.draws["b"])
+
+
+def test_the_command_takes_repeated_data(tmp_path):
+    files = []
+    for number, table in enumerate(TABLES, 1):
+        files += ["--data", str(tmp_path / f"{number}.csv")]
+        table.to_csv(files[-1], index=False)
+    options = ["--seed", "4", "--engine", "stanli", "--chains", "2", "--warmup", "50"]
+    options += ["--draws", "50", "--plots", "none", "--out", str(tmp_path / "runs")]
+    found = CliRunner().invoke(cli, ["fit", "y ~ x", *files, *options])
+    assert found.exit_code == 0, found.output
+    assert "3 completed tables, pooled" in found.output
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        *("summary.csv", "table-1", "table-2", "table-3"),
+    ]
+    refused = CliRunner().invoke(cli, ["prior", "y ~ x", *files, "--out", str(tmp_path / "p")])
+    assert refused.exit_code == 2
+    assert "only pyflowers fit, without --config, pools completed tables" in refused.output
 
 
 BAD = [
