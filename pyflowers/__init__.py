@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.analysis.folds import k_fold as k_fold
     from pyflowers.analysis.grids import grid as grid
     from pyflowers.analysis.methods import compare as compare
+    from pyflowers.analysis.model_tables import table as table
     from pyflowers.analysis.predictions import predict as predict
     from pyflowers.analysis.prior_sensitivity import Sensitivity as Sensitivity
     from pyflowers.analysis.prior_sensitivity import sensitivity as sensitivity
@@ -56,7 +57,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
 
 _HOMES = {
     "analysis": "Calibration PriorPredictive Sensitivity check compare contrast effects "
-    "explained grid k_fold leave_one_group_out loo predict prior sbc sensitivity",
+    "explained grid k_fold leave_one_group_out loo predict prior sbc sensitivity table",
     "batches": "Batch Keep Task batch",
     "data": "Table from_frame read_table",
     "engines.approximate": "approximate",

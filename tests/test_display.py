@@ -42,6 +42,7 @@ RESULTS = {
     "contrast": lambda fit: pyflowers.contrast(fit, "mu_plant[1] - mu_plant[2]", "mu > 0"),
     "sensitivity": sensitivity,
     "loo": lambda fit: pyflowers.loo([fit]),
+    "models side by side": lambda fit: pyflowers.table(fit, names=["<b>]"]),
     "prior": lambda fit: prior("multilevel_poisson", DATA, draws=100, seed=1),
     "vb": lambda fit: pyflowers.vb.fit_normal(np.arange(6.0)),
     "batch of vb": lambda fit: pyflowers.vb.fit_normal(np.arange(12.0).reshape(2, 6)),

@@ -39,6 +39,11 @@ def imported_modules(source: str) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+OPTIONAL = ("dask", "docx", "parquet", "xlsx")
+NOT_LOCKED = {"docx": "python-docx"}
+"""Distributions that need not be installed here, by their modules."""
+
+
 def imported_distributions(folder: Path) -> dict[str, set[str]]:
     """Map each distribution that modules below `folder` import to those modules."""
     providers = packages_distributions()
@@ -46,14 +51,14 @@ def imported_distributions(folder: Path) -> dict[str, set[str]]:
     for path in sorted(folder.rglob("*.py")):
         for module in imported_modules(path.read_text(encoding="utf-8")):
             if module not in sys.stdlib_module_names and module != "pyflowers":
-                (name, *_) = providers[module]
+                (name, *_) = providers.get(module, [NOT_LOCKED.get(module, module)])
                 found.setdefault(normalised(name), set()).add(str(path.relative_to(ROOT)))
     return found
 
 
 def test_every_imported_distribution_is_declared():
     required = names(PROJECT["dependencies"])
-    optional = names([*EXTRAS["dask"], *EXTRAS["parquet"], *EXTRAS["xlsx"]])
+    optional = names([requirement for extra in OPTIONAL for requirement in EXTRAS[extra]])
     imported = imported_distributions(ROOT / "pyflowers")
     assert {"numpy", "pandas", "xarray", "stanio"} <= imported.keys()
     undeclared = {name: where for name, where in imported.items() if name not in required}
@@ -62,9 +67,8 @@ def test_every_imported_distribution_is_declared():
 
 def test_every_declared_distribution_is_imported():
     imported = imported_distributions(ROOT / "pyflowers").keys() | INDIRECT.keys()
-    declared = names(
-        [*PROJECT["dependencies"], *EXTRAS["dask"], *EXTRAS["parquet"], *EXTRAS["xlsx"]]
-    )
+    optional = [requirement for extra in OPTIONAL for requirement in EXTRAS[extra]]
+    declared = names([*PROJECT["dependencies"], *optional])
     assert declared <= imported, declared - imported
 
 

@@ -498,6 +498,18 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = Fals
     multilevel_normal  -34.0        -8.0     0.0
     """
     fits = checked_comparable(fits)
+    found = compare_named(fits, [fit.name for fit in fits], refit=refit)
+    if explains:
+        found = replace(found, explained=explained(fits))
+    return found
+
+
+def compare_named(
+    fits: Sequence[Fit], names: Sequence[str], *, refit: bool = False
+) -> LooComparison:
+    """Compare models under given names, which must differ; see :func:`loo`."""
+    for fit in fits:
+        fit.program.require(Capability.LOG_LIK)
     rows = common_rows(fits)
     kept = np.all([f.is_in_likelihood[its] for f, its in zip(fits, rows, strict=True)], axis=0)
     if not kept.any():
@@ -506,38 +518,43 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = Fals
             "all of them"
         )
     rows = [its[kept] for its in rows]
-    rounded = _rounded(fits)
+    rounded = _are_rounded(fits)
     found = [
-        _psis(fit, refit, its, is_rounded=fit.name in rounded)
-        for fit, its in zip(fits, rows, strict=True)
+        _psis(fit, refit, its, is_rounded=is_rounded)
+        for fit, its, is_rounded in zip(fits, rows, rounded, strict=True)
     ]
     terms = [elpd for elpd, _ in found]
     best = max(terms, key=np.sum)
     weights = stacking_weights(np.stack(terms))
     models = (
-        ModelLoo(**standing(fit.name, elpd, best), **own, weight=float(weight))
-        for fit, (elpd, own), weight in zip(fits, found, weights, strict=True)
+        ModelLoo(**standing(name, elpd, best), **own, weight=float(weight))
+        for name, (elpd, own), weight in zip(names, found, weights, strict=True)
     )
     ordered = tuple(sorted(models, key=lambda model: -model.elpd))
-    num_fitted = {fit.name: fit.data.num_obs for fit in fits}
-    weighted = tuple(fit.name for fit in fits if fit.model.multiplies_likelihood)
-    own = explained(fits) if explains else None
-    return LooComparison(ordered, best.size, num_fitted, rounded, weighted, own)
+    num_fitted = {name: fit.data.num_obs for name, fit in zip(names, fits, strict=True)}
+    multiplied = [fit.model.multiplies_likelihood for fit in fits]
+    return LooComparison(
+        ordered,
+        best.size,
+        num_fitted,
+        rounded=tuple(compress(names, rounded)),
+        weighted=tuple(compress(names, multiplied)),
+    )
 
 
-def _rounded(fits: Sequence[Fit]) -> tuple[str, ...]:
-    """Return the names of models of real numbers that are compared with models of integers."""
-    found = [fit for fit in fits if not fit.program.counts]
-    if len(found) == len(fits):
-        return ()
-    for fit in found:
+def _are_rounded(fits: Sequence[Fit]) -> list[bool]:
+    """Return which models of real numbers are compared with models of integers."""
+    found = [not fit.program.counts for fit in fits]
+    if all(found):
+        return [False] * len(fits)
+    for fit in compress(fits, found):
         if not fit.model.evaluates:
             raise ConfigError(
                 f"loo: {fit.name} has densities, other models have probabilities of integers, and "
                 f"the density of {fit.name}, which is computed in Stan, cannot be integrated over "
                 "the rounded response; compare models of one kind"
             )
-    return tuple(fit.name for fit in found)
+    return found
 
 
 def _log_probability(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:

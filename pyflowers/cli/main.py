@@ -35,7 +35,7 @@ TASKS = {
     "Check": "check sensitivity prior sbc replay",
     "Predict": "predict effects contrast",
     "Compare": "loo compare",
-    "Report": "report",
+    "Report": "report table",
     "Learn": "lecture",
     "Set up": "setup doctor compile",
 }
@@ -58,6 +58,7 @@ COMMANDS = {
     "loo": ("runs", "Compare how well models predict held-out data."),
     "compare": ("methods", "Compare NUTS with the exact posterior and approximations."),
     "report": ("fit", "Write an HTML report on models fitted to a table."),
+    "table": ("runs", "Put models side by side in a table for a paper."),
     "lecture": ("machine", "Run a lecture example (samplers, mixtures, neural networks)."),
     "setup": ("machine", "Build the embedded CmdStan, or install the official one."),
     "doctor": ("machine", "Print diagnostic information for a bug report."),

@@ -56,28 +56,45 @@ def finish(
 
     Parameters
     ----------
+    found, out, figures, more
+        See :func:`save`.
+    status : int
+        The exit status.
+    """
+    save(found, out, figures, more)
+    return told(found, out, status)
+
+
+def save(
+    found: Result,
+    out: Path | None,
+    figures: Callable[[], Mapping[str, Any]] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a result's folder, if one is requested.
+
+    Parameters
+    ----------
     found : Result
         The result.
     out : Path or None
         The folder.
-    status : int
-        The exit status.
     figures : callable, optional
         Function that returns figures by file name. Default: those of ``plots.results``.
     more : mapping, optional
         Files that are written only if they are requested, by name.
     """
-    if out is not None:
-        with new_folder(out, folder_kind(found.holds)) as new:
-            if figures is None:
-                drawn = _figures_of(found)
-            else:
-                drawn = figures()
-            for name, made in {**found.files(), **drawn, **(more or {})}.items():
-                _write(new / name, made)
-            text = json_of({"kind": found.holds, **found.to_dict()})
-            (new / f"{found.holds}.json").write_text(text + "\n", encoding="utf-8")
-    return told(found, out, status)
+    if out is None:
+        return
+    with new_folder(out, folder_kind(found.holds)) as new:
+        if figures is None:
+            drawn = _figures_of(found)
+        else:
+            drawn = figures()
+        for name, made in {**found.files(), **drawn, **(more or {})}.items():
+            _write(new / name, made)
+        text = json_of({"kind": found.holds, **found.to_dict()})
+        (new / f"{found.holds}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def told(found: Result, out: Path | None, status: int = 0) -> int:

@@ -1,7 +1,8 @@
-"""Commands for finished runs: check, predict, effects, contrast, sensitivity, loo and replay."""
+"""Commands for finished runs, such as check, predict, effects, contrast, loo, table and replay."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,14 +20,15 @@ from pyflowers.cli.options import (
     outcome_option,
     rows_options,
 )
-from pyflowers.cli.results import finish, out_option
+from pyflowers.cli.results import finish, out_option, save
 from pyflowers.display import styled
 from pyflowers.engines.base import ENGINES
 from pyflowers.errors import ConfigError
-from pyflowers.progress import stage
+from pyflowers.progress import logger, stage
 
 if TYPE_CHECKING:
     from pyflowers.analysis.elpd import GroupComparison
+    from pyflowers.analysis.model_tables import ModelTable
     from pyflowers.fits.fit import Fit
 
 EXIT_CHECKS_FAIL = 3
@@ -394,6 +396,89 @@ def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
         num = len(fits) * len(group_labels(fits[0], column))
     with stage("Leaving out one group at a time", num) as advance:
         return leave_one_group_out(fits, column=column, advance=lambda: advance(1))
+
+
+@click.command("table")
+@runs_argument
+@click.option(
+    "--row",
+    "rows",
+    metavar="NAME[=LABEL]",
+    multiple=True,
+    help="Show this parameter (repeatable), under another label if one is given. [default: all "
+    "parameters except the effects of groups and the coefficients of curves]",
+)
+@click.option(
+    "--name",
+    "names",
+    metavar="TEXT",
+    multiple=True,
+    help="Name of a model's column, once for each model. [default: Model 1, Model 2, ...]",
+)
+@click.option(
+    "--estimate",
+    type=click.Choice(["median", "mean"]),
+    default="median",
+    show_default=True,
+    help="Estimate that is shown for each parameter.",
+)
+@click.option("--inline", is_flag=True, help="Show intervals next to the estimates, not below.")
+@click.option("--loo", is_flag=True, help="Add the elpd by PSIS-LOO, for models of the same data.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "tex", "html", "csv", "docx"]),
+    help="Print the table as Markdown, LaTeX, HTML or CSV; docx also writes table.docx to --out.",
+)
+@interval_option
+@out_option("table")
+def table_command(
+    folders: tuple[Path, ...],
+    rows: tuple[str, ...],
+    names: tuple[str, ...],
+    form: str | None,
+    out: Path | None,
+    **options: Any,
+) -> int:
+    """Put models side by side in a table for a paper.
+
+    Each DIR is a run folder. A cell is the posterior median, or mean, with its interval. Below the
+    parameters are the numbers of observations and groups, and the family. The models may have
+    different families, formulas and data. With --out, the command writes table.md, table.tex,
+    table.html, table.csv and table.json. LaTeX needs the package booktabs.
+
+      pyflowers table runs/flowers
+      pyflowers table runs/a runs/b --row "b[x]=Dose" --format tex > dose.tex
+    """
+    from pyflowers.analysis.model_tables import table
+    from pyflowers.analysis.table_formats import package_docx
+    from pyflowers.fits.fit import Fit
+
+    if form == "docx":
+        if out is None:
+            raise click.UsageError("--format docx writes table.docx to --out; add --out")
+        package_docx()
+    fits = [Fit.load(folder) for folder in folders]
+    found = table(fits, rows=rows or None, names=names or None, **options)
+    if form is None:
+        return finish(found, out)
+    if form == "docx":
+        return finish(found, out, more={"table.docx": found.to_docx()})
+    save(found, out)
+    say_json(found.to_dict())
+    say(_SOURCES[form](found).rstrip("\n"))
+    for note in found.notes:
+        logger.warning("note: %s", note)
+    return 0
+
+
+_SOURCES: dict[str, Callable[[ModelTable], str]] = {
+    "md": lambda found: found.to_markdown(),
+    "tex": lambda found: found.to_latex(),
+    "html": lambda found: found.to_html(),
+    "csv": lambda found: found.to_frame().to_csv(lineterminator="\n"),
+}
+"""The text of a table in each format that can be printed."""
 
 
 @click.command("replay")

@@ -8,7 +8,7 @@ and data, such as the declaration with the levels of the table, is computed once
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from pyflowers.data import Labels
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capability, Draws
 from pyflowers.programs.data import Data
-from pyflowers.programs.declaration import Declaration, PredictionRule, Terms
+from pyflowers.programs.declaration import OBS, Declaration, PredictionRule, Terms
 from pyflowers.programs.families import Family, Link, find_family
 from pyflowers.programs.families._response import (
     as_censored,
@@ -51,6 +51,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _NEW = "new"
+
+_OF_CURVES = ("curves_", "sines_")  # how the dimensions of curves' coefficients begin
 
 
 class Posable(Stating, Protocol):
@@ -413,6 +415,17 @@ class Model:
         if declared.formula and ":" in cell:
             hidden.add(cell)
         return {its.column: its for name, its in self.data.labels.items() if name not in hidden}
+
+    def is_of_units(self, dims: Sequence[str]) -> bool:
+        """Whether a quantity with these dimensions has a value for each group or row.
+
+        The coefficients of curves count as such too; there are as many as a curve needs.
+        """
+        columns = list(self.data.labels)
+        if self.has_rule:
+            columns = list(group_columns(self.rule, self.frozen))
+        labelled = {OBS, *columns, *map(self.data.name_of, columns), self.data.group}
+        return any(dim in labelled or dim.startswith(_OF_CURVES) for dim in dims)
 
     # Columns
 

@@ -59,6 +59,7 @@ WORDS = {
     "effects": ("effects", "formula", "--slopes"),
     "contrast": ("contrast", "run", "mu_plant[nan]", "mu > 0"),
     "loo": ("loo", "run", "--no-refit"),
+    "table": ("table", "run", "formula", "--inline"),
     "report": ("report", "run", "--out", "OUT/r.html"),
     "lecture": ("lecture", "markov-chain", "--quick", "--out", "OUT/l"),
     "lectures": ("lecture", "--list"),

@@ -54,5 +54,5 @@ def test_a_command_and_its_function_have_one_name():
 
     for name in ("fit", "check", "predict", "contrast", "loo", "compare", "prior", "sensitivity"):
         assert callable(getattr(pyflowers, name))
-    for name in ("sbc", "batch", "report"):
+    for name in ("sbc", "batch", "report", "table"):
         assert callable(getattr(pyflowers, name))

@@ -33,7 +33,7 @@ TASKS = {
     "Predict": "predict effects contrast grid",
     "Compare": "loo leave_one_group_out k_fold explained compare",
     "Many fits": "batch Batch Task Keep",
-    "Report": "report",
+    "Report": "report table",
     "Errors": "PyflowersError DataError ConfigError ToolchainError CompileError FitError",
 }
 """The names of ``pyflowers`` itself, by the task that they serve."""

@@ -1,0 +1,266 @@
+"""A sheet of models side by side, written as text, Markdown, LaTeX, HTML, a frame or for Word.
+
+Numbers come as the rest of pyflowers shows them. Each format has its own minus sign and exponents:
+−0.5 and 1.2×10⁻⁵ in Markdown, HTML and Word, and a formula in LaTeX; text and CSV keep -0.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.cells import cell_len
+
+from pyflowers.display import as_html, label
+from pyflowers.errors import ConfigError
+
+_NUMBER = re.compile(r"(-?)(\d[\d.]*|inf)(?:e([+-]\d+))?")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+# A bracket is escaped only where Markdown would read a link: [a](b).
+_OF_MARKDOWN = re.compile(r"[\\`*_<>&|~^$@]|\](?=\()")
+
+_OF_LATEX = {
+    **{mark: rf"\{mark}" for mark in "{}$&#_%"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    "−": "$-$",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a sheet.
+
+    Attributes
+    ----------
+    label : str
+        What it is.
+    cells : tuple of tuple of str
+        The lines of each model's cell; none, or an empty one, in an empty cell.
+    is_text : bool
+        Whether the cells are words, and not numbers with brackets.
+    """
+
+    label: str
+    cells: tuple[tuple[str, ...], ...]
+    is_text: bool = False
+
+    def cells_in(
+        self, text: Callable[[str], str], numbers: Callable[[str], str]
+    ) -> list[list[str]]:
+        """Return the lines of each cell, written by the function for its kind."""
+        write = numbers
+        if self.is_text:
+            write = text
+        return [[write(line) for line in cell] for cell in self.cells]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Models side by side.
+
+    Attributes
+    ----------
+    models : tuple of str
+        The names of the models, one for each column.
+    parts : tuple of tuple of Row
+        The rows, in parts between which formats draw a rule.
+    note : str
+        What the numbers are, in words.
+    """
+
+    models: tuple[str, ...]
+    parts: tuple[tuple[Row, ...], ...]
+    note: str
+
+
+def _plain(text: str) -> str:
+    return text
+
+
+def _printed_lines(
+    sheet: Sheet, text: Callable[[str], str], numbers: Callable[[str], str]
+) -> Iterator[list[list[str]]]:
+    """Yield each part as lines of cells; the second line of a cell has no label."""
+    for part in sheet.parts:
+        lines = []
+        for row in part:
+            cells = row.cells_in(text, numbers)
+            columns = zip_longest([text(label(row.label))], *cells, fillvalue="")
+            lines += [list(each) for each in columns]
+        yield lines
+
+
+def _head(sheet: Sheet, text: Callable[[str], str]) -> list[str]:
+    return ["", *(text(label(name)) for name in sheet.models)]
+
+
+def _aligned(lines: list[list[str]], between: str) -> list[str]:
+    """Return lines whose cells are padded to the width of their column; numbers end together."""
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    found = []
+    for first, *others in lines:
+        cells = [first + " " * (widths[0] - cell_len(first))]
+        cells += [
+            " " * (width - cell_len(cell)) + cell
+            for cell, width in zip(others, widths[1:], strict=True)
+        ]
+        found.append(between.join(cells))
+    return found
+
+
+def text(sheet: Sheet) -> list[str]:
+    """Return the lines of a sheet for a terminal."""
+    parts = list(_printed_lines(sheet, _plain, _plain))
+    lines = _aligned([_head(sheet, _plain), *(line for part in parts for line in part)], "  ")
+    rule = "─" * max(map(cell_len, lines))
+    found, rest = [lines[0].rstrip()], lines[1:]
+    for part in parts:
+        found += [rule, *(line.rstrip() for line in rest[: len(part)])]
+        rest = rest[len(part) :]
+    return [*found, rule, sheet.note]
+
+
+def frame(sheet: Sheet) -> pd.DataFrame:
+    """Return the cells of a sheet as text in a frame with a column for each model."""
+    lines = [line for part in _printed_lines(sheet, _plain, _plain) for line in part]
+    index = pd.Index([first for first, *_ in lines], name="parameter")
+    return pd.DataFrame([cells for _, *cells in lines], index=index, columns=list(sheet.models))
+
+
+def markdown(sheet: Sheet) -> str:
+    """Return a sheet as a pipe table."""
+    lines = [line for part in _printed_lines(sheet, _in_markdown, _typeset) for line in part]
+    head, *body = _aligned([_head(sheet, _in_markdown), *lines], " | ")
+    widths = [len(cell) for cell in head.split(" | ")]
+    rule = [":" + "-" * max(2, widths[0] - 1), *("-" * max(2, w - 1) + ":" for w in widths[1:])]
+    rows = [f"| {line} |" for line in (head, " | ".join(rule), *body)]
+    return "\n".join([*rows, "", _in_markdown(sheet.note), ""])
+
+
+def latex(sheet: Sheet) -> str:
+    """Return a sheet as a ``tabular`` with the rules of the package booktabs."""
+    lines = [rf"\begin{{tabular}}{{l{'c' * len(sheet.models)}}}", r"\toprule"]
+    lines.append(" & ".join(_head(sheet, _in_latex)) + r" \\")
+    for part in _printed_lines(sheet, _in_latex, _in_formulas):
+        lines.append(r"\midrule")
+        lines += [" & ".join(cells) + r" \\" for cells in part]
+    note = rf"{{\footnotesize {_in_latex(sheet.note)}\par}}"
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\par\smallskip", note, ""])
+
+
+def html(sheet: Sheet) -> str:
+    """Return a sheet as a table element in ASCII, which needs no declared encoding."""
+    head = "".join(f'<th scope="col">{as_html(label(name))}</th>' for name in sheet.models)
+    lines = ["<table>", f"<caption>{as_html(sheet.note)}</caption>"]
+    lines.append(f"<thead>\n<tr><td></td>{head}</tr>\n</thead>")
+    for part in sheet.parts:
+        lines.append("<tbody>")
+        for row in part:
+            cells = row.cells_in(as_html, lambda cell: as_html(_typeset(cell)))
+            found = "".join(f"<td>{'<br>'.join(cell)}</td>" for cell in cells)
+            lines.append(f'<tr><th scope="row">{as_html(label(row.label))}</th>{found}</tr>')
+        lines.append("</tbody>")
+    made = "\n".join([*lines, "</table>", ""])
+    return made.encode("ascii", "xmlcharrefreplace").decode()
+
+
+def docx(sheet: Sheet) -> Any:
+    """Return a sheet as a document of python-docx.
+
+    Raises
+    ------
+    ConfigError
+        If python-docx is not installed.
+    """
+    document = package_docx().Document()
+    rows = [row for part in sheet.parts for row in part]
+    grid = document.add_table(1 + len(rows), 1 + len(sheet.models), style="Table Grid")
+    for cell, name in zip(grid.rows[0].cells, _head(sheet, _plain), strict=True):
+        cell.paragraphs[0].add_run(name).bold = True
+    for line, row in zip(grid.rows[1:], rows, strict=True):
+        first, *others = line.cells
+        first.text = label(row.label)
+        for cell, lines in zip(others, row.cells_in(_plain, _typeset), strict=True):
+            cell.text = "\n".join(lines)
+    document.add_paragraph(sheet.note)
+    return document
+
+
+def package_docx() -> Any:
+    """Import python-docx, which is optional.
+
+    Raises
+    ------
+    ConfigError
+        If it is not installed.
+    """
+    try:
+        import docx
+    except ImportError as error:
+        raise ConfigError(
+            "--format docx needs the package python-docx; run pip install 'pyflowers[docx]', or "
+            "choose another format"
+        ) from error
+    return docx
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """Text that is saved as a file."""
+
+    text: str
+
+    def save(self, path: Path) -> None:
+        """Write the text in UTF-8."""
+        path.write_text(self.text, encoding="utf-8")
+
+
+def _in_markdown(text: str) -> str:
+    return _OF_MARKDOWN.sub(r"\\\g<0>", text)
+
+
+def _in_latex(text: str) -> str:
+    r"""Escape text; after ``\\``, LaTeX would read a bracket or star as an argument."""
+    escaped = "".join(_OF_LATEX.get(mark, mark) for mark in text)
+    if escaped.startswith(("[", "*")):
+        return "{}" + escaped
+    return escaped
+
+
+def _typeset(cell: str) -> str:
+    """Return a cell of numbers with minus signs, and powers of ten instead of exponents."""
+
+    def number(found: re.Match[str]) -> str:
+        sign, digits, power = found.groups()
+        digits = sign.replace("-", "−") + digits.replace("inf", "∞")
+        if power is None:
+            return digits
+        return f"{digits}×10{str(int(power)).translate(_RAISED)}"
+
+    return _NUMBER.sub(number, cell)
+
+
+def _in_formulas(cell: str) -> str:
+    """Return a cell of numbers for LaTeX, in which each number is a formula."""
+
+    def number(found: re.Match[str]) -> str:
+        sign, digits, power = found.groups()
+        digits = sign + digits.replace("inf", r"\infty")
+        if power is None:
+            return f"${digits}$"
+        return rf"${digits} \times 10^{{{int(power)}}}$"
+
+    return _NUMBER.sub(number, cell).replace("–", "--")
