@@ -1011,7 +1011,9 @@ def _ratio_in_words(quantiles: Sequence[float], more: str, fewer: str) -> tuple[
         share = abs(100 * (ratio - 1))
         if share < 99:
             return f"{share:.2g}%"
-        return f"{share:.4g}%"
+        if ratio > 1:
+            return f"{share:.3g}%"
+        return f"{share:.4g}%"  # 99.98% fewer
 
     ends = f"{size(low)} {way(low)} to {size(high)} {way(high)}"
     if way(low) == way(high):
