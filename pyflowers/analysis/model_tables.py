@@ -3,7 +3,7 @@
 A cell is an estimate, the posterior median or mean, with its central interval. The rows are the
 parameters of the models; the effects of groups, quantities of single rows and the coefficients of
 curves are left out unless they are named. Below them are the numbers of observations and groups,
-the family and, on request, the elpd by PSIS-LOO, with the differences from the best model.
+the family and, on request, R² and the elpd by PSIS-LOO, with the differences from the best model.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from pyflowers.analysis import table_formats as formats
 from pyflowers.analysis.elpd import LooComparison, ModelLoo, compare_named
+from pyflowers.analysis.explained_variance import Explained, explained
 from pyflowers.analysis.table_formats import Row, Sheet, TextFile
 from pyflowers.display import (
     Line,
@@ -57,6 +59,8 @@ class ModelTable(Result):
         Whether an interval is on the line of its estimate instead of below it.
     elpd : LooComparison or None
         The comparison of the models by PSIS-LOO, if it was asked for.
+    explained : tuple of Explained or str
+        How much each model explains, if it was asked for; for a model without R², the reason.
 
     See Also
     --------
@@ -86,6 +90,7 @@ class ModelTable(Result):
     estimate: str
     inline: bool
     elpd: LooComparison | None = None
+    explained: tuple[Explained | str, ...] = ()
 
     @property
     def interval(self) -> float:
@@ -108,16 +113,31 @@ class ModelTable(Result):
 
     def _cell(self, table: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
         """Return the lines of a parameter's cell; none if the model does not have it."""
-        found = self._numbers(table, names)
-        if found is None:
-            return ()
-        estimate, low, high = map(format_number, found)
-        return self._placed(estimate, f"[{low}, {high}]")
+        return self._lines(self._numbers(table, names))
 
-    def _placed(self, estimate: str, interval: str) -> tuple[str, ...]:
+    def _lines(self, numbers: Sequence[float] | None) -> tuple[str, ...]:
+        """Return the lines of a cell with an estimate and the ends of its interval."""
+        if numbers is None:
+            return ()
+        estimate, low, high = map(format_number, numbers)
         if self.inline:
-            return (f"{estimate} {interval}",)
-        return (estimate, interval)
+            return (f"{estimate} [{low}, {high}]",)
+        return (estimate, f"[{low}, {high}]")
+
+    def _r2(self, its: Explained | str) -> dict[str, list[float]]:
+        """Return the estimate and the interval of each R² of a model's expected values."""
+        if isinstance(its, str):
+            return {}
+        (shares,) = its.shares.values()
+        _, *ends = interval_quantiles(self.interval).values()
+        found = dict[str, list[float]]()
+        for (measure, of), draws in shares.items():
+            if measure == "R2" and of != "residuals":
+                middle, *interval = np.quantile(draws, [0.5, *ends]).tolist()
+                if self.estimate == "mean":
+                    middle = float(draws.mean())
+                found[_label_of_r2(of)] = [middle, *interval]
+        return found
 
     def _numbers(self, table: pd.DataFrame, names: Sequence[str]) -> list[float] | None:
         """Return a parameter's estimate and the ends of its interval; None without one."""
@@ -138,6 +158,9 @@ class ModelTable(Result):
         families = [_family(fit) for fit in self.fits]
         if any(families):
             yield Row("Family", tuple(families), is_text=True)
+        shares = [self._r2(its) for its in self.explained]
+        for label in dict.fromkeys(label for its in shares for label in its):
+            yield Row(label, tuple(self._lines(its.get(label)) for its in shares))
         if self.elpd is not None:
             models = self._of_elpd
             yield Row("elpd", tuple(_with_error(its.elpd, its.se) for its in models))
@@ -173,6 +196,8 @@ class ModelTable(Result):
         if self.estimate == "mean":
             for name, table in zip(self.names, self._summaries, strict=True):
                 found += [f"{name}: {note}" for note in table.attrs["notes"]]
+        reasons = zip(self.names, self.explained, strict=False)
+        found += [f"{name}: {its}" for name, its in reasons if isinstance(its, str)]
         if self.elpd is not None:
             found += self.elpd.cautions
         return found
@@ -236,6 +261,11 @@ class ModelTable(Result):
             about = {"observations": _num_rows(fit), "groups": _num_groups(fit)}
             family = " ".join(_family(fit)) or None
             models.append({"name": name, **fit.identity(), "rows": rows, **about, "family": family})
+        for record, of_model in zip(models, self.explained, strict=False):
+            record["r2"] = {
+                row: dict(zip((self.estimate, "lower", "upper"), numbers, strict=True))
+                for row, numbers in self._r2(of_model).items()
+            }
         for record, its in zip(models, self._of_elpd, strict=False):
             record["elpd"] = {
                 "elpd": its.elpd,
@@ -261,6 +291,7 @@ def table(
     interval: float | None = None,
     inline: bool = False,
     loo: bool = False,
+    r2: bool = False,
 ) -> ModelTable:
     """Make a table for a paper: models side by side, with a row for each parameter.
 
@@ -283,6 +314,8 @@ def table(
         Whether intervals are on the lines of the estimates instead of below them.
     loo : bool
         Whether to add the elpd by PSIS-LOO, for models of the same data.
+    r2 : bool
+        Whether to add R²; see :func:`pyflowers.explained`.
 
     Returns
     -------
@@ -329,7 +362,25 @@ def table(
     compared = None
     if loo:
         compared = compare_named(models, called)
-    return ModelTable(tuple(models), tuple(called), chosen, estimate, bool(inline), compared)
+    shares = tuple(map(_explained, models)) if r2 else ()
+    return ModelTable(
+        tuple(models), tuple(called), chosen, estimate, bool(inline), compared, shares
+    )
+
+
+def _explained(fit: Fit) -> Explained | str:
+    """Return how much a model explains; the reason, if it has no R²."""
+    try:
+        return explained(fit)
+    except ConfigError as error:
+        return str(error)
+
+
+def _label_of_r2(of: str) -> str:
+    """Return the label of an R², such as ``R² (marginal)``."""
+    if of == "model":
+        return "R²"
+    return f"R² ({of})"
 
 
 def _checked_names(names: Sequence[str] | None, num: int) -> list[str]:

@@ -424,6 +424,7 @@ def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
 )
 @click.option("--inline", is_flag=True, help="Show intervals next to the estimates, not below.")
 @click.option("--loo", is_flag=True, help="Add the elpd by PSIS-LOO, for models of the same data.")
+@click.option("--r2", is_flag=True, help="Add R², as loo --explained shows it.")
 @click.option(
     "--format",
     "form",

@@ -122,7 +122,7 @@ def test_data_and_family_are_below(fits):
     assert frame.loc["Family"].tolist() == ["gaussian", "negbinomial", "student"]
 
 
-def test_only_rows_in_the_likelihood_are_counted(shipped, monkeypatch):
+def test_only_rows_in_the_likelihood_are_counted(shipped):
     fit = shipped[0]
     values = {**fit.data.values, fit.program.declaration.roles.held_out: [1] * 5 + [0] * 13}
     held_out = replace(fit, data=replace(fit.data, values=values))
@@ -146,6 +146,30 @@ def test_elpd_is_that_of_loo_also_for_two_fits_of_one_program(shipped):
     assert re.fullmatch(r"-\d+\.\d+ \(\d+\.\d+\)", frame.loc["elpd", "Model 1"])
     assert found.notes == found.elpd.cautions != []
     assert any("Model 3" in note for note in found.notes)
+
+
+def test_r2_is_that_of_explained(fits, shipped):
+    found = pyflowers.table([*fits, shipped[2]], r2=True, inline=True)
+    frame, models = found.to_frame(), found.to_dict()["models"]
+    for fit, name, its in zip(found.fits, found.names, models, strict=True):
+        expected = pyflowers.explained(fit).table().droplevel("model").loc["R2"]
+        for label, numbers in its["r2"].items():
+            of = label.removeprefix("R²").strip(" ()") or "model"
+            assert list(numbers.values()) == expected.loc[of].tolist()
+            assert frame.loc[label, name].startswith(format_number(expected.loc[of, "median"]))
+    assert list(models[0]["r2"]) == ["R² (conditional)", "R² (marginal)"]
+    assert list(models[2]["r2"]) == ["R²"]
+    assert frame.loc["R²", "Model 1"] == ""
+    assert "R$^2$" in found.to_latex()
+
+
+def test_a_model_without_r2_has_a_note():
+    how = {"seed": 1, "chains": 1, "warmup": 50, "draws": 40, "engine": "stanli"}
+    frame = pd.DataFrame({"y": [0.1, -0.3, 0.4, 0.0, 0.2]})
+    fit = pyflowers.fit("y ~ 1", frame, family="von_mises", **how)
+    found = pyflowers.table(fit, names=["Directions"], r2=True)
+    assert not [row for row in found.to_frame().index if row.startswith("R²")]
+    assert any(n.startswith("Directions: ") and "no variance" in n for n in found.notes)
 
 
 def test_failed_sampling_is_a_note():
