@@ -29,7 +29,7 @@ MOST_REPLICATED = 100_000_000
 """The largest number of replicated values in a model's checks; it limits the number of replicated
 data sets."""
 
-MOST_PREDICTED = 4_000_000
+MOST_PREDICTED = 40_000_000
 """The largest number of rows times draws for which average effects of the best model are shown."""
 
 MOST_EFFECTS = 6
