@@ -224,7 +224,7 @@ def test_adding_a_program_is_adding_its_files(tmp_path):
     (stan / "another.stan").write_text(shipped.path.read_text())
     toml = shipped.path.with_suffix(".toml").read_text()
     (stan / "another.toml").write_text(toml.replace("One normal", "Another normal"))
-    folder = tmp_path / "pyflowers" / "programs" / "shipped"
+    folder = tmp_path / "pyflowers" / "lectures" / "shipped"
     (folder / "another.py").write_text((folder / "iid_normal.py").read_text())
     code = (
         "import pyflowers; fit = pyflowers.fit('another', seed=1, engine='stanli'); "

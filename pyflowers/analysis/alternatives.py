@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.fits.fit import Fit
-from pyflowers.programs.families import Family
+from pyflowers.programs.families import TRIALS, Family
 from pyflowers.programs.families._response import NAMES
 from pyflowers.programs.prediction import Predictor
 
@@ -105,7 +105,7 @@ def _known(fit: Fit, predictor: Predictor) -> dict[str, Any]:
     found = {name: np.asarray(predictor.parameters[name])[0].mean(axis=0) for name in names}
     found |= fit.model.values_of_terms
     if fit.model.has_trials:
-        found["trials"] = np.asarray(predictor.parameters["trials"])
+        found[TRIALS] = np.asarray(predictor.parameters[TRIALS])
     return found
 
 
@@ -119,8 +119,8 @@ def _most_likely(family: Family, y: FloatArray, eta: FloatArray, known: dict[str
 
     places = np.unique(np.linspace(0, y.size - 1, min(y.size, MOST_ROWS)).astype(int))
     held, free, start = dict[str, Any](), [], [0.0]
-    if "trials" in known:
-        held["trials"] = np.broadcast_to(known["trials"], y.shape)
+    if TRIALS in known:
+        held[TRIALS] = np.broadcast_to(known[TRIALS], y.shape)
     held |= {name: known[name] for name in NAMES if name in known and name != "sigma"}
     if family.known:
         held[family.known] = known[family.known]

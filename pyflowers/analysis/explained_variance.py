@@ -52,7 +52,7 @@ from pyflowers.display import Line, Result, heading, in_file, interval_quantiles
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
 from pyflowers.programs import Capability
-from pyflowers.programs.families import Family, Values
+from pyflowers.programs.families import TRIALS, Family, Values
 from pyflowers.programs.families._links import averaged
 from pyflowers.programs.prediction import Predictor, indices_of
 
@@ -272,7 +272,7 @@ def _response(fit: Fit) -> FloatArray:
     if fit.data.scores is not None:
         return np.asarray(fit.data.scores[y.astype(np.int64) - 1])
     if fit.model.has_trials:
-        return np.asarray(y / np.asarray(fit.data.values["trials"], dtype=np.float64))
+        return np.asarray(y / np.asarray(fit.data.values[TRIALS], dtype=np.float64))
     return y
 
 
@@ -298,7 +298,7 @@ def _of_values(family: Family, values: Values) -> tuple[Function, Function]:
         return score, away
     size: Any = 1.0
     if family.has_trials:
-        size = values["trials"]
+        size = values[TRIALS]
     return (
         lambda eta: family.moments(eta, values)[0] / size,
         lambda eta: family.moments(eta, values)[1] / np.square(size),
@@ -316,7 +316,7 @@ def _expected(predictor: Predictor) -> FloatArray:
     """Return the expected response; numbers of successes are shares."""
     mean = predictor.expected()
     if predictor.family.has_trials:
-        mean = mean / predictor.parameters["trials"]
+        mean = mean / predictor.parameters[TRIALS]
     return np.asarray(mean)
 
 

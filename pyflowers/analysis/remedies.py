@@ -20,7 +20,7 @@ from pyflowers.advice import Advice, Step
 from pyflowers.analysis.alternatives import few_draws, likely_alternatives
 from pyflowers.analysis.patterns import LOGNORMAL, NUM_DRAWS, Judged, Patterns
 from pyflowers.fits.fit import Fit
-from pyflowers.programs.families import Family, find_family
+from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.edits import with_student_effects, with_terms
 from pyflowers.programs.terms import quote
 
@@ -109,10 +109,9 @@ def refit(
     """
     formula = fit.program.declaration.formula
     assert formula is not None
-    others = {each.text: each for each in fit.model.alternatives}
     its = fit.model.family
     if family:
-        its = others.get(family) or find_family(family)
+        its = fit.model.another_family(family)
     better = before = with_terms(formula.text, ())
     for added, parameter in ((terms, ""), (spread, its.spread), (zeros, its.zeros)):
         if added and added is not terms and not parameter:
@@ -209,7 +208,7 @@ def answer(fit: Fit, patterns: Patterns) -> str:
     if spreads and not family and _falls_with_mean(fit, spreads[0].found):
         family = "gaussian"
     if family:
-        why = f": with family {find_family(family).name}, the spread may differ as much as here"
+        why = f": with family {fit.model.another_family(family).name}, the spread may differ as much as here"
         return refit(fit, terms, family=family, more=why)
     if spreads:
         spread = [step.term for step in spreads]

@@ -165,6 +165,11 @@ class Model:
                 found.append(family_of(f"{name}({own.link})", self.rule.response))
         return found
 
+    def another_family(self, name: str) -> Family:
+        """Return the alternative with a name, in this model's link; otherwise the family itself."""
+        found = {each.text: each for each in self.alternatives}
+        return found.get(name) or find_family(name)
+
     @property
     def values_of_terms(self) -> dict[str, FloatArray]:
         """The values of the terms of the response in each row, which its likelihood needs.

@@ -32,6 +32,9 @@ data sets."""
 MOST_PREDICTED = 40_000_000
 """The largest number of rows times draws for which average effects of the best model are shown."""
 
+MOST_EXPLAINED = 4_000_000
+"""The largest number of rows times draws of all models for which R² is shown."""
+
 MOST_EFFECTS = 6
 """The largest number of columns whose average effects are shown."""
 
@@ -119,7 +122,7 @@ class Material:
         self.effects = None
         self.explained: Explained | None = None
         able = [fit for fit in self.fits if fit.model.predicts_rows]
-        if able and sum(fit.num_predictions for fit in able) <= MOST_PREDICTED:
+        if able and sum(fit.num_predictions for fit in able) <= MOST_EXPLAINED:
             with suppress(ConfigError, DataError):  # directions have no R²
                 self.explained = explained(able)
         if self.covariates:

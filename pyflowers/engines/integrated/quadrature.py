@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import SplitT, Stretch
+from pyflowers.programs.families import TRIALS
 from pyflowers.programs.linear import Coefficients, LinearModel
 
 FloatArray = NDArray[np.float64]
@@ -224,7 +225,7 @@ class OneFactorModel:
         """Return the log likelihood of rows, shape (T, row)."""
         own: dict[str, Any] = dict(self.model.given)
         if self.trials is not None:
-            own["trials"] = self.trials
+            own[TRIALS] = self.trials
         for name, predicted in self.model.predicted.items():
             own[name] = predicted.from_linear(self.linear(values, name))[None]
         for its in self.model.parameters:

@@ -26,6 +26,8 @@ from pyflowers.programs.families._links import LINKS, ResponseLink, averaged
 from pyflowers.text import suggestion
 
 FloatArray = NDArray[np.float64]
+TRIALS = "trials"
+"""The key of the numbers of trials in the values that functions of a family take."""
 Values = Mapping[str, Any]
 """Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), trials, shape
 (N,), and the scores of ratings, shape (J,)."""
