@@ -208,7 +208,8 @@ def answer(fit: Fit, patterns: Patterns) -> str:
     if spreads and not family and _falls_with_mean(fit, spreads[0].found):
         family = "gaussian"
     if family:
-        why = f": with family {fit.model.another_family(family).name}, the spread may differ as much as here"
+        name = fit.model.another_family(family).name
+        why = f": with family {name}, the spread may differ as much as here"
         return refit(fit, terms, family=family, more=why)
     if spreads:
         spread = [step.term for step in spreads]
