@@ -182,7 +182,9 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
             raise ConfigError(
                 f"explained: two fits have the name {fit.name}; give one fit for each model"
             )
-        shares[fit.name], own = _shares(fit)
+        # Groups may be so far apart in some draws that a variance overflows; its shares are NaN.
+        with np.errstate(over="ignore", invalid="ignore"):
+            shares[fit.name], own = _shares(fit)
         notes += [f"{fit.name}: {note}" for note in own]
     return Explained(tuple(found), shares, tuple(notes))
 

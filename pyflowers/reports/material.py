@@ -121,7 +121,7 @@ class Material:
         """Compute the results that the figures of the fits do not need."""
         self.effects = None
         self.explained: Explained | None = None
-        able = [fit for fit in self.fits if fit.model.predicts_rows]
+        able = [fit for fit in self.fits if fit.model.predicts_rows and not fit.is_partial]
         if able and sum(fit.num_predictions for fit in able) <= MOST_EXPLAINED:
             with suppress(ConfigError, DataError):  # directions have no R²
                 self.explained = explained(able)

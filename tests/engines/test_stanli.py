@@ -300,6 +300,7 @@ def test_no_descriptor_is_left_open(load):
     program = load(MODEL)
     program.sample(DATA, QUICK)
     workers.close_workers()
+    gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         program.sample(DATA, QUICK)

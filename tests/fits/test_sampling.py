@@ -174,7 +174,7 @@ def test_bad_input_is_refused_before_anything_is_compiled(monkeypatch):
     for error, message, call in (
         (ConfigError, "no such prior", {"priors": {"tau": 1}}),
         (ConfigError, "unknown key drwas", {"drwas": 1}),
-        (DataError, "data must be a file, a DataFrame or a mapping, got list", {"data": [1, 2]}),
+        (DataError, "table 1: data must be a file, a DataFrame or a mapping", {"data": [1, 2]}),
     ):
         with pytest.raises(error, match=message):
             pyflowers.fit("iid_normal", **{"data": frame(), "engine": "cmdstan", **call})
