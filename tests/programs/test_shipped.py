@@ -270,7 +270,7 @@ def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     (tmp_path / "stan" / "iid_poisson.stan").write_text(NEW_STAN)
     (tmp_path / "stan" / "iid_poisson.toml").write_text(NEW_TOML)
-    shipped = tmp_path / "pyflowers" / "programs" / "shipped"
+    shipped = tmp_path / "pyflowers" / "lectures" / "shipped"
     (shipped / "iid_poisson.py").write_text(NEW_PYTHON)
 
     # The rest of the path may hold a sitecustomize.py that lets processes see each other's locks.
