@@ -77,6 +77,12 @@ AGAIN = (
     "refits use the options of the fit, so repeat the fit with more warm-up and draws, or with a "
     "larger adapt_delta"
 )
+FEW_GROUPS = 20
+"""The number of groups below which a standard error over groups is unreliable."""
+
+LARGE_ERROR = 0.5
+"""The Monte Carlo standard error of an elpd above which a caution is given."""
+
 _MOST_STEPS = 10_000
 _MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are held at a time
 _NODES_OF_HALF = 24  # Gauss-Legendre nodes in each half of the interval y ± 0.5
@@ -120,6 +126,24 @@ class ModelElpd:
         """The additional columns of the table, which depend on the kind of comparison."""
         return {"refits": self.terms.size}
 
+    def of_failed(self, failed: Sequence[object], num: int, left_out: str = "") -> list[str]:
+        """Return the caution that some of `num` refits, without what is named, have failed."""
+        if not failed:
+            return []
+        return [
+            f"{self.name}: {len(failed)} of {num} refits failed their diagnostics (without "
+            f"{left_out}{shortened(list(map(str, failed)))}); {AGAIN}."
+        ]
+
+    def of_error(self) -> list[str]:
+        """Return the caution that the draws of refits are too few."""
+        if self.total_mcse <= LARGE_ERROR:
+            return []
+        return [
+            f"{self.name}: its elpd has a Monte Carlo standard error of {self.total_mcse:.2g}; "
+            "refit the model with more draws to reduce this error."
+        ]
+
 
 @dataclass(frozen=True, repr=False)
 class ElpdComparison(Result):
@@ -143,6 +167,33 @@ class ElpdComparison(Result):
     def cautions(self) -> list[str]:
         """The limitations of the comparison, one sentence each."""
         raise NotImplementedError
+
+    def of_few(self, num: int, *, is_of_groups: bool) -> list[str]:
+        """Return the caution that observations or groups are too few for a comparison."""
+        if len(self.models) < 2:
+            return []
+        if is_of_groups and num < FEW_GROUPS:
+            return [
+                f"With {num} groups, the standard error of a difference is itself unreliable; "
+                f"compare over {FEW_GROUPS} or more groups."
+            ]
+        if not is_of_groups and num < FEW_OBSERVATIONS:
+            return [
+                f"{num} observations are too few for this conclusion: with fewer than about "
+                f"{FEW_OBSERVATIONS}, the standard error of a difference is itself unreliable and "
+                "usually too small (Sivula et al. 2020)."
+            ]
+        return []
+
+    def of_close(self) -> list[str]:
+        """Return which models predict about as well as the best."""
+        close = [each.name for each in self.models[1:] if abs(each.difference) < SMALL_DIFFERENCE]
+        if not close:
+            return []
+        return [
+            f"The difference from {in_words(close)} is below {SMALL_DIFFERENCE:g}: such models "
+            "predict about equally well."
+        ]
 
     def table(self) -> pd.DataFrame:
         """Return a table with a row for each model, best first."""
@@ -352,9 +403,7 @@ class LooComparison(ElpdComparison):
     def cautions(self) -> list[str]:
         """The limitations of the comparison, one sentence each."""
         best, *others = self.models
-        close = [m.name for m in others if abs(m.difference) < SMALL_DIFFERENCE]
         noisy = [m.name for m in others if abs(m.difference) < 2 * np.hypot(m.mcse, best.mcse)]
-        few = self.num_obs < FEW_OBSERVATIONS and len(others) > 0
         fitted = ", ".join(f"{name} to {num}" for name, num in self.num_fitted.items())
         of_all = (
             (
@@ -374,24 +423,14 @@ class LooComparison(ElpdComparison):
                 f"The models are compared on the {self.num_obs} rows that all of them were fitted "
                 f"to ({fitted}); for a comparison on equal terms, fit them to the same rows.",
             ),
-            (
-                few,
-                f"{self.num_obs} observations are too few for this conclusion: with fewer than "
-                f"about {FEW_OBSERVATIONS}, the standard error of a difference is itself "
-                "unreliable and usually too small (Sivula et al. 2020).",
-            ),
-            (
-                close,
-                f"The difference from {in_words(close)} is below {SMALL_DIFFERENCE:g}: such "
-                "models predict about equally well.",
-            ),
-            (
-                noisy,
-                f"The difference from {in_words(noisy)} is within its Monte Carlo error, so "
-                "other draws may rank these models differently: refit them with more draws.",
-            ),
         )
         sentences = [sentence for applies, sentence in of_all if applies]
+        sentences += [*self.of_few(self.num_obs, is_of_groups=False), *self.of_close()]
+        if noisy:
+            sentences.append(
+                f"The difference from {in_words(noisy)} is within its Monte Carlo error, so "
+                "other draws may rank these models differently: refit them with more draws."
+            )
         return sentences + [each for model in self.models for each in self._of_model(model)]
 
     def _of_model(self, model: ModelLoo) -> list[str]:
@@ -418,11 +457,7 @@ class LooComparison(ElpdComparison):
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
                 f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}."
             )
-        if model.failed:
-            sentences.append(
-                f"{name}: {len(model.failed)} of {model.refitted.size} refits failed their "
-                f"diagnostics (without {first_ten(model.failed)}); {AGAIN}."
-            )
+        sentences += model.of_failed(model.failed, model.refitted.size)
         # The limit allows for the standard error: for a good model with a weak prior, p_loo is
         # about the number of parameters, and exceeds it for half of all data sets.
         if model.p_loo - 2 * model.p_loo_se > num:
@@ -700,12 +735,6 @@ def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     return log_lik
 
 
-def first_ten(names: Iterable[object]) -> str:
-    """Return the first ten names as text, with an ellipsis if there are more."""
-    shown = list(map(str, names))
-    return shortened(shown)
-
-
 def error_of_sum(terms: NDArray[np.float64]) -> float:
     """Return the standard error of the sum of independent terms, [1]_ eq. 23; NaN for one term."""
     if terms.size > 1:
@@ -782,13 +811,6 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
             "cannot be compared row by row; fit both to the same rows of one file"
         )
     return found
-
-
-FEW_GROUPS = 20
-"""The number of groups below which a standard error over groups is unreliable."""
-
-LARGE_ERROR = 0.5
-"""The Monte Carlo standard error of an elpd above which a caution is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -881,23 +903,10 @@ class GroupComparison(ElpdComparison):
     @property
     def cautions(self) -> list[str]:
         """The limitations of the comparison, one sentence each."""
-        sentences = []
-        if len(self.groups) < FEW_GROUPS and len(self.models) > 1:
-            sentences.append(
-                f"with {len(self.groups)} groups, the standard error of a difference is itself "
-                f"unreliable; compare over {FEW_GROUPS} or more groups"
-            )
+        sentences = self.of_few(len(self.groups), is_of_groups=True) + self.of_close()
         for model in self.models:
-            if model.failed:
-                sentences.append(
-                    f"{model.name}: {len(model.failed)} of {len(self.groups)} refits failed their "
-                    f"diagnostics (without {self.column} {first_ten(model.failed)}); {AGAIN}"
-                )
-            if model.total_mcse > LARGE_ERROR:
-                sentences.append(
-                    f"{model.name}: its elpd has a Monte Carlo standard error of "
-                    f"{model.total_mcse:.2g}; refit the model with more draws to reduce this error"
-                )
+            sentences += model.of_failed(model.failed, len(self.groups), f"{self.column} ")
+            sentences += model.of_error()
         return sentences
 
 

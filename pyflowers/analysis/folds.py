@@ -28,22 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.analysis.elpd import (
-    AGAIN,
-    FEW_OBSERVATIONS,
-    LARGE_ERROR,
-    SMALL_DIFFERENCE,
     ElpdComparison,
     ModelElpd,
     checked_comparable,
     common_rows,
-    first_ten,
     group_labels,
     standing,
 )
 from pyflowers.analysis.refits import HeldOut, log_mean, log_ratio, refit_without
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
-from pyflowers.text import in_words
 
 IntArray = NDArray[np.int64]
 
@@ -127,13 +121,19 @@ class FoldComparison(ElpdComparison):
 
     @property
     def _compared(self) -> dict[str, Any]:
-        about: dict[str, Any] = {"folds": self.models[0].folds, "fold": self.fold.tolist()}
+        about = {"folds": self.models[0].folds, "fold": self._of_units(self.fold)}
         if self.column:
             about["column"] = self.column
         return about
 
     def _terms_of(self, model: ModelFolds) -> dict[str, Any]:
-        return {"terms": model.terms, "mcse of terms": model.mcse}
+        return {"terms": self._of_units(model.terms), "mcse of terms": self._of_units(model.mcse)}
+
+    def _of_units(self, values: NDArray[Any]) -> Any:
+        """Return a value for each row or, by its label, for each group."""
+        if self.column:
+            return dict(zip(self.groups, values.tolist(), strict=True))
+        return values.tolist()
 
     @property
     def left_out(self) -> str:
@@ -146,30 +146,10 @@ class FoldComparison(ElpdComparison):
     @property
     def cautions(self) -> list[str]:
         """The limitations of the comparison, one sentence each."""
-        found, others = list[str](), self.models[1:]
-        if others and len(self.fold) < FEW_OBSERVATIONS and not self.column:
-            found.append(
-                f"{len(self.fold)} observations are too few for this conclusion: with fewer than "
-                f"about {FEW_OBSERVATIONS}, the standard error of a difference is itself "
-                "unreliable (Sivula et al. 2020)."
-            )
-        close = [each.name for each in others if abs(each.difference) < SMALL_DIFFERENCE]
-        if close:
-            found.append(
-                f"The difference from {in_words(close)} is below {SMALL_DIFFERENCE:g}: such "
-                "models predict about equally well."
-            )
+        found = self.of_few(len(self.fold), is_of_groups=bool(self.column)) + self.of_close()
         for model in self.models:
-            if model.failed:
-                found.append(
-                    f"{model.name}: {len(model.failed)} of {model.folds} refits failed their "
-                    f"diagnostics (without fold {first_ten(model.failed)}); {AGAIN}."
-                )
-            if model.total_mcse > LARGE_ERROR:
-                found.append(
-                    f"{model.name}: its elpd has a Monte Carlo standard error of "
-                    f"{model.total_mcse:.2g}; refit the model with more draws to reduce this error."
-                )
+            found += model.of_failed(model.failed, model.folds, "fold ")
+            found += model.of_error()
         return found
 
 
@@ -240,12 +220,14 @@ def k_fold(
         seed = found[0].options.seed
     rng = np.random.default_rng([seed, 11])
     labels = group_labels(found[0], column) if column is not None else None
+    names: tuple[str, ...] = ()
     if labels is None:
         units = [kept[[i]] for i in range(kept.size)]
         what = f"{kept.size} rows"
     else:
-        units = [kept[labels.codes[kept] == g] for g in range(len(labels))]
-        units = [unit for unit in units if unit.size]
+        present = np.unique(labels.codes[kept])  # the rows of a group may all be held out
+        units = [kept[labels.codes[kept] == g] for g in present]
+        names = tuple(labels.names[g] for g in present)
         what = f"{len(units)} groups"
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(units):
         raise ConfigError(
@@ -273,7 +255,6 @@ def k_fold(
         standings = standing(name, own, best)
         models.append(ModelFolds(**standings, mcse=mcse[name], failed=failed, folds=folds))
     models.sort(key=lambda model: -model.elpd)
-    names = () if labels is None else labels.names
     return FoldComparison(tuple(models), fold + 1, column or "", names)
 
 

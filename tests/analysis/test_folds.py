@@ -75,6 +75,24 @@ def test_folds_of_groups_keep_each_group_together_and_are_balanced():
     assert np.isfinite(found.best.terms).all()
 
 
+def test_a_comparison_by_group_names_the_groups_and_says_that_they_are_few():
+    fits = [fit_of(f"y ~ {x} + (1 | site)") for x in ("x", "sex")]
+    found = pyflowers.k_fold(fits, 2, column="site")
+    assert found.cautions[0].startswith("With 6 groups, the standard error of a difference")
+    record = found.to_dict()
+    assert list(record["fold"]) == list(found.groups)
+    assert list(record["models"][found.best.name]["terms"].values()) == found.best.terms.tolist()
+
+
+def test_a_group_whose_rows_are_all_held_out_is_in_no_fold():
+    fit = fit_of("y ~ x + (1 | site)")
+    values = {**fit.data.values, "held_out": (FRAME.site == "a").to_numpy().astype(int)}
+    found = pyflowers.k_fold(replace(fit, data=replace(fit.data, values=values)), 2, column="site")
+    assert set(found.groups) == set(FRAME.site) - {"a"}
+    assert len(found.fold) == len(found.groups)
+    assert "2 folds of 5 groups" in found.left_out
+
+
 def test_folds_of_rows_are_stratified_by_the_response(plants):
     fold = pyflowers.k_fold(plants, 4).fold
     order = np.argsort(plants.data.y, kind="stable")

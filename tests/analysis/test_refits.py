@@ -103,7 +103,7 @@ def test_models_are_compared_by_the_groups_that_they_have_not_seen():
     assert other.difference == pytest.approx(other.elpd - best.elpd)
     apart = other.terms - best.terms
     assert other.difference_se == pytest.approx(np.sqrt(3 * apart.var(ddof=1)))
-    assert "with 3 groups, the standard error" in comparison.cautions[0]
+    assert "With 3 groups, the standard error" in comparison.cautions[0]
 
 
 OWN = """
