@@ -145,8 +145,8 @@ class Effects(Result):
         The draws. Differences are in the unit of the response; slopes are in this unit per unit
         of the column; ratios have no unit.
     index : MultiIndex
-        The column and the change of each effect and, if there are several sets of rows, the labels
-        of the set over which the effect is averaged.
+        The column and the change of each effect or, ``at`` it, the level of a marginal mean and,
+        if there are several sets of rows, the labels of the set over which it is averaged.
     words : tuple of str
         The change of each effect, as part of a sentence.
     source : str
@@ -296,17 +296,22 @@ class Effects(Result):
             return f", {self.whose[self.groups]}"
         return ""
 
+    @property
+    def meaning(self) -> str:
+        """What the effects are, such as ``average difference of the expected y``."""
+        what = f"{self.response}{self.of_trials}"
+        the = what if self.parameter else f"the {what}"
+        return {
+            "odds ratio": f"odds ratio of the average probabilities of {self.fit.data.scored_name}",
+            "ratio": f"ratio of the average {what}",
+            "average ratio": f"average of the rows' ratios of {the}",
+            "mean": f"marginal mean of {the}",
+        }.get(self.scale, f"average {self.scale} of {the}")
+
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
-        judged, value = self.fit.verdict, self.fit.data.scored_name
-        what = f"{self.response}{self.of_trials}"
-        what = {
-            "odds ratio": f"odds ratio of the average probabilities of {value}",
-            "ratio": f"ratio of the average {what}",
-            "average ratio": f"average of the rows' ratios of the {what}",
-            "mean": f"marginal mean of the {what}",
-        }.get(self.scale, f"average {self.scale} of the {what}")
-        what = f"{what}, over {self.source}"
+        judged = self.fit.verdict
+        what = f"{self.meaning}, over {self.source}"
         if self.weights:
             what = f"{what}, weighted by {self.weights}"
         shown, change = self.table(), "the change"
@@ -586,9 +591,11 @@ def effects(
     labels = [its if isinstance(its, tuple) else (its,) for its in sets.index]
     if differences:
         found = [_with_differences(its, "ratio" in of) for its in found]
-        labels += [_apart(one, other) for one, other in combinations(labels, 2)]
+        sign = "/" if "ratio" in of else "-"
+        labels += [_apart(one, other, sign) for one, other in combinations(labels, 2)]
     titles = [*(["groups"] if shown == BOTH else []), *(["outcome"] if outcomes else [])]
-    index = _index(found, labels if by else [()], titles, sets.index.names if by else [])
+    change = "at" if means else "change"
+    index = _index(found, labels if by else [()], [change, *titles], sets.index.names if by else [])
     return Effects(
         fit,
         of,
@@ -631,10 +638,10 @@ def _with_differences(effect: _Effect, is_ratio: bool) -> _Effect:
     return replace(effect, draws=np.concatenate([values, *apart], axis=2), ratio=None)
 
 
-def _apart(one: Sequence[Any], other: Sequence[Any]) -> tuple[str, ...]:
-    """Return the labels of the comparison of two sets of rows, such as ``b - a``."""
+def _apart(one: Sequence[Any], other: Sequence[Any], sign: str) -> tuple[str, ...]:
+    """Return the labels of the comparison of two sets of rows, such as ``b - a`` or ``b / a``."""
     pairs = zip(one, other, strict=True)
-    return tuple(str(a) if a == b else f"{b} - {a}" for a, b in pairs)
+    return tuple(str(a) if a == b else f"{b} {sign} {a}" for a, b in pairs)
 
 
 def _check_scale(
@@ -845,10 +852,11 @@ def _index(
     """Return the labels of effects, each of which has a value for each set of rows."""
     names = []
     for each in found:
-        own = {"groups": each.way, "outcome": str(each.outcome)}
-        before = each.change.column, each.change.label, *(own[title] for title in titles)
-        names += [(*before, *label) for label in labels]
-    return pd.MultiIndex.from_tuples(names, names=["column", "change", *titles, *of_sets])
+        label = each.change.label
+        own = {"change": label, "at": label, "groups": each.way, "outcome": str(each.outcome)}
+        before = each.change.column, *(own[title] for title in titles)
+        names += [(*before, *of_set) for of_set in labels]
+    return pd.MultiIndex.from_tuples(names, names=["column", *titles, *of_sets])
 
 
 def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
@@ -1201,7 +1209,7 @@ def _of_numbers(
             low, high = map(float, between)
         except (TypeError, ValueError):
             raise ConfigError(f"between takes two numbers for {column}, got {between!r}") from None
-    elif step is not None or (len(different) > 2 and np.isinf(within[0])):
+    elif step is not None or (len(different) != 2 and np.isinf(within[0])):
         if step == "sd":
             words = f"per sd ({sd:.4g}) of {column}"
             return [Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))]
@@ -1224,13 +1232,10 @@ def _of_numbers(
     elif len(different) == 2:
         low, high = different
     else:
-        low, high = np.quantile(own, [0.25, 0.75])
-    if how.means:
-        labels = [number_text(low), number_text(high)]
-        return _among(column, labels, np.array([low, high]), labels[0], len(table), how)
-    cells = np.full(len(table), high), np.full(len(table), low)
-    words = f"for {column} = {high:.4g} compared with {low:.4g}"
-    return [Change(column, f"{high:.4g} - {low:.4g}", words, cells)]
+        low, high = (float(f"{each:.6g}") for each in np.quantile(own, [0.25, 0.75]))
+    labels = [number_text(low), number_text(high)]
+    how = replace(how, between=labels)
+    return _among(column, labels, np.array([low, high]), labels[0], len(table), how)
 
 
 def _derivative(

@@ -184,9 +184,22 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
             )
         # Groups may be so far apart in some draws that a variance overflows; its shares are NaN.
         with np.errstate(over="ignore", invalid="ignore"):
-            shares[fit.name], own = _shares(fit)
+            every, own = _shares(fit)
+        shares[fit.name] = {key: its for key, its in every.items() if np.isfinite(its).all()}
+        own += [
+            _why_left_out(*key, its) for key, its in every.items() if key not in shares[fit.name]
+        ]
         notes += [f"{fit.name}: {note}" for note in own]
     return Explained(tuple(found), shares, tuple(notes))
+
+
+def _why_left_out(measure: str, of: str, draws: FloatArray) -> str:
+    """Return the note on a share that is not a number in some draws."""
+    num = int((~np.isfinite(draws)).sum())
+    return (
+        f"no {measure} ({of}), because in {num} of {draws.size} draws a variance is 0 or too large "
+        "to be computed; if the sds of groups are large, give them narrower priors"
+    )
 
 
 def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
@@ -214,11 +227,11 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
     m = _Sums(rows, float(np.mean(_reference(fit, y))))
     for place, (mean, variance) in in_blocks(predictor_of(fit, kind="observation"), _moments):
         m.add(place, mean, variance)
-    shares = {("R2", f"model{of}"): m.share()}
+    shares, of_groups = {("R2", f"model{of}"): m.share()}, dict[tuple[str, str], FloatArray]()
     if fit.model.has_effects:
         shares = {("R2", f"conditional{of}"): m.share()}
         try:
-            _add_population(fit, rows, m.centre, shares, of)
+            shares["R2", f"marginal{of}"], of_groups = _of_population(fit, rows, m.centre, of)
         except ConfigError as error:
             notes.append(f"no marginal R2 and no ICC, because {error}")
     cut = {"cens": "censored", "lb": "truncated", "ub": "truncated"}
@@ -227,7 +240,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
         why = "censored"
     if why:
         notes.append(f"no R2 of residuals and no LOO R2, because the response is {why}")
-        return shares, notes
+        return shares | of_groups, notes
     e = _Sums(rows, 0.0)
     fitted = _Sums(rows, float(y[rows].mean()))
     for place, mean in in_blocks(predictor_of(fit), _expected):
@@ -238,7 +251,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
         notes.append("no LOO R2, because weights multiply the likelihood of rows")
     elif fit.program.can(Capability.LOG_LIK):
         shares["LOO R2", "rows"] = _loo_r2(fit, np.flatnonzero(rows), y)
-    return shares, notes
+    return shares | of_groups, notes
 
 
 class _Sums:
@@ -322,14 +335,10 @@ def _expected(predictor: Predictor) -> FloatArray:
     return np.asarray(mean)
 
 
-def _add_population(
-    fit: Fit,
-    rows: NDArray[np.bool_],
-    centre: float,
-    shares: dict[tuple[str, str], FloatArray],
-    of: str,
-) -> None:
-    """Add the marginal R² and the intraclass correlations."""
+def _of_population(
+    fit: Fit, rows: NDArray[np.bool_], centre: float, of: str
+) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
+    """Return the marginal R² and the intraclass correlations."""
     predictor = predictor_of(fit, groups="population", kind="observation")
     if predictor.varying_parameters:
         raise ConfigError(f"{predictor.varying_parameters[0]} varies between groups")
@@ -358,7 +367,7 @@ def _add_population(
         within.add(place, variance, 0.0)
         for name, each in own.items():
             by_name.setdefault(name, _Sums(rows, 0.0)).add(place, each, 0.0)
-    shares["R2", f"marginal{of}"] = every.share()
+    shares = dict[tuple[str, str], FloatArray]()
     num = int(rows.sum())
     columns = {index: column for column, index in fit.model.groups.items()}
     of_column = dict[str, FloatArray]()
@@ -371,9 +380,9 @@ def _add_population(
         total = np.asarray(sum(of_column.values())) + latent
         for column, its in of_column.items():
             shares["ICC", f"{column}, scale of the link"] = its / total
-    shares["ICC", f"all groups, scale of the response{of}"] = between.first / (
-        between.first + within.first
-    )
+    scale = "log y" if of else "the response"
+    shares["ICC", f"all groups, scale of {scale}"] = between.first / (between.first + within.first)
+    return every.share(), shares
 
 
 def _over_groups(family: Family, function: Function, eta: FloatArray, sd: Any) -> FloatArray:

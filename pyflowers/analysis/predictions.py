@@ -61,7 +61,10 @@ OF_TRIALS = " (successes out of each row's trials)"
 LARGEST_BLOCK = 4_000_000
 """The largest number of draws, over all rows of a block, that one thread holds in memory."""
 
-OF_TABLES = ("row", "column", "change", "groups", "outcome", "median", "mcse", "mcse_median")
+OF_TABLES = (
+    *("row", "column", "change", "at", "groups", "outcome"),
+    *("median", "mcse", "mcse_median"),
+)
 """Column names in the tables of predictions and effects, which the user's columns may also have."""
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -262,9 +262,18 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
     levels = table[[columns[round(prob, 12)] for prob in interval_probs(interval)]].to_numpy().T
     rows = [each if isinstance(each, tuple) else (each,) for each in table.index]
     is_row = found.sets is None
+    # What all rows share, as the columns that a grid holds fixed, is told below the figure.
+    shared = [i for i, its in enumerate(zip(*rows, strict=True)) if i and len(set(its)) == 1]
+    if len(rows) == 1:
+        shared = []
+    own = [i for i in range(len(rows[0])) if i not in shared]
+    fixed = [f"{table.index.names[i]} = {rows[0][i]}" for i in shared]
+    if found.kind == "probability" and shared and shared[-1] == len(rows[0]) - 1:
+        fixed[-1] = f"{observed_unit(found.fit)} {rows[0][-1]}"  # an outcome, such as y > 0
+    held = f"In all rows: {', '.join(fixed)}." if fixed else ""
 
     def joined(parts: Sequence[Any]) -> str:
-        first, *more = map(str, parts)
+        first, *more = (str(parts[i]) for i in own)
         if is_row and more:
             return f"{first}: {', '.join(more)}"
         return ", ".join([first, *more])
@@ -288,7 +297,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
         f"{levels[2].min():.3g} to {levels[2].max():.3g}, with intervals of 50% and "
         f"{percent(interval)}."
     )
-    return finish(figure, alt, note)
+    return finish(figure, alt, held, note)
 
 
 @styled
@@ -298,10 +307,12 @@ def values_of_result(
     *,
     interval: float,
     what: str,
+    of_rows: str = "",
+    sort: Literal["", "down", "up"] = "",
     null: float | None = None,
     theme: Theme = LIGHT,
 ) -> Figure:
-    """Draw a row for each value of a result, sorted by the medians: a caterpillar plot.
+    """Draw a row for each value of a result: a caterpillar plot if the medians are sorted.
 
     Parameters
     ----------
@@ -314,6 +325,11 @@ def values_of_result(
         Probability of the wider interval; that of the narrower one is 50%.
     what : str
         What the values are, for the axis.
+    of_rows : str
+        What the names of the rows are.
+    sort : str
+        ``down`` or ``up`` to sort the rows by their medians. Default: the order of the names,
+        unless there are more than 30 values.
     null : float, optional
         A value that means no effect, which is marked by a line.
     theme : Theme
@@ -325,10 +341,10 @@ def values_of_result(
         A median and two intervals for each value.
     """
     levels = np.quantile(draws, interval_probs(interval), axis=(0, 1))
-    shown, note = np.argsort(-levels[2], kind="stable"), ""
-    if len(names) > MOST_ROWS:
-        shown, note = extremes(-levels[2])
-    figure, ax = named_rows([names[i] for i in shown], "", theme)
+    shown, note = np.arange(len(names)), ""
+    if sort or len(names) > MOST_ROWS:
+        shown, note = extremes(levels[2] if sort == "up" else -levels[2])
+    figure, ax = named_rows([names[i] for i in shown.tolist()], of_rows, theme)
     if null is not None:
         ax.axvline(null, color=theme.muted, lw=0.8, zorder=0)
     ax.set_xlabel(fitted(what, 4.4))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pyflowers.analysis.average_effects import Effects
 from pyflowers.analysis.checks import PredictiveChecks
@@ -30,6 +32,9 @@ from pyflowers.plots.predictive import (
 )
 from pyflowers.plots.priors import power_scaling, prior_drawings
 from pyflowers.programs import Capability
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Drawings = dict[str, Callable[[], Figure]]
 """Functions that draw figures, by file name."""
@@ -85,30 +90,69 @@ def _of_effects(found: Effects) -> Drawings:
         made[f"{name}.png"] = partial(conditional_effects, found.fit, column)
     if found.all_pairs or found.scale == "mean" or found.outcomes or found.joint:
         null = None if found.scale == "mean" else found.null
+        names, of_rows = _names_of_effects(found.index)
         made["effects.png"] = partial(
             values_of_result,
-            [", ".join(map(str, key)) for key in found.index],
+            names,
             found.effects.values,
             interval=found.fit.interval,
-            what=f"{found.scale}, {found.response}",
+            what=found.meaning,
+            of_rows=of_rows,
             null=null,
         )
     return made
+
+
+def _names_of_effects(index: pd.MultiIndex) -> tuple[list[str], str]:
+    """Return the name of each effect, and what the names are: a single column is named once."""
+    titles = list(map(str, index.names))
+    if index.get_level_values(0).nunique() == 1:
+        titles[1] = str(index[0][0])
+        return [", ".join(map(str, key[1:])) for key in index], ", ".join(titles[1:])
+    return [", ".join(map(str, key)) for key in index], ", ".join(titles)
 
 
 def _of_contrasts(found: Contrasts) -> Drawings:
     made = Drawings()
     if found.fit.program.can(Capability.GROUP_MEAN):
         made["forest.png"] = partial(forest, found.fit)
-    for name, what, is_rank in (("contrasts", "value", False), ("ranks", "rank", True)):
-        its = [q for q in found.derived if q.attrs["is_rank"] == is_rank and q.dtype != bool]
-        if its:
-            names = [element for each in its for element in element_names(each)]
-            draws = np.concatenate([np.asarray(flat(each), float) for each in its], axis=2)
-            made[f"{name}.png"] = partial(
-                values_of_result, names, draws, interval=found.fit.interval, what=what
-            )
+    values = [each for each in found.derived if each.dtype != bool]
+    ranks = [each for each in values if each.attrs["is_rank"]]
+    values = [each for each in values if not each.attrs["is_rank"]]
+    interval = found.fit.interval
+    if values:
+        names, of_rows, draws = _elements(values)
+        made["contrasts.png"] = partial(
+            values_of_result,
+            names,
+            draws,
+            interval=interval,
+            what="value",
+            of_rows=of_rows,
+            sort="down",
+        )
+    if ranks:
+        names, of_rows, draws = _elements(ranks)
+        made["ranks.png"] = partial(
+            values_of_result,
+            names,
+            draws,
+            interval=interval,
+            what="rank: 1 is the largest",
+            of_rows=of_rows,
+            sort="up",
+        )
     return made
+
+
+def _elements(quantities: Sequence[xr.DataArray]) -> tuple[list[str], str, NDArray[np.float64]]:
+    """Return the names of elements, the vector that has them if it is the only one, and draws."""
+    names, of_rows = [element for each in quantities for element in element_names(each)], ""
+    if len(quantities) == 1 and len(names) > 1:
+        of_rows = str(quantities[0].name)
+        names = [element[len(of_rows) + 1 : -1] for element in names]
+    draws = np.concatenate([np.asarray(flat(each), float) for each in quantities], axis=2)
+    return names, of_rows, draws
 
 
 def _of_sensitivity(found: Sensitivity) -> Drawings:

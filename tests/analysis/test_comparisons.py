@@ -66,6 +66,7 @@ def test_marginal_means(family):
     fit = fit_of(*FITS[family])
     found = pyflowers.effects(fit, "dose", means=True)
     assert found.table().index.tolist() == [("dose", dose) for dose in DOSES]
+    assert found.table().index.names == ["column", "at"]
     close(found.draws(), np.stack([mean_by_hand(family, d).mean(axis=2) for d in DOSES], axis=2))
     assert not [name for name in found.table() if str(name).startswith("P(")]
     by_sex = draws(fit, "dose", means=True, by="sex")
@@ -101,6 +102,9 @@ def test_differences_of_differences():
     close(found.draws(), np.stack([female, male, male - female], axis=2))
     ratio = draws(fit, "dose", between=("high", "low"), by="sex", differences=True, scale="ratio")
     close(ratio[..., 2], ratio[..., 1] / ratio[..., 0])
+    options = {"by": "sex", "differences": True, "scale": "ratio"}
+    found = pyflowers.effects(fit, "dose", between=("high", "low"), **options).table()
+    assert found.index.get_level_values("sex").tolist() == ["f", "m", "m / f"]
 
 
 def test_effects_by_any_column_of_the_table():
@@ -149,6 +153,26 @@ def test_codes_are_compared_only_among_their_values():
     means = draws(fit, "grade", means=True)
     close(means[..., 3] - means[..., 0], 3 * slope)
     assert pyflowers.effects(fit, "grade", step=1).table().index.tolist() == [("grade", "+ 1")]
+
+
+def test_numbers_that_are_compared_are_told_apart():
+    frame = FRAME.assign(day=np.where(np.arange(NUM) % 2, 20191.5, 20192.5))
+    fit = fit_of("y ~ day + x", frame=frame)
+    for options, change in (
+        ({}, "20192.5 - 20191.5"),
+        ({"pairs": True}, "20192.5 - 20191.5"),
+        ({"between": (20191, 20191.25)}, "20191.25 - 20191"),
+    ):
+        found = pyflowers.effects(fit, "day", **options)
+        assert found.table().index.tolist() == [("day", change)]
+        low, high = (float(each) for each in reversed(change.split(" - ")))
+        close(found.draws(), b(fit, "day") * (high - low))
+        assert found.words == (f"for day = {change.replace(' - ', ' compared with ')}",)
+
+
+def test_a_constant_column_is_compared_with_one_more():
+    fit = fit_of("y ~ 0 + one + x", frame=FRAME.assign(one=3.0))
+    assert pyflowers.effects(fit, "one").table().index.tolist() == [("one", "+ 1")]
 
 
 def test_effects_at_the_points_of_a_grid():

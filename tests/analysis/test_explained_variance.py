@@ -1,6 +1,7 @@
 """R², LOO-R² and the shares of groups against their definitions, from the same draws."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,6 +139,28 @@ def test_loo_r2_is_that_of_rows_that_are_left_out():
         return draws @ values**2 - (draws @ values) ** 2
 
     close(found, 1 - of(errors) / of(y), 1e-8)
+
+
+def test_the_groups_of_a_family_that_is_compared_by_logs_come_last():
+    assert list(shares(fit_of(f"size ~ x + {SITE}", "lognormal"))) == [
+        ("R2", "conditional of log y"),
+        ("R2", "marginal of log y"),
+        ("R2", "residuals"),
+        ("LOO R2", "rows"),
+        ("ICC", "site, scale of the link"),
+        ("ICC", "all groups, scale of log y"),
+    ]
+
+
+def test_a_share_that_is_not_a_number_in_a_draw_is_left_out_with_a_note():
+    fit = fit_of(f"count ~ x + {SITE}", "poisson")
+    sd = fit.draws["sd_site"].copy()
+    sd[0, 0] = 40  # exp(40 ** 2) is infinite
+    found = pyflowers.explained(replace(fit, draws={**fit.draws, "sd_site": sd}))
+    assert ("R2", "conditional") in found.shares[fit.name]
+    assert ("R2", "marginal") not in found.shares[fit.name]
+    assert np.isfinite(found.table().to_numpy()).all()
+    assert "no R2 (marginal), because in 1 of 200 draws a variance is 0 or too large" in str(found)
 
 
 def test_nested_models_are_ordered():

@@ -108,6 +108,41 @@ def test_contrasts_have_figures():
     assert set(effects) == {"effect-dose.png", "effects.png"}
 
 
+def rows_of(figure):
+    """Return what a figure writes beside its rows, and along its axes."""
+    ax = figure.axes[0]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    return names, ax.get_ylabel(), ax.get_xlabel()
+
+
+def test_figures_name_what_differs_between_rows_and_what_is_drawn():
+    fit = fit_of(*MODEL)
+    means = pyflowers.effects(fit, "dose", means=True)
+    names, of_rows, what = rows_of(figures_of(means)["effects.png"])
+    assert (names, of_rows) == (["high", "low", "zero"], "dose")
+    assert what == "marginal mean of the expected count"
+    assert what in str(means)
+    names, of_rows, _ = rows_of(figures_of(pyflowers.effects(fit, joint=True))["effects.png"])
+    assert names[-1].startswith("sex, m - f")
+    assert of_rows.startswith("col")  # shortened, as is any label that does not fit
+    of_sites = fit_of("y ~ x + (x | site)")
+    found = pyflowers.contrast(of_sites, "rank(r_site[x])", "sigma")
+    names, of_rows, what = rows_of(figures_of(found)["ranks.png"])
+    draws = found.derived[0]
+    medians = dict(zip(draws.coords[draws.dims[2]].values, np.median(draws, (0, 1)), strict=True))
+    assert [medians[name] for name in names] == sorted(medians.values())
+    assert of_rows == "rank(r_site[x])"
+    assert what == "rank: 1 is the largest"
+
+
+def test_a_figure_of_a_grid_tells_once_what_is_fixed():
+    found = pyflowers.predict(fit_of(*MODEL), grid="dose = *", outcome="> 2", kind="probability")
+    figure = figures_of(found)["predictions.png"]
+    names, of_rows, _ = rows_of(figure)
+    assert (names, of_rows) == (["1: high", "2: low", "3: zero"], "row: dose")
+    assert "count > 2" in pyflowers.plots.alt_text(figure)
+
+
 def test_commands(tmp_path, capfd):
     folder = tmp_path / "run"
     fit_of(*MODEL).save(folder)
