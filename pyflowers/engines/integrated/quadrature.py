@@ -38,6 +38,7 @@ from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import SplitT, Stretch
 from pyflowers.programs.families import TRIALS
 from pyflowers.programs.linear import Coefficients, LinearModel
+from pyflowers.text import in_words
 
 FloatArray = NDArray[np.float64]
 
@@ -73,17 +74,20 @@ _DOF = 5.0
 
 def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
+    family = f"the family {model.family.text}"
+    if model.predicted:  # without it, more could be integrated out of a normal response
+        family += f" with a formula for {in_words(list(model.predicted))}"
     if len(model.effects) > 1:
         return (
-            f"it has {len(model.effects)} group terms, and for the family {model.family.name} only "
-            "one can be integrated out"
+            f"it has {len(model.effects)} group terms, and for {family} only one can be "
+            "integrated out"
         )
     if model.effects and model.effects[0].target:
         return f"effects of {model.effects[0].target} cannot be integrated out"
     if model.effects and model.effects[0].num_effects > 1:
         return (
-            f"{model.effects[0].num_effects} effects vary by group, and for the family "
-            f"{model.family.name} only one can be integrated out"
+            f"{model.effects[0].num_effects} effects vary by group, and for {family} only one can "
+            "be integrated out"
         )
     return ""
 

@@ -111,7 +111,11 @@ def test_a_formula_for_another_parameter_is_sampled(formula):
     ("formula", "reason"),
     [
         ("y ~ x + (1 | g); sigma ~ (1 | g)", "2 group terms"),
-        ("y ~ x + (1 | g) + (1 | h); sigma ~ x", "2 group terms"),
+        (
+            "y ~ x + (1 | g) + (1 | h); sigma ~ x",
+            "2 group terms, and for the family gaussian with a formula for sigma only one",
+        ),
+        ("y ~ x + (x | g); sigma ~ x", "for the family gaussian with a formula for sigma only one"),
         ("y ~ x; sigma ~ (1 | g)", "effects of sigma"),
     ],
 )
