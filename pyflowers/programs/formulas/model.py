@@ -637,7 +637,9 @@ def known_covariance(name: str, given: Any) -> pd.DataFrame:
     """
     if isinstance(given, str | Path):
         try:
-            given = pd.read_csv(given, index_col=0, dtype={0: str})
+            # An open file, because pandas would fetch a URL.
+            with Path(given).open(encoding="utf-8-sig", newline="") as file:
+                given = pd.read_csv(file, index_col=0, dtype={0: str})
         except (OSError, ValueError) as error:
             raise DataError(
                 f"known {name}: {given} cannot be read as a CSV file ({error}); its first column "

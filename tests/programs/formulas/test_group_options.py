@@ -214,6 +214,7 @@ def test_a_known_covariance_from_a_file(tmp_path):
         (pd.concat([KINSHIP, KINSHIP.head(1)]), "the row 'g0' occurs twice; keep one"),
         (np.eye(6), "give a DataFrame or a CSV file with the labels as its index and its"),
         ("missing.csv", "missing.csv cannot be read as a CSV file"),
+        ("http://127.0.0.1:9/a.csv", "cannot be read as a CSV file ([Errno 2] No such file"),
     ],
 )
 def test_a_bad_covariance_is_one_sentence(bad, message):
