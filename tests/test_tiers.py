@@ -1,6 +1,8 @@
 """Which tests are units."""
 
 import functools
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -63,6 +65,19 @@ def test_this_test_is_a_unit_and_may_start_no_process(request):
     assert request.node.get_closest_marker("unit") is not None
     with pytest.raises(AssertionError, match="add the name"):
         tiers.start_no_process("subprocess.Popen", ())
+
+
+def test_an_import_that_asks_for_the_processor_starts_no_process():
+    """As that of h5py does, which a unit test may be the first to import."""
+    code = (
+        "import tiers, platform, sys\n"
+        "tiers.guard()\n"
+        "sys.addaudithook(lambda event, _: event != 'subprocess.Popen' or sys.exit(event))\n"
+        "import h5py\n"
+        "tuple(platform.uname())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tiers.TESTS, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_test_that_compiles_is_no_unit(request, cmdstan):

@@ -6,6 +6,7 @@ here fails, because :func:`start_no_process` lets units start no process.
 """
 
 import functools
+import platform
 import sys
 import types
 from collections.abc import Iterator
@@ -100,6 +101,7 @@ def start_no_process(event: str, _: Any) -> None:
 
 def guard() -> None:
     """Let no unit test start a process from now on."""
+    platform.processor()  # its first call starts uname; an import, such as of h5py, may ask for it
     sys.addaudithook(start_no_process)
 
 
