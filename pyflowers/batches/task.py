@@ -296,7 +296,8 @@ class Planner:
         called = reference
         if not isinstance(reference, Program):
             called = str(reference)
-        how = map(str, (*spec.include_paths, spec.family, spec.default_priors))
+        of_formulas = spec.family, spec.default_priors, *spec.known  # they are refused
+        how = map(str, (*spec.include_paths, *of_formulas))
         known_by = called, isinstance(reference, Path), *how
         if known_by not in self._programs:
             self._programs[known_by] = self._sent(spec.open())

@@ -516,3 +516,11 @@ def test_a_table_is_read_anew_for_each_program_whatever_its_address(tmp_path, mo
         formula = f"y ~ {column}"
         program = find_program(formula, data=path)
         assert planner._read(Spec(formula, path), program).coords["X"] == (column,)
+
+
+def test_what_only_formulas_take_is_refused_also_of_a_program_that_is_open():
+    planner = Planner(1, find_engine("stanli"))
+    assert not planner.plan(Task("iid_normal"), 0).refused
+    for option in ({"known": {"K": "k.csv"}}, {"family": "poisson"}, {"default_priors": "brms"}):
+        job = planner.plan(Task("iid_normal", **option), 1)
+        assert "iid_normal is not a formula" in job.refused
