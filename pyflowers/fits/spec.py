@@ -274,6 +274,12 @@ class Spec(Reading, Sampling):
 
     def __init__(self, program: Any, data: Any = None, **inputs: Any) -> None:
         given = {name: value for name, value in inputs.items() if value is not None}
+        for name in ("options", "sampler"):
+            if name in given:
+                raise ConfigError(
+                    f"{name}: the options of the sampler are inputs of their own; give each by its "
+                    "name, such as draws=2000"
+                )
         if isinstance(given.get("link"), str):  # from here on, the family's text names the link
             given["family"] = family_text(given.get("family"), given.pop("link"))
         if "priors" in given:

@@ -67,6 +67,11 @@ def test_a_file_has_a_key_for_each_input():
     ("inputs", "message"),
     [
         ({"drwas": 1}, "unknown key drwas; did you mean draws?"),
+        (
+            {"options": {"draws": 9}},
+            "options: the options of the sampler are inputs of their own; give each by its name, "
+            "such as draws=2000",
+        ),
         ({"group": 3}, "group must be a string, got 3"),
         ({"time_order": "name"}, "time_order must be 'value' or 'appearance', got 'name'"),
         ({"default_priors": "x"}, "default_priors must be 'brms', got 'x'"),
