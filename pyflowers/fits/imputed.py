@@ -29,6 +29,7 @@ import pandas as pd
 from pyflowers.display import Line, Result, heading, in_file, records_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit
+from pyflowers.fits.folder import SUMMARY
 from pyflowers.fits.posterior import summarize
 from pyflowers.fits.verdict import Check, Part, PartName, Verdict
 from pyflowers.records import as_path
@@ -75,7 +76,6 @@ class PooledFit(Result):
     True
     >>> sorted(path.name for path in pooled.save("runs/pooled").iterdir())
     ['summary.csv', 'table-1', 'table-2']
-    >>> pooled.write_summary(pooled.save("runs/pooled", overwrite=True))
     """
 
     holds: ClassVar[str] = "pooled"
@@ -161,14 +161,14 @@ class PooledFit(Result):
         first, num = self.fits[0], len(self.fits)
         return [
             heading(first.name, f"{num} completed tables, pooled"),
-            in_file(self.summary(), "summary.csv"),
+            in_file(self.summary(), SUMMARY),
             *(f"note: {note}" for note in self.notes),
             self.verdict.line,
         ]
 
     def files(self) -> dict[str, Any]:
         """Return the summary, by its file name."""
-        return {"summary.csv": self.summary()}
+        return {SUMMARY: self.summary()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, the notes and the verdict as plain values, for JSON."""
@@ -201,20 +201,31 @@ class PooledFit(Result):
             See :meth:`pyflowers.Fit.save`.
         """
         into = as_path(folder, "folder")
+        check_pooled_folder(into)
         for number, fit in enumerate(self.fits, 1):
             fit.save(into / f"table-{number}", overwrite=overwrite)
-        self.write_summary(into)
+        write_summary(self, into)
         return into
 
-    def write_summary(self, folder: Path) -> None:
-        """Write ``summary.csv`` into the folder that holds the run folders.
 
-        Parameters
-        ----------
-        folder : Path
-            The folder.
-        """
-        self.summary().to_csv(folder / "summary.csv")
+def check_pooled_folder(folder: Path) -> None:
+    """Refuse a folder whose ``summary.csv`` is not of pooled fits, before any work is done.
+
+    Raises
+    ------
+    ConfigError
+        If the folder has such a file, as run folders do.
+    """
+    if (folder / SUMMARY).exists() and not (folder / "table-1").is_dir():
+        raise ConfigError(
+            f"{folder} contains {SUMMARY}, which no earlier fit of completed tables wrote; name "
+            "another folder or move that file"
+        )
+
+
+def write_summary(pooled: PooledFit, folder: Path) -> None:
+    """Write ``summary.csv`` into the folder that holds the run folders."""
+    pooled.summary().to_csv(folder / SUMMARY)
 
 
 def _names(fit: Fit) -> set[str]:

@@ -33,7 +33,12 @@ from pyflowers.fits.folder import (
     refuse_other_run,
     run_changes,
 )
-from pyflowers.fits.imputed import PooledFit, numbered_tables
+from pyflowers.fits.imputed import (
+    PooledFit,
+    check_pooled_folder,
+    numbered_tables,
+    write_summary,
+)
 from pyflowers.fits.key import EngineRecord, column_digests, variable_digests
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
@@ -189,6 +194,8 @@ def _fit_tables(
     """Fit one program to each of several completed tables, each with its own seed."""
     opened, prepared = None, list[tuple[Prepared, Spec, Path | None]]()
     seed: int | None = None
+    if out is not None:
+        check_pooled_folder(out)
     for number, table in numbered_tables(tables):
         spec = Spec.of_call(program, table, **inputs)
         folder = None
@@ -211,10 +218,13 @@ def _fit_tables(
                 f"table {number} has {counted(num, 'observation')}, but table 1 has {first}; give "
                 "completed versions of one table"
             )
+    for each, _, folder in prepared:  # before the first is sampled
+        if folder is not None and not how["overwrite"]:
+            refuse_other_run(folder, each.record)
     fits = tuple(_fit_once(each, spec, folder, **how) for each, spec, folder in prepared)
     pooled = PooledFit(fits)
     if out is not None:
-        pooled.write_summary(out)
+        write_summary(pooled, out)
     return pooled
 
 

@@ -97,6 +97,29 @@ def test_what_a_folder_holds_is_not_refitted(tmp_path):
         np.testing.assert_array_equal(one.draws["b"], other.draws["b"])
 
 
+def test_a_summary_of_something_else_is_not_overwritten(pooled, tmp_path):
+    how = HOW | {"warmup": 20, "draws": 20}
+    run, mine = tmp_path / "run", tmp_path / "mine"
+    pyflowers.fit("y ~ x", BASE, out=run, **how)
+    mine.mkdir()
+    (mine / "summary.csv").write_text("mine\n")
+    for folder in (run, mine):
+        before = (folder / "summary.csv").read_bytes()
+        for write in (lambda to: pyflowers.fit("y ~ x", TABLES, out=to, **how), pooled.save):
+            with pytest.raises(ConfigError, match=r"contains summary\.csv, which no"):
+                write(folder)
+        assert (folder / "summary.csv").read_bytes() == before
+        assert not (folder / "table-1").exists()
+
+
+def test_the_run_of_a_later_table_is_refused_before_the_first_is_sampled(tmp_path):
+    how = HOW | {"warmup": 20, "draws": 20}
+    pyflowers.fit("y ~ x", BASE, out=tmp_path / "table-2", **how)
+    with pytest.raises(ConfigError, match="table-2 holds another run"):
+        pyflowers.fit("y ~ x", TABLES, out=tmp_path, **how)
+    assert not (tmp_path / "table-1").exists()
+
+
 def test_the_command_takes_repeated_data(tmp_path):
     files = []
     for number, table in enumerate(TABLES, 1):
