@@ -243,6 +243,10 @@ class RunRecord(Record):
     @property
     def key(self) -> Key:
         """Everything that determines the draws."""
+        engine = self.engine
+        if self.options.metric == "pilot":  # the pilot runs are pyflowers' code, not the engine's
+            own = {"pyflowers": self.packages.get("pyflowers", "")}
+            engine = engine.model_copy(update={"versions": {**engine.versions, **own}})
         return Key(
             program=self.program.name,
             path=self.program.path,
@@ -252,7 +256,7 @@ class RunRecord(Record):
             variables=self.data.variables,
             priors=self.priors,
             centered=self.centered,
-            engine=self.engine,
+            engine=engine,
             options=self.options.model_dump(mode="json", exclude_unset=True),
             inits=self.inits_sha256,
         )

@@ -411,7 +411,9 @@ class Prepared:
             return None
         choices = self.program.parametrisations.items()
         chosen = {g: bool(self.data[name]) for g, name in choices if name in self.data.values}
-        return chosen.get("centered", chosen or None)
+        if [*chosen] == ["centered"]:  # one choice for all groups
+            return chosen["centered"]
+        return chosen or None
 
     def reused(
         self,

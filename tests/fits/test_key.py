@@ -45,7 +45,7 @@ def program(tmp_path):
 
 def record(program, table=TABLE, **inputs):
     """Return the record of the inputs, which is made without sampling."""
-    data = table if "N" in table else pd.DataFrame(table)
+    data = table if "N" in table or isinstance(table, pd.DataFrame) else pd.DataFrame(table)
     asked = {"seed": 1, "engine": "stanli", **inputs}
     return prepare_spec(pyflowers.Spec(program, data, **asked)).record
 
@@ -141,6 +141,27 @@ def test_the_engine_and_its_version_count(program):
     older = before.engine.model_copy(update={"versions": versions, "key": "other"})
     (sentence,) = run_changes(before.model_copy(update={"engine": older}), before)
     assert sentence.startswith("version of stanli was 0.23 and is ")
+
+
+def test_the_version_of_pyflowers_counts_where_its_code_chooses_the_metric(program):
+    for metric, expected in (
+        ("pilot", ["version of pyflowers was 0.1 and is " + pyflowers.__version__]),
+        ("diag_e", []),
+    ):
+        now = record(program, metric=metric)
+        before = now.model_copy(update={"packages": {**now.packages, "pyflowers": "0.1"}})
+        assert run_changes(before, now) == expected
+        assert (before.key.digest() != now.key.digest()) == bool(expected)
+
+
+@pytest.mark.parametrize("choice", [True, False])
+def test_a_group_called_centered_is_recorded_beside_the_others(choice):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"centered": np.repeat(list("abcdef"), 10), "y": rng.normal(size=60)})
+    frame["plant"] = np.tile(list("uvwxyz"), 10)
+    chosen = {"centered": choice, "plant": not choice}
+    now = record("y ~ (1 | centered) + (1 | plant)", frame, centered=chosen)
+    assert now.centered == chosen
 
 
 def test_the_key_of_a_program_for_cmdstan_needs_no_compiled_program(program, cmdstan):
