@@ -409,10 +409,10 @@ class Prepared:
         """Return whether the effects are centred, by group if each group has its own choice."""
         if "centered" not in self.engine.uses:
             return None
-        choices = self.program.parametrisations.items()
-        chosen = {g: bool(self.data[name]) for g, name in choices if name in self.data.values}
-        if [*chosen] == ["centered"]:  # one choice for all groups
-            return chosen["centered"]
+        choices, values = self.program.parametrisations, self.data.values
+        chosen = {group: bool(values[name]) for group, name in choices.items() if name in values}
+        if choices == {"centered": "centered"}:  # one choice for all groups
+            return chosen.get("centered")
         return chosen or None
 
     def reused(

@@ -261,6 +261,8 @@ class Part:
         for check in checks:
             if not math.isfinite(check["value"]):
                 check["value"] = None
+            if check["passed"]:  # it is the meaning of a failure, which would be untrue
+                check["finding"] = ""
         return {"status": self.status, "checks": checks, "note": self.note, "claim": self.claim}
 
 
@@ -378,10 +380,9 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in one sentence, without the failed checks and the advice."""
         if self.trusted:
-            return f"this fit can be trusted: {in_words([part.claim for part in self.parts])}"
+            return f"this fit can be trusted: {self._claims}"
         if self.limited:
-            claims = in_words([part.claim for part in self.parts])
-            return f"averages and effects can be trusted, but {self.data.limits}: {claims}"
+            return f"averages and effects can be trusted, but {self.data.limits}: {self._claims}"
         wrong = [part.denial for part in (self.prior, self.data) if part.failed]
         if self.data.status == "limited":
             wrong.append(self.data.limits)
@@ -390,6 +391,14 @@ class Verdict:
         if not self.computation.checks:
             return in_words(wrong) or "the sampling was not examined"
         return ", but ".join(filter(None, (self.computation.claim, in_words(wrong))))
+
+    @property
+    def _claims(self) -> str:
+        """What the parts claim, as a list; claims that have commas are separated by semicolons."""
+        claims = [part.claim for part in self.parts]
+        if any(", " in claim for claim in claims):
+            return f"{'; '.join(claims[:-1])}; and {claims[-1]}"
+        return in_words(claims)
 
     def __str__(self) -> str:
         lines = [self.sentence]

@@ -339,6 +339,24 @@ def test_a_limited_part_leaves_averages_and_effects_to_be_trusted():
     assert [check["limited"] for check in record["data"]["checks"]] == [False, True]
 
 
+def test_claims_that_are_lists_are_separated_by_semicolons():
+    more = Part("prior", part("prior", True).checks, claim="no median moves")
+    found = Verdict(part("computation", True), part("prior", True), part("data", True)).also(more)
+    assert found.sentence == (
+        "this fit can be trusted: holds; holds, and no median moves; and holds"
+    )
+
+
+def test_a_check_that_passed_has_no_finding_in_the_record():
+    """Its finding, such as that a median lies beyond its limit, would be untrue."""
+    passed, failed = (
+        Check("median of mu", value, 2.0, "≤", value < 2, "", "", "advise", "mu lies above 2")
+        for value in (1.0, 3.0)
+    )
+    record = Part("prior", (passed, failed)).to_dict()
+    assert [check["finding"] for check in record["checks"]] == ["", "mu lies above 2"]
+
+
 @pytest.mark.parametrize(
     ("computation", "prior", "sentence"),
     [

@@ -162,6 +162,7 @@ def test_a_group_called_centered_is_recorded_beside_the_others(choice):
     chosen = {"centered": choice, "plant": not choice}
     now = record("y ~ (1 | centered) + (1 | plant)", frame, centered=chosen)
     assert now.centered == chosen
+    assert record("y ~ (1 | centered)", frame, centered=choice).centered == {"centered": choice}
 
 
 def test_the_key_of_a_program_for_cmdstan_needs_no_compiled_program(program, cmdstan):
