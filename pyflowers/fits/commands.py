@@ -17,10 +17,11 @@ from typing import Any, Protocol
 from pyflowers.advice import Advice
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
-from pyflowers.errors import DataError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.folder import RunRecord
 from pyflowers.fits.spec import INPUTS, option_of
 from pyflowers.programs import Data, Program
+from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.program import is_formula
 
 FRAME = "data.csv"
@@ -84,7 +85,8 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     -------
     dict of str to Any
         The values by the names of the arguments of :func:`pyflowers.fit`. Of initial values, only
-        a radius or a file is included.
+        a radius or a file is included. A known covariance K is that of a file K.csv, because the
+        record does not name its file.
     """
     record, data = fit.record, fit.data
     # The user's names for group, time and value, if they differ from the declaration's.
@@ -150,6 +152,8 @@ def _of_formula(fit: Fitted) -> dict[str, Any]:
         about = {"family": formula.family, "default_priors": formula.priors or None}
         if formula.family == "gaussian":
             del about["family"]
+        names = (term.covariance for term in parse(formula.text).all_groups)
+        about["known"] = {name: f"{name}.csv" for name in names if name}
     if isinstance(record.centered, bool):
         usual, _ = fit.program.fill(fit.data, record.priors)
         if usual.values["centered"] != record.centered:
@@ -278,7 +282,7 @@ def _known_priors(
     made = {name: inputs[name] for name in names if name in inputs}
     try:
         program = Program.from_formula(inputs["program"], fit.data.table, **made)
-    except DataError:  # the table of a fit has no parts of nested groups
+    except (ConfigError, DataError):  # a fit has neither known covariances nor parts of groups
         return dict(priors)
     known = program.declaration.priors
     return {
@@ -324,7 +328,7 @@ def _new_program(fit: Fitted, is_shell: bool, path: ShowPath) -> str:
         if inputs["program"].endswith(".stan"):
             return ""
         return f"pyflowers new my_{fit.program.name} --from {inputs['program']}"
-    names = ("program", "data", "family", "default_priors", "priors", "drop_missing")
+    names = ("program", "data", "family", "default_priors", "known", "priors", "drop_missing")
     made: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}
     if not is_shell:
         reading = ("sep", "decimal", "encoding")

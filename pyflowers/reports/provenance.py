@@ -37,12 +37,15 @@ class Reproduction:
         Whether the command names files by paths.
     lacks_inits : bool
         Whether initial values came from Python and are not part of the command.
+    covariances : tuple of str
+        The files of known covariances that the command expects.
     """
 
     command: str
     needs_file: bool
     has_paths: bool
     lacks_inits: bool
+    covariances: tuple[str, ...]
 
 
 def reproduction(material: Material) -> Reproduction:
@@ -83,6 +86,9 @@ def reproduction(material: Material) -> Reproduction:
         lacks_inits=sum("inits" in its for its in inputs) < sum(i is not None for i in given),
         has_paths=any(
             its["program"].endswith(".stan") or its.get("data", FRAME) != FRAME for its in inputs
+        ),
+        covariances=tuple(
+            dict.fromkeys(file for its in inputs for file in its.get("known", {}).values())
         ),
     )
 

@@ -16,6 +16,8 @@ from pyflowers.advice import Advice
 from pyflowers.fits.commands import changed_inputs, command_of, python_call, shell_words, shown_path
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Check, Part, Verdict
+from pyflowers.reports.material import Material
+from pyflowers.reports.provenance import reproduction
 
 FAST = {"engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
 SLEEP = Path(__file__).parents[1] / "programs" / "formulas" / "data" / "sleepstudy.csv"
@@ -182,3 +184,25 @@ def test_json_has_the_command_of_each_check(here, capsys):
     found = json.loads(capsys.readouterr().out)["checks"]
     assert all(each["command"].startswith("pyflowers") for each in found if not each["passed"])
     assert any(each["command"] == "" for each in found if each["passed"])
+
+
+def test_the_command_of_a_fit_with_a_known_covariance_expects_its_file(here):
+    frame = counts().rename(columns={"my g": "g"})
+    frame.to_csv("data.csv", index=False)
+    labels = list("abcdef")
+    pd.DataFrame(np.eye(6) + 0.2, index=labels, columns=labels).to_csv("K.csv")
+    what = {"family": "poisson", "known": {"K": "K.csv"}, "priors": {"b_scale[x]": 0.5}}
+    short = {**FAST, "warmup": 50, "draws": 50}
+    formula = "y ~ x + (1 | gr(g, cov=K))"
+    fit = pyflowers.fit(formula, "data.csv", seed=1, out=here / "run", **what, **short)
+    command = command_of(fit, Advice("again", "fit"))
+    assert "--known K=K.csv" in command
+    assert run(*shlex.split(command)[1:]) == 0
+    again = Fit.load(here / "run-2")
+    np.testing.assert_array_equal(again.draws["b"], fit.draws["b"])
+    of_report = reproduction(Material([fit], {}, [], Path("r.html")))
+    assert "--known K=K.csv" in of_report.command
+    assert of_report.covariances == ("K.csv",)
+    # Advice on another formula keeps the priors, as only its program would show which it has.
+    changed = changed_inputs(fit, {"program": "y ~ x + I(x**2) + (1 | gr(g, cov=K))"})
+    assert (changed["known"], changed["priors"]) == ({"K": "K.csv"}, {"b_scale[x]": 0.5})

@@ -10,7 +10,7 @@ from pyflowers.analysis.prior_sensitivity import Sensitivity
 from pyflowers.display import format_elpd, format_number, percent
 from pyflowers.fits.commands import shown_path
 from pyflowers.fits.fit import Fit
-from pyflowers.reports.markup import code, command, fill, paragraph
+from pyflowers.reports.markup import code, command, fill, names_of, paragraph
 from pyflowers.reports.material import Material
 from pyflowers.reports.provenance import reproduction
 from pyflowers.reports.section import Block, Section, Table, side_by_side
@@ -29,6 +29,9 @@ def content(material: Material) -> Iterator[Block]:
         needs += ", if it is run where its paths lead to the same files"
     yield paragraph(fill(f"This command reproduces the report{needs}:"))
     yield command(again.command)
+    if again.covariances:
+        files = names_of(again.covariances)
+        yield paragraph(fill("It expects the known covariances in {}.", files))
     if again.lacks_inits:
         yield paragraph("The initial values, which came from Python, are not part of this command.")
     yield from _tables(material)
