@@ -469,7 +469,7 @@ def _weights(measures: Mapping[str, float]) -> list[Check]:
         _judge("weights' ESS", measures["weights_ess"], "≥", DRAWS_AT_LEAST, source, advice),
         _judge(
             "error of the log integrals",
-            measures["integral_error"],
+            measures.get("integral_error", math.inf),  # one that is not finite is not recorded
             "≤",
             INTEGRAL_ERROR_AT_MOST,
             "Pinheiro and Bates (1995)",

@@ -107,7 +107,7 @@ def write(tmp_path):
         path = tmp_path / "e.toml"
         path.write_text(
             f"models = {changes.get('models', [MODEL])}\n[data]\nfile = 'data.csv'\n"
-            "[sampler]\nseed = 3\nwarmup = 200\ndraws = 200\n"
+            f"[sampler]\n{changes.get('seed', 'seed = 3')}\nwarmup = 200\ndraws = 200\n"
             f"[output]\nfolder = 'out'\nplots = '{changes.get('plots', 'none')}'\n"
         )
         return path
@@ -144,6 +144,14 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
 
     fourth = run("fit", "--config", write(rows="a,1,4\na,2,6\na,3,5\nb,1,1\nb,2,0\nb,3,9\n"))
     assert "fitted, because the data changed: column flowers; seed was 4 and is 3" in fourth.output
+
+
+def test_a_file_without_a_seed_uses_the_seed_that_was_drawn_earlier(write, tmp_path, executables):
+    assert "fitted, because there is no run yet" in run("fit", "--config", write(seed="")).output
+    seed = Fit.load(tmp_path / "out" / MODEL).options.seed
+    again = run("fit", "--config", write(seed=""))
+    assert f"{MODEL}: not refitted, because nothing changed" in again.output
+    assert Fit.load(tmp_path / "out" / MODEL).options.seed == seed
 
 
 def test_the_command_line_overrides_the_file(write, tmp_path, executables):

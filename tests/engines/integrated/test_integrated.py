@@ -75,6 +75,11 @@ def test_poor_weights_fail_and_name_nuts():
     assert [check.name for check in part.failed] == ["Pareto k", "weights' ESS"]
     assert "NUTS" in part.failed[0].advice
     assert "--engine auto" in part.failed[0].advice
+    # An error that is not finite is not in the record.
+    measures = {"pareto_k": 0.1, "weights_ess": 4_000.0, "points": 4_000.0}
+    record = fit.record.model_copy(update={"independent": measures})
+    part = Fit(fit.program, fit.data, fit.draws, fit.stats, record).diagnostics
+    assert [check.name for check in part.failed] == ["error of the log integrals"]
 
 
 def test_an_edited_program_is_refused(tmp_path):
