@@ -52,6 +52,7 @@ from pyflowers.programs.formulas.predictor import (
     Smooth,
     Sum,
     Target,
+    default_intercept,
     with_given,
 )
 from pyflowers.programs.formulas.priors import find_default_priors
@@ -65,6 +66,7 @@ from pyflowers.programs.linear import (
     Parameter,
     Predicted,
 )
+from pyflowers.programs.terms import read_terms
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
@@ -222,7 +224,13 @@ def _linear(
     values, coords = data.values, data.declaration.coords
     linear = LinearPredictor(target, target.name)
     own = f"Intercept{linear.tag}"
+    about = data.declaration.formula
+    assert about is not None
+    default = default_intercept(find_default_priors(about.priors), linear.parameter)
+    # Only a t distribution has numbers in the data block.
     has_intercept = f"{own}_location" in values or own in _stated(data)
+    if default is not None:
+        has_intercept = read_terms(formula.population).has_intercept
     tag, population, found = linear.tag, None, list[Group]()
     if f"X{tag}" in values:
         columns = range(1, np.shape(values[f"X{tag}"])[1] + 1)
@@ -253,6 +261,7 @@ def _linear(
         processes=processes,
         groups=tuple(found),
         is_shifted=f"X{tag}_mean" in values,
+        given_intercept=default,
     )
 
 

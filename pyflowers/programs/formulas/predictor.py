@@ -419,7 +419,6 @@ def _of_parameter(
     intercept = None
     if model.has_intercept:
         intercept = priors.intercept(model, about)
-    own = priors.intercepts.get(about.name)
     return LinearPredictor(
         target=Target(about.name, about.link.inverse),
         meaning=about.link.meaning.format(about.name),
@@ -431,8 +430,14 @@ def _of_parameter(
         processes=_processes(model, priors.scale_of_parameters),
         groups=_groups(model, priors, how, priors.scale_of_parameters),
         is_shifted=model.has_intercept and bool(model.population),
-        given_intercept=read_stated(f"Intercept_{about.name}", own) if own else None,
+        given_intercept=default_intercept(priors, about.name),
     )
+
+
+def default_intercept(priors: DefaultPriors, parameter: str) -> StatedPrior | None:
+    """Return the default prior on the intercept of another parameter; None for a t distribution."""
+    own = priors.intercepts.get(parameter)
+    return None if own is None else read_stated(f"Intercept_{parameter}", own)
 
 
 def _offsets(model: Model) -> tuple[Sum, ...]:

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from mixed_models import check_against_nuts, table
+from mixed_models import check_against_nuts, posed, table
+from scipy import stats
 
 import pyflowers
 from pyflowers.engines import EngineLacksError, integrated
@@ -110,6 +111,21 @@ def test_a_formula_for_another_parameter_is_sampled(formula):
     check_against_nuts(exact, nuts)
     medians = [np.median(fit.draws["lprior"]) for fit in (exact, nuts)]
     assert medians[0] == pytest.approx(medians[1], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rhs", "has_intercept"),
+    [("x; zi ~ z", True), ("x; zi ~ 1", True), ("x; zi ~ 0 + z", False), ("x; hu ~ z", True)],
+)
+def test_an_intercept_whose_default_prior_has_no_numbers_in_the_data_is_stated(rhs, has_intercept):
+    family = "hurdle_poisson" if "hu" in rhs else "zero_inflated_poisson"
+    frame = table(40).assign(n=np.arange(40) % 4)
+    _, _, model = posed(f"n ~ {rhs}", frame, family=family, default_priors="brms")
+    own = [its for its in model.coefficients if its.name.startswith(f"Intercept_{rhs[3:5]}")]
+    assert len(own) == has_intercept
+    for its in own:
+        density = its.priors[0].log_density(np.array([0.3]))
+        assert density == pytest.approx(stats.logistic.logpdf(0.3))
 
 
 @pytest.mark.parametrize(
