@@ -752,7 +752,8 @@ def _design_table(
     """Set the observed columns of a table, even missing ones, to 0 or a lower bound above 0.
 
     If no column is declared for the observed variable, the column with the variable's name is used.
-    A column of labels, such as ordered ratings, is left as it is.
+    A column of two outcomes is set to the first. A column of labels, such as ordered ratings, is
+    left as it is.
     """
     observed = declared.roles.observed
     if observed not in blocks.data:
@@ -760,7 +761,9 @@ def _design_table(
     if declared.prediction is not None and "cens" in declared.prediction.response:
         return table  # the times of censoring are among the responses
     source = declared.data.get(observed, Column(column=observed))
-    value = max(_smallest(blocks.data[observed]), getattr(source, "lower", None) or 0.0)
+    value: Any = max(_smallest(blocks.data[observed]), getattr(source, "lower", None) or 0.0)
+    if isinstance(source, Column) and source.outcomes:
+        value = source.outcomes[0]
     cells = np.full(len(table), value)
     return table.with_cells({names.get(column, column): cells for column in source.numbers})
 

@@ -119,6 +119,18 @@ def test_a_response_of_two_labels_is_0_and_1(table, tmp_path):
     np.testing.assert_array_equal(swapped.values["y"], 1 - numbers["died"])
 
 
+@pytest.mark.parametrize("response", ["died", 'C(died, levels=["yes", "no"])'])
+def test_the_prior_of_a_response_of_two_labels(response, table):
+    """It needs no response, so a table without the column has the same prior."""
+    formula, numbers = f"{response} ~ x", FRAME.assign(died=(FRAME["died"] == "yes").astype(int))
+    program = Program.from_formula(formula, table, family="bernoulli")
+    by_number = Program.from_formula("died ~ x", numbers, family="bernoulli")
+    expected = pyflowers.prior(by_number, numbers, draws=20, seed=1).draws
+    for given in (table, FRAME.drop(columns="died")):
+        draws = pyflowers.prior(program, given, draws=20, seed=1).draws
+        np.testing.assert_array_equal(draws["b"], expected["b"])
+
+
 def test_given_levels_of_truth_values_and_numbers_order_the_response(table):
     program = Program.from_formula(
         'C(is_old, levels=["True", "False"]) ~ x', table, family="bernoulli"
