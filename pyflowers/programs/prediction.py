@@ -1002,11 +1002,12 @@ class Predictor:
             if draws.ndim == 2:
                 return draws[..., None]
             return draws
-        if name in self.rule.where:
-            return self._value(_parsed(self.rule.where[name]))
+        # A fixed sigma is data, and sigma = "sqrt(se * se + sigma * sigma)" names it.
         for values in (self.rows.values, self.constants):
             if name in values:
                 return np.asarray(values[name], dtype=np.float64)
+        if name in self.rule.where:
+            return self._value(_parsed(self.rule.where[name]))
         raise ConfigError(
             f"[prediction] names {name}, which is neither in the draws nor in the data; correct "
             "the name"

@@ -23,10 +23,10 @@ DOCS = Path(__file__).parents[3] / "docs"
 NUM_POINTS = 20
 
 
-def written(case, frame=None):
+def written(case, frame=None, priors=()):
     """Return a case's program and its data block."""
     frame = table() if frame is None else frame
-    program = Program.from_formula(case.formula, frame, family=case.family)
+    program = Program.from_formula(case.formula, frame, family=case.family, priors=priors)
     whole, _ = program.fill(program.read(frame), program.resolve_priors({}))
     return program, whole
 
@@ -159,6 +159,23 @@ def test_the_likelihood_is_its_definition(case):
     assert np.ptp(apart) < 1e-9 * np.abs(totals).max()  # a vectorised density leaves constants out
     draws = draws_of(bridge, data, at)
     ours = pyflowers.programs.model.Model(program, data).log_lik(draws)[0]
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
+
+
+OF_SIGMA = [case for case in CASES if "sigma = TRUE" in case.formula or "prec" in case.formula]
+
+
+@pytest.mark.parametrize("case", OF_SIGMA, ids=lambda case: f"{case.family}: {case.formula}")
+def test_the_likelihood_with_a_fixed_sigma_is_its_definition(case):
+    """Sigma is then data, of which the sigma of each row is a function."""
+    program, data = written(case, priors=["sigma ~ constant(1.2)"])
+    bridge, points, values, at = at_points(program, data)
+    without = interpreted_with(program, {**program.stan_values(data), "prior_only": 1})
+    expected = [by_hand(case, table(), eta, {**given, "sigma": 1.2}) for eta, given in at]
+    totals = np.array([each.sum() for each in expected])
+    apart = values - without.evaluate(points, False)[0] - totals
+    assert np.ptp(apart) < 1e-9 * np.abs(totals).max()
+    ours = pyflowers.programs.model.Model(program, data).log_lik(draws_of(bridge, data, at))[0]
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
 
 
