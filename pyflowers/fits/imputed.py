@@ -231,7 +231,9 @@ def write_summary(pooled: PooledFit, folder: Path) -> None:
 def _names(fit: Fit) -> set[str]:
     """Return the names of a fit's parameters, with their labels."""
     if fit.is_partial:
-        raise ConfigError("keep: pooled fits need all draws; leave keep out")
+        raise ConfigError(
+            "pooled fits need all draws, but these are too many to keep; lower --draws"
+        )
     return set(map(str, fit.summary().index))
 
 

@@ -198,6 +198,7 @@ def _fit_tables(
         check_pooled_folder(out)
     for number, table in numbered_tables(tables):
         spec = Spec.of_call(program, table, **inputs)
+        spec.refuse(["keep"], "does not apply to completed tables, whose draws are pooled")
         folder = None
         if out is not None:
             folder = out / f"table-{number}"

@@ -10,6 +10,7 @@ from pyflowers import convergence
 from pyflowers.cli.main import cli
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.posterior import stacked
+from pyflowers.fits.sampling import Prepared
 
 NUM = 60
 RNG = np.random.default_rng(1)
@@ -118,6 +119,12 @@ def test_the_run_of_a_later_table_is_refused_before_the_first_is_sampled(tmp_pat
     with pytest.raises(ConfigError, match="table-2 holds another run"):
         pyflowers.fit("y ~ x", TABLES, out=tmp_path, **how)
     assert not (tmp_path / "table-1").exists()
+
+
+def test_keep_is_refused_before_anything_is_sampled(monkeypatch):
+    monkeypatch.setattr(Prepared, "sample", None)
+    with pytest.raises(ConfigError, match="keep does not apply to completed tables"):
+        pyflowers.fit("y ~ x", TABLES, seed=1, engine="exact", keep=["b"])
 
 
 def test_the_command_takes_repeated_data(tmp_path):
