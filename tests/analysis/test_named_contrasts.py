@@ -109,7 +109,7 @@ def test_contrasts_have_figures():
 
 
 def rows_of(figure):
-    """Return what a figure writes beside its rows, and along its axes."""
+    """Return what a figure writes next to its rows, and along its axes."""
     ax = figure.axes[0]
     names = [text.get_text() for text in ax.get_yticklabels()]
     return names, ax.get_ylabel(), ax.get_xlabel()

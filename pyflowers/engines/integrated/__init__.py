@@ -35,6 +35,7 @@ from pyflowers.engines.integrated.importance import (
     Stretch,
     Weighted,
     approximated,
+    check_spread,
     from_moments,
     weighted_points,
     weights_of,
@@ -168,7 +169,8 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
     Raises
     ------
     ArithmeticError
-        If the density is not finite where the search for its mode starts.
+        If the density is not finite where the search for its mode starts, or if the weighted points
+        are too close to each other.
     """
     stretch, log_density, first = approximated(
         method.log_density, method.start, method.coordinates.is_slow
@@ -181,6 +183,7 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
         values = method.draw(points, counts, rng)
     else:
         found, values, points = _few_points(method, stretch, first, total, rng)
+    check_spread(log_density, found)
     error = method.error(points[:: max(1, len(points) // CHECKED)])
     log_evidence, its_error = found.log_mean, found.log_mean_error
     if len(first.centre) <= MOST_DIMENSIONS and method.num_points is None:

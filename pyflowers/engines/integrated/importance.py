@@ -60,8 +60,12 @@ _DIFFERENCE = 1e-4
 _STEP = 0.3
 """The step of second differences, in units of the spread along an axis."""
 
-_MOST_STEPS = 12
+_MOST_STEPS = 40
 """The largest number of Newton steps to the mode."""
+
+_FAR, _LEAST_FALL = 4.0, 1.0
+"""How many spreads of the points away from their mean the log density must have fallen, and by how
+much: by 8 if it is normal, and by 5 with 3 degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,26 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
     log_weights, k_hat = pareto_smooth(np.maximum(ratios, ratios.max() - 700))
     k = float(k_hat)
     return Weighted(points, ratios, log_weights, -math.inf if math.isnan(k) else k)
+
+
+def check_spread(log_density: LogDensity, found: Weighted) -> None:
+    """Refuse weighted points that are much closer to each other than draws of their density.
+
+    The weights of such points are even, and do not show it.
+
+    Raises
+    ------
+    ArithmeticError
+        If the density hardly falls along one of the principal axes of the points.
+    """
+    weights = np.exp(found.log_weights)
+    centre = weights @ found.points
+    about = found.points - centre
+    values, vectors = np.linalg.eigh((weights[:, None] * about).T @ about)
+    moves = _FAR * (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    logs = log_density(np.concatenate([centre[None], centre + moves, centre - moves]))
+    if np.any(logs[1:] > logs[0] - _LEAST_FALL):
+        raise ArithmeticError("the weighted points are much closer together than the posterior is")
 
 
 @dataclass(frozen=True)

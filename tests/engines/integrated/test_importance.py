@@ -1,5 +1,7 @@
 """Weighted points of known densities, and what their weights say about bad proposals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,9 +10,11 @@ from pyflowers.engines.integrated.importance import (
     SplitT,
     Weighted,
     approximated,
+    check_spread,
     find_mode,
     weigh,
     weighted_points,
+    weights_of,
 )
 
 
@@ -41,6 +45,21 @@ def test_a_planted_narrow_proposal_fails():
     mode, _ = find_mode(log_gammas, np.zeros(3))
     proposal = SplitT(mode, np.diag(1 / np.sqrt([1.0, 3.0, 20.0])), narrow, narrow, 1000.0)
     assert weigh(log_gammas, proposal, 4_000, np.random.default_rng(2)).k_hat > 0.7
+
+
+def test_even_weights_of_points_that_are_too_close_together_fail():
+    rng = np.random.default_rng(4)
+    mode, _ = find_mode(log_gammas, np.zeros(3))
+    small = np.full(3, 0.02)
+    axes = np.diag(1 / np.sqrt([1.0, 3.0, 20.0]))
+    proposal = SplitT(mode, axes, small, small, 1000.0)
+    points = proposal.draw(4_000, rng)
+    even = weights_of(points, np.zeros(4_000), proposal)
+    close = replace(even, log_weights=np.full(4_000, -np.log(4_000)))
+    with pytest.raises(ArithmeticError, match="much closer together"):
+        check_spread(log_gammas, close)
+    wide = SplitT(mode, axes, np.full(3, 1.3), np.full(3, 1.3), 7.0)
+    check_spread(log_gammas, weigh(log_gammas, wide, 4_000, rng))
 
 
 def test_the_proposal_has_the_density_of_its_draws():
