@@ -29,8 +29,13 @@ from pyflowers.text import in_words, nearest
 
 INTERCEPT = "Intercept"
 
-OF_CURVES = ("s", "gp", "mo")
-"""Functions that give the columns of a curve, whose coefficients have a prior of their own."""
+OF_CURVES: Mapping[str, tuple[str, ...]] = {
+    "s": ("s", "S", "K_s", "sds", "level_s", "levels_s", "N_level_s", "curves"),
+    "gp": ("gp", "z_gp", "K_gp", "Phi", "omega", "sdgp", "lscale", "sines"),
+    "mo": ("mo", "K_mo", "passed", "share", "step", "steps"),
+}
+"""Functions that give the columns of a curve, whose coefficients have a prior of their own, and how
+the names of the curve's variables begin."""
 
 _OF_NUMBERS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center")
 

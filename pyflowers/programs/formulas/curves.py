@@ -1,4 +1,7 @@
-"""The parts of curves along a column: smooths, monotonic effects and Gaussian processes.
+"""Curves along a column: smooths, monotonic effects and Gaussian processes.
+
+Each is a record, made from a model or read from the data block of its program, and a part that is
+written from the record. `KINDS` lists them.
 
 References
 ----------
@@ -12,17 +15,278 @@ programming, Statistics and Computing 33, section 3, for the approximate process
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.formulas.part import Draws, Number, Part, Values, declared
-from pyflowers.programs.formulas.predictor import LinearPredictor, Monotonic, Process, Smooth
+from pyflowers.programs.bases import frequencies
+from pyflowers.programs.data import Data
+from pyflowers.programs.formulas.centring import is_curve_known
+from pyflowers.programs.formulas.grammar import CurveTerm
+from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.part import Draws, Number, Part, Sum, Target, Values, declared
+from pyflowers.programs.formulas.priors import DefaultPriors, rounded, scale_of_column
+
+WIDEST, SHORTEST = 2.0, 1.75
+"""Limits of the prior on the length scale of a process, which has 98% of its mass between them: in
+half ranges of the column, and in half widths of the interval for each basis function.
+
+With k functions on an interval of half width L, shorter length scales than 1.75 L / k cannot be
+told apart (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
+are nearly straight.
+"""
 
 
-def smooth(linear: LinearPredictor, its: Smooth) -> Part:
+class Predictor(Protocol):
+    """What the part of a curve must know of its linear predictor."""
+
+    @property
+    def target(self) -> Target:
+        """What it predicts."""
+
+    @property
+    def tag(self) -> str:
+        """The end of its variables' names."""
+
+    @property
+    def rows(self) -> str:
+        """Its size in the program."""
+
+    @property
+    def meaning(self) -> str:
+        """What a coefficient changes."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What the priors of curves are made from.
+
+    Attributes
+    ----------
+    priors : DefaultPriors
+        The default priors.
+    scale : float
+        The scale of the priors on standard deviations.
+    parametrisations : mapping of str to bool
+        Whether a smooth, by a name such as ``s_x``, is centred, where the user decides this.
+    """
+
+    priors: DefaultPriors
+    scale: float
+    parametrisations: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """The curves of a smooth about its lines.
+
+    Attributes
+    ----------
+    name : str
+        The end of its variables' names, without the tag.
+    text : str
+        The term.
+    terms : Sum
+        The terms whose columns are those of the curves.
+    num : int
+        The number of columns of each curve.
+    by : str
+        The factor whose levels have a curve each; empty if there is one curve.
+    levels : tuple of str
+        The levels.
+    scale : float
+        The scale of the prior on the standard deviations of the curves.
+    is_periodic : bool
+        Whether the curves have a period.
+    centered : bool
+        Whether the coefficients are sampled as they are, and not in units of their sds.
+    """
+
+    matrix: ClassVar[str] = "S"
+    coefficients: ClassVar[str] = "s"
+
+    name: str
+    text: str
+    terms: Sum
+    num: int
+    by: str = ""
+    levels: tuple[str, ...] = ()
+    scale: float = 1.0
+    is_periodic: bool = False
+    centered: bool = False
+
+    @classmethod
+    def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Smooth:
+        """Return the smooth of a term."""
+        by, levels = "", tuple[str, ...]()
+        if curve.by and model.is_factor(curve.by):
+            by = curve.by.strip("`")
+            levels = model.levels(curve.terms)[by]
+        num = model.design(curve.terms)[0].shape[1] // max(len(levels), 1)
+        terms = Sum(str(curve), model.source(curve.terms))
+        centered = defaults.parametrisations.get(f"s_{name}{model.tag}")
+        if centered is None:
+            centered = model.parameter is None and is_curve_known(model, curve.terms)
+        scale, is_periodic = defaults.scale, curve.is_periodic
+        return cls(name, str(curve), terms, num, by, levels, scale, is_periodic, centered)
+
+    @classmethod
+    def of_data(cls, data: Data, curve: CurveTerm, name: str, tag: str) -> Smooth:
+        """Return the smooth that a data block has."""
+        levels = data.declaration.coords.get(f"levels_s_{name}{tag}", ())
+        num = int(data.values[f"K_s_{name}{tag}"]) // max(len(levels), 1)
+        return cls(name, str(curve), Sum(curve.terms, {}), num, curve.by, tuple(levels))
+
+    def part(self, linear: Predictor) -> Part:
+        """Return the part of its coefficients."""
+        return smooth(linear, self)
+
+
+@dataclass(frozen=True)
+class Monotonic:
+    """A monotonic effect of a column with levels in order.
+
+    Attributes
+    ----------
+    name, text, terms : str, str, Sum
+        See :class:`Smooth`.
+    column : str
+        The column.
+    steps : tuple of str
+        The names of the steps between levels.
+    scale : float or None
+        The sd of the normal prior on the mean step; None for a flat prior.
+    """
+
+    matrix: ClassVar[str] = "passed"
+    coefficients: ClassVar[str] = "step"
+
+    name: str
+    text: str
+    terms: Sum
+    column: str
+    steps: tuple[str, ...]
+    scale: float | None = None
+
+    @classmethod
+    def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Monotonic:
+        """Return the monotonic effect of a term."""
+        column = curve.argument.strip("`")
+        levels = model.levels(curve.terms)[column]
+        steps = tuple(f"{low} to {high}" for low, high in itertools.pairwise(levels))
+        total = model.design(curve.terms)[0].sum(axis=1)
+        scale = scale_of_column(model, total, defaults.priors)
+        terms = Sum(str(curve), model.source(curve.terms))
+        return cls(name, str(curve), terms, column, steps, scale)
+
+    @classmethod
+    def of_data(cls, data: Data, curve: CurveTerm, name: str, tag: str) -> Monotonic:
+        """Return the monotonic effect that a data block has."""
+        steps = data.declaration.coords[f"steps_{name}{tag}"]
+        scale = data.values.get(f"mo_{name}{tag}_scale")
+        return cls(name, str(curve), Sum(curve.terms, {}), curve.argument, tuple(steps), scale)
+
+    def part(self, linear: Predictor) -> Part:
+        """Return the part of its coefficients."""
+        return monotonic(linear, self)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A Gaussian process, approximated by basis functions.
+
+    Attributes
+    ----------
+    name, text, terms : str, str, Sum
+        See :class:`Smooth`.
+    column : str
+        The column, or an expression of it.
+    frequencies : tuple of float
+        The frequencies of the basis functions.
+    scale : float
+        The scale of the prior on the standard deviation of the process.
+    length : tuple of (float, float)
+        The location and the scale of the lognormal prior on the length scale.
+    """
+
+    matrix: ClassVar[str] = "Phi"
+    coefficients: ClassVar[str] = "gp"
+
+    name: str
+    text: str
+    terms: Sum
+    column: str
+    frequencies: tuple[float, ...]
+    scale: float = 1.0
+    length: tuple[float, float] = (0.0, 1.0)
+
+    @classmethod
+    def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Process:
+        """Return the process of a term."""
+        terms = Sum(str(curve), model.source(curve.terms))
+        num = model.design(curve.terms)[0].shape[1]
+        state = next(iter(model.state(curve.terms).values()))
+        boundary = state["boundary"]
+        half = boundary / state["factor"]
+        low, high = np.log(SHORTEST * boundary / num), np.log(WIDEST * half)
+        length = rounded((low + high) / 2), rounded((high - low) / (2 * 2.326))
+        own = tuple(frequencies(num, boundary).tolist())
+        return cls(name, str(curve), terms, curve.argument, own, defaults.scale, length)
+
+    @classmethod
+    def of_data(cls, data: Data, curve: CurveTerm, name: str, tag: str) -> Process:
+        """Return the process that a data block has."""
+        omega = tuple(data.values[f"omega_{name}{tag}"])
+        return cls(name, str(curve), Sum(curve.terms, {}), curve.argument, omega)
+
+    def part(self, linear: Predictor) -> Part:
+        """Return the part of its coefficients."""
+        return process(linear, self)
+
+
+Curve = Smooth | Monotonic | Process
+
+KINDS: Mapping[str, type[Smooth] | type[Monotonic] | type[Process]] = {
+    "s": Smooth,
+    "mo": Monotonic,
+    "gp": Process,
+}
+"""The curves, by the function that is their term, in the order in which they are sampled."""
+
+
+def curves_of(model: Model, defaults: Defaults) -> tuple[Curve, ...]:
+    """Return the curves of a linear predictor."""
+    return tuple(
+        kind.of_model(model, curve, name, defaults)
+        for function, kind in KINDS.items()
+        for curve, name in model.curves
+        if curve.function == function
+    )
+
+
+def curves_in(
+    data: Data, curves: Sequence[CurveTerm], names: Sequence[str], tag: str
+) -> tuple[Curve, ...]:
+    """Return the curves of a linear predictor, given the data block."""
+    return tuple(
+        kind.of_data(data, curve, name, tag)
+        for function, kind in KINDS.items()
+        for curve, name in zip(curves, names, strict=True)
+        if curve.function == function
+    )
+
+
+def switches(model: Model) -> list[str]:
+    """Return the names by which the parametrisations of the smooths are chosen."""
+    return [f"s_{name}{model.tag}" for curve, name in model.curves if curve.function == "s"]
+
+
+def smooth(linear: Predictor, its: Smooth) -> Part:
     """Return the part of the curves of a smooth; its lines are terms of the population."""
     name = f"{its.name}{linear.tag}"
     s, x, k, sds = f"s_{name}", f"S_{name}", f"K_s_{name}", f"sds_{name}"
@@ -95,7 +359,7 @@ def _with_levels(part: Part, its: Smooth, name: str) -> Part:
     )
 
 
-def monotonic(linear: LinearPredictor, its: Monotonic) -> Part:
+def monotonic(linear: Predictor, its: Monotonic) -> Part:
     """Return the part of a monotonic effect.
 
     The effect of level j is that of the lowest level plus the first j - 1 steps. The steps have one
@@ -148,7 +412,7 @@ def monotonic(linear: LinearPredictor, its: Monotonic) -> Part:
     )
 
 
-def process(linear: LinearPredictor, its: Process) -> Part:
+def process(linear: Predictor, its: Process) -> Part:
     """Return the part of a Gaussian process with a squared exponential covariance.
 
     It is a sum of sines. The variance of the coefficient of each is the spectral density of the

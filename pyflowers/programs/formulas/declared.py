@@ -10,6 +10,7 @@ from typing import Any
 from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.grammar import Formula
 from pyflowers.programs.formulas.part import (
+    ETA,
     Number,
     Part,
     joined,
@@ -18,7 +19,6 @@ from pyflowers.programs.formulas.part import (
     summands,
     targets,
 )
-from pyflowers.programs.formulas.predictor import ETA
 from pyflowers.programs.formulas.response import ResponseTerms, sigma_predicted
 from pyflowers.programs.formulas.writer import equation
 

@@ -27,6 +27,7 @@ from pyflowers.programs.densities import (
     priors_of_elements,
 )
 from pyflowers.programs.formulas.part import (
+    ETA,
     Draws,
     FloatArray,
     Number,
@@ -36,7 +37,7 @@ from pyflowers.programs.formulas.part import (
     vector_priors,
     with_given_draws,
 )
-from pyflowers.programs.formulas.predictor import ETA, Group, LinearPredictor
+from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 from pyflowers.programs.linear import Effects, Parameter
 from pyflowers.text import in_words
 

@@ -40,6 +40,7 @@ from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray
 from pyflowers.programs.families._response import given_rows
+from pyflowers.programs.formulas.curves import Smooth
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
 MOST_STEPS = 12
@@ -174,11 +175,12 @@ class _Predictor:
             own = np.asarray(values[f"offset{linear.tag}_{number}"], dtype=float)
             self.fixed = self.fixed + own[rows]
         # Monotonic effects and processes are held at their posterior means.
-        held = [(f"passed_{its.name}", f"step_{its.name}") for its in linear.monotonic]
-        held += [(f"Phi_{its.name}", f"gp_{its.name}") for its in linear.processes]
-        for matrix, coefficients in held:
-            own = np.asarray(values[f"{matrix}{linear.tag}"], dtype=float)
-            self.fixed = self.fixed + own[rows] @ means[f"{coefficients}{linear.tag}"]
+        for its in linear.curves:
+            if isinstance(its, Smooth):
+                continue
+            name = f"{its.name}{linear.tag}"
+            own = np.asarray(values[f"{its.matrix}_{name}"], dtype=float)
+            self.fixed = self.fixed + own[rows] @ means[f"{its.coefficients}_{name}"]
 
     @property
     def linear(self) -> FloatArray:
@@ -368,8 +370,10 @@ class _Effects:
             columns.append(_columns_of_group(group, values, rows))
             self.terms[f"sd_{group.name}"] = _of_group(group, values, means)
             start.append(np.ravel(means[f"r_{group.name}"]))
-        for smooth in linear.smooths:
-            name = f"{smooth.name}{linear.tag}"
+        for its in linear.curves:
+            if not isinstance(its, Smooth):
+                continue
+            name = f"{its.name}{linear.tag}"
             matrix = np.asarray(values[f"S_{name}"], dtype=float)[rows]
             columns.append(sparse.csr_array(matrix))
             level = np.asarray(values.get(f"level_s_{name}", np.ones(matrix.shape[1])), dtype=int)

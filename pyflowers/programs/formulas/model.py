@@ -26,6 +26,8 @@ from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
 from pyflowers.programs.formulas.response import ResponseValues, read_values
 from pyflowers.programs.terms import (
+    OF_CURVES,
+    OF_LEVELS,
     given_levels,
     hint_of,
     is_coded,
@@ -174,7 +176,7 @@ class Model:
         columns = read_terms(f"0 + {curve.call}").columns
         for name in filter(self.table.is_factor, columns):
             label = self.table.labels(name).names[0]
-            if curve.function != "mo":
+            if curve.function not in OF_LEVELS:
                 raise ConfigError(
                     f"{where}{name} holds labels, such as {label!r}, but {curve.call} takes "
                     f"numbers; write {name} by itself"
@@ -250,6 +252,12 @@ class Model:
                 line = f"I({line})"
             terms.append(f"{line}:{curve.by}" if curve.by else line)
         return terms
+
+    def source(self, terms: str) -> dict[str, Any]:
+        """Return the source of the columns of a sum of terms, as in ``[data]`` of a declaration."""
+        levels = {name: list(its) for name, its in self.levels(terms).items()}
+        source = {"terms": terms, "per": self.cell, "levels": levels, "state": self.state(terms)}
+        return {key: value for key, value in source.items() if value}
 
     def is_factor(self, name: str) -> bool:
         """Whether a column of the terms, with or without backticks, is a factor."""
@@ -665,14 +673,6 @@ def _with_ones(effects: str) -> str:
     return terms.text
 
 
-_OF_CURVES = (
-    *("s", "S", "K_s", "sds", "level_s", "levels_s", "N_level_s", "curves"),
-    *("mo", "K_mo", "passed", "share", "step", "steps"),
-    *("gp", "z_gp", "K_gp", "Phi", "omega", "sdgp", "lscale", "sines"),
-)
-"""The beginnings of the names of a curve's variables."""
-
-
 def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: str) -> list[str]:
     """Return the name of each curve, with which, and the tag, the names of its variables end.
 
@@ -686,10 +686,11 @@ def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: s
         The tag of the linear predictor.
     """
     found = list[str]()
+    starts = [start for its in OF_CURVES.values() for start in its]
     for curve in curves:
         words = f"{curve.argument} {curve.by}"
         name = "_".join(re.findall(r"[A-Za-z0-9]+", words)) or "curve"
-        while name in found or any(f"{start}_{name}{tag}" in groups for start in _OF_CURVES):
+        while name in found or any(f"{start}_{name}{tag}" in groups for start in starts):
             name = f"{name}_curve"
         found.append(name)
     return found

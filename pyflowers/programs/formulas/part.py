@@ -15,7 +15,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.programs.densities import StatedPrior, tighter
-from pyflowers.programs.formulas.predictor import Source, Target
 from pyflowers.programs.linear import Stated
 
 FloatArray = NDArray[np.float64]
@@ -24,6 +23,49 @@ Values = Mapping[str, Any]
 
 Draws = dict[str, FloatArray]
 """Draws by quantity, each shaped (1, draw, …)."""
+
+
+Source = Mapping[str, Any]
+"""The source of a variable, as in ``[data]`` of a declaration."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a linear predictor predicts.
+
+    Attributes
+    ----------
+    name : str
+        ``eta``, on which the response depends, or a parameter of the family.
+    inverse_link : str
+        The target in Stan for ``{}``, the sum.
+    """
+
+    name: str
+    inverse_link: str = "{}"
+
+    def of(self, total: str) -> str:
+        """Return the expression of the target, given that of the sum."""
+        return self.inverse_link.format(total)
+
+
+ETA = Target("eta")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum of terms, or the expression of an offset.
+
+    Attributes
+    ----------
+    text : str
+        The terms.
+    source : mapping of str to object
+        The source of its columns.
+    """
+
+    text: str
+    source: Source
 
 
 def _nothing(*_: object) -> Draws:

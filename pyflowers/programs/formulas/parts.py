@@ -23,22 +23,23 @@ from pyflowers.programs.densities import (
     priors_of_elements,
 )
 from pyflowers.programs.families import Auxiliary
-from pyflowers.programs.formulas.curves import monotonic, process, smooth
 from pyflowers.programs.formulas.given import bounded
 from pyflowers.programs.formulas.groups import effects_in_words, group
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import (
+    ETA,
     Draws,
     FloatArray,
     Number,
     Part,
+    Sum,
     Values,
     declared,
     merged,
     vector_priors,
     with_given_draws,
 )
-from pyflowers.programs.formulas.predictor import ETA, LinearPredictor, Population, Sum
+from pyflowers.programs.formulas.predictor import LinearPredictor, Population
 from pyflowers.programs.formulas.response import (
     about_terms,
     data_lines,
@@ -101,9 +102,7 @@ def _population_parts(linear: LinearPredictor) -> list[Part]:
     if linear.population is not None:
         found.append(population(linear, linear.population))
     found += [offset(linear, i, its) for i, its in enumerate(linear.offsets, 1)]
-    found += [smooth(linear, its) for its in linear.smooths]
-    found += [monotonic(linear, its) for its in linear.monotonic]
-    found += [process(linear, its) for its in linear.processes]
+    found += [its.part(linear) for its in linear.curves]
     if linear.target != ETA:
         found.append(predicted_parameter(linear))
     return found

@@ -30,8 +30,9 @@ from pyflowers.programs.densities import CONSTANT, StatedPrior, read_stated
 from pyflowers.programs.families import Family, FloatArray, Link, find_family
 from pyflowers.programs.families._response import family_of
 from pyflowers.programs.formulas.checks import about_response, check_design
+from pyflowers.programs.formulas.curves import curves_in
 from pyflowers.programs.formulas.given import with_stated
-from pyflowers.programs.formulas.grammar import CurveTerm, Formula, ParameterFormula, parse
+from pyflowers.programs.formulas.grammar import Formula, ParameterFormula, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import (
     Model,
@@ -39,19 +40,13 @@ from pyflowers.programs.formulas.model import (
     names_of_groups,
     with_given_levels,
 )
+from pyflowers.programs.formulas.part import ETA, Part, Sum, Target, Values, joined
 from pyflowers.programs.formulas.part import Draws as PriorDraws
-from pyflowers.programs.formulas.part import Part, Values, joined
 from pyflowers.programs.formulas.parts import parameters_of
 from pyflowers.programs.formulas.predictor import (
-    ETA,
     Group,
     LinearPredictor,
-    Monotonic,
     Population,
-    Process,
-    Smooth,
-    Sum,
-    Target,
     default_intercept,
     with_given,
 )
@@ -248,7 +243,6 @@ def _linear(
             group = replace(group, labels=placeholders)
         found.append(replace(group, is_student=term.is_student))
     names = names_of_curves(formula.curves, indices.values(), tag)
-    smooths, monotonic, processes = _curves_of(data, formula.curves, names, tag)
     numbers = itertools.takewhile(lambda n: f"offset{tag}_{n}" in values, itertools.count(1))
     return replace(
         linear,
@@ -256,34 +250,11 @@ def _linear(
         intercept=(0.0, 1.0) if has_intercept else None,
         population=population,
         offsets=tuple(Sum("", {}) for _ in numbers),
-        smooths=smooths,
-        monotonic=monotonic,
-        processes=processes,
+        curves=curves_in(data, formula.curves, names, tag),
         groups=tuple(found),
         is_shifted=f"X{tag}_mean" in values,
         given_intercept=default,
     )
-
-
-def _curves_of(
-    data: Data, curves: Sequence[CurveTerm], names: Sequence[str], tag: str
-) -> tuple[tuple[Smooth, ...], tuple[Monotonic, ...], tuple[Process, ...]]:
-    """Return the curves of a linear predictor, given the data block."""
-    smooths, monotonic, processes = list[Smooth](), list[Monotonic](), list[Process]()
-    values, coords = data.values, data.declaration.coords
-    for curve, name in zip(curves, names, strict=True):
-        text, terms = str(curve), Sum(curve.terms, {})
-        if curve.function == "s":
-            levels = coords.get(f"levels_s_{name}{tag}", ())
-            num = int(values[f"K_s_{name}{tag}"]) // max(len(levels), 1)
-            smooths.append(Smooth(name, text, terms, num, curve.by, levels))
-        elif curve.function == "mo":
-            steps, scale = coords[f"steps_{name}{tag}"], values.get(f"mo_{name}{tag}_scale")
-            monotonic.append(Monotonic(name, text, terms, curve.argument, steps, scale))
-        else:
-            omega = tuple(values[f"omega_{name}{tag}"])
-            processes.append(Process(name, text, terms, curve.argument, omega))
-    return tuple(smooths), tuple(monotonic), tuple(processes)
 
 
 def _check(text: str, family: str, priors: str, data: Data) -> list[str]:

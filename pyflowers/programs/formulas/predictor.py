@@ -2,70 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.programs.bases import frequencies
 from pyflowers.programs.densities import StatedPrior, read_stated
 from pyflowers.programs.families._links import LINKS
-from pyflowers.programs.formulas.centring import Centring, centrings, is_curve_known
+from pyflowers.programs.formulas.centring import Centring, centrings
+from pyflowers.programs.formulas.curves import Curve, Defaults, curves_of, switches
 from pyflowers.programs.formulas.given import Stated, of_elements
-from pyflowers.programs.formulas.grammar import CurveTerm
 from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.part import ETA, Sum, Target
 from pyflowers.programs.formulas.priors import (
     DefaultPriors,
     coefficients,
     rounded,
-    scale_of_column,
     scales_of_sds,
 )
-
-Source = Mapping[str, Any]
-"""The source of a variable, as in ``[data]`` of a declaration."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What a linear predictor predicts.
-
-    Attributes
-    ----------
-    name : str
-        ``eta``, on which the response depends, or a parameter of the family.
-    inverse_link : str
-        The target in Stan for ``{}``, the sum.
-    """
-
-    name: str
-    inverse_link: str = "{}"
-
-    def of(self, total: str) -> str:
-        """Return the expression of the target, given that of the sum."""
-        return self.inverse_link.format(total)
-
-
-ETA = Target("eta")
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A sum of terms, or the expression of an offset.
-
-    Attributes
-    ----------
-    text : str
-        The terms.
-    source : mapping of str to object
-        The source of its columns.
-    """
-
-    text: str
-    source: Source
 
 
 @dataclass(frozen=True)
@@ -172,94 +127,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Smooth:
-    """The curves of a smooth about its lines.
-
-    Attributes
-    ----------
-    name : str
-        The end of its variables' names, without the tag.
-    text : str
-        The term.
-    terms : Sum
-        The terms whose columns are those of the curves.
-    num : int
-        The number of columns of each curve.
-    by : str
-        The factor whose levels have a curve each; empty if there is one curve.
-    levels : tuple of str
-        The levels.
-    scale : float
-        The scale of the prior on the standard deviations of the curves.
-    is_periodic : bool
-        Whether the curves have a period.
-    centered : bool
-        Whether the coefficients are sampled as they are, and not in units of their sds.
-    """
-
-    name: str
-    text: str
-    terms: Sum
-    num: int
-    by: str = ""
-    levels: tuple[str, ...] = ()
-    scale: float = 1.0
-    is_periodic: bool = False
-    centered: bool = False
-
-
-@dataclass(frozen=True)
-class Monotonic:
-    """A monotonic effect of a column with levels in order.
-
-    Attributes
-    ----------
-    name, text, terms : str, str, Sum
-        See :class:`Smooth`.
-    column : str
-        The column.
-    steps : tuple of str
-        The names of the steps between levels.
-    scale : float or None
-        The sd of the normal prior on the mean step; None for a flat prior.
-    """
-
-    name: str
-    text: str
-    terms: Sum
-    column: str
-    steps: tuple[str, ...]
-    scale: float | None = None
-
-
-@dataclass(frozen=True)
-class Process:
-    """A Gaussian process, approximated by basis functions.
-
-    Attributes
-    ----------
-    name, text, terms : str, str, Sum
-        See :class:`Smooth`.
-    column : str
-        The column, or an expression of it.
-    frequencies : tuple of float
-        The frequencies of the basis functions.
-    scale : float
-        The scale of the prior on the standard deviation of the process.
-    length : tuple of (float, float)
-        The location and the scale of the lognormal prior on the length scale.
-    """
-
-    name: str
-    text: str
-    terms: Sum
-    column: str
-    frequencies: tuple[float, ...]
-    scale: float = 1.0
-    length: tuple[float, float] = (0.0, 1.0)
-
-
-@dataclass(frozen=True)
 class LinearPredictor:
     """A linear predictor.
 
@@ -279,7 +146,7 @@ class LinearPredictor:
         The terms of the population; None if there are none.
     offsets : tuple of Sum
         The offsets.
-    smooths, monotonic, processes : tuple of Smooth, of Monotonic and of Process
+    curves : tuple of Curve
         The curves.
     groups : tuple of Group
         The group terms; terms on which others are centred come first.
@@ -297,9 +164,7 @@ class LinearPredictor:
     intercept: tuple[float, float] | None = None
     population: Population | None = None
     offsets: tuple[Sum, ...] = ()
-    smooths: tuple[Smooth, ...] = ()
-    monotonic: tuple[Monotonic, ...] = ()
-    processes: tuple[Process, ...] = ()
+    curves: tuple[Curve, ...] = ()
     groups: tuple[Group, ...] = ()
     is_shifted: bool = False
     given_intercept: StatedPrior | None = None
@@ -340,7 +205,7 @@ def linear_predictors(
     """
     stated = stated or {}
     tagged = {its.name for each in model.parameters for its in each.effects}
-    tagged |= {name for each in model.parameters for name in _switches(each)}
+    tagged |= {name for each in model.parameters for name in switches(each)}
     own = {name: its for name, its in parametrisations.items() if name not in tagged}
     found = [_of_response(model, priors, own, stated)]
     found += [_of_parameter(each, priors, parametrisations, stated) for each in model.parameters]
@@ -384,7 +249,7 @@ def _of_response(
     stated: Stated,
 ) -> LinearPredictor:
     """Return the linear predictor on which the response depends."""
-    of_curves = _switches(model)
+    of_curves = switches(model)
     of_groups = {name: its for name, its in parametrisations.items() if name not in of_curves}
     scale, intercept = priors.scale(model), None
     if model.has_intercept and not model.family.is_ordinal:
@@ -397,9 +262,7 @@ def _of_response(
         intercept=intercept,
         population=_population(model, priors, stated),
         offsets=_offsets(model),
-        smooths=_smooths(model, scale, parametrisations),
-        monotonic=_monotonic(model, priors),
-        processes=_processes(model, scale),
+        curves=curves_of(model, Defaults(priors, scale, parametrisations)),
         groups=_groups(model, priors, centrings(model, of_groups), scale),
         is_shifted=model.has_intercept and bool(model.population),
     )
@@ -425,9 +288,7 @@ def _of_parameter(
         intercept=intercept,
         population=_population(model, priors, stated),
         offsets=_offsets(model),
-        smooths=_smooths(model, priors.scale_of_parameters, parametrisations),
-        monotonic=_monotonic(model, priors),
-        processes=_processes(model, priors.scale_of_parameters),
+        curves=curves_of(model, Defaults(priors, priors.scale_of_parameters, parametrisations)),
         groups=_groups(model, priors, how, priors.scale_of_parameters),
         is_shifted=model.has_intercept and bool(model.population),
         given_intercept=default_intercept(priors, about.name),
@@ -477,79 +338,6 @@ def _population(model: Model, priors: DefaultPriors, stated: Stated) -> Populati
     return Population(terms, columns, means, scales, prior.adjustment)
 
 
-def _switches(model: Model) -> list[str]:
-    """Return the names by which the parametrisations of the smooths are chosen."""
-    return [f"s_{name}{model.tag}" for _, name in _curves(model, "s")]
-
-
-def _smooths(
-    model: Model, scale: float, parametrisations: Mapping[str, bool]
-) -> tuple[Smooth, ...]:
-    """Return the smooths."""
-    found = []
-    for curve, name in _curves(model, "s"):
-        by, levels = "", tuple[str, ...]()
-        if curve.by and model.is_factor(curve.by):
-            by = curve.by.strip("`")
-            levels = model.levels(curve.terms)[by]
-        num = model.design(curve.terms)[0].shape[1] // max(len(levels), 1)
-        terms = _sum(model, curve.terms, str(curve))
-        centered = parametrisations.get(f"s_{name}{model.tag}")
-        if centered is None:
-            centered = model.parameter is None and is_curve_known(model, curve.terms)
-        smooth = Smooth(
-            name, str(curve), terms, num, by, levels, scale, curve.is_periodic, centered
-        )
-        found.append(smooth)
-    return tuple(found)
-
-
-def _monotonic(model: Model, priors: DefaultPriors) -> tuple[Monotonic, ...]:
-    """Return the monotonic effects."""
-    found = []
-    for curve, name in _curves(model, "mo"):
-        column = curve.argument.strip("`")
-        levels = model.levels(curve.terms)[column]
-        steps = tuple(f"{low} to {high}" for low, high in itertools.pairwise(levels))
-        scale = scale_of_column(model, model.design(curve.terms)[0].sum(axis=1), priors)
-        terms = _sum(model, curve.terms, str(curve))
-        found.append(Monotonic(name, str(curve), terms, column, steps, scale))
-    return tuple(found)
-
-
-WIDEST, SHORTEST = 2.0, 1.75
-"""Limits of the prior on the length scale of a process, which has 98% of its mass between them: in
-half ranges of the column, and in half widths of the interval for each basis function.
-
-With k functions on an interval of half width L, shorter length scales than 1.75 L / k cannot be
-told apart (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
-are nearly straight.
-"""
-
-
-def _processes(model: Model, scale: float) -> tuple[Process, ...]:
-    """Return the Gaussian processes."""
-    found = []
-    for curve, name in _curves(model, "gp"):
-        terms = _sum(model, curve.terms, str(curve))
-        matrix, _ = model.design(curve.terms)
-        num, state = matrix.shape[1], next(iter(model.state(curve.terms).values()))
-        boundary = state["boundary"]
-        half = boundary / state["factor"]
-        low, high = np.log(SHORTEST * boundary / num), np.log(WIDEST * half)
-        length = rounded((low + high) / 2), rounded((high - low) / (2 * 2.326))
-        own = tuple(frequencies(num, boundary).tolist())
-        found.append(Process(name, str(curve), terms, curve.argument, own, scale, length))
-    return tuple(found)
-
-
-def _curves(model: Model, function: str) -> Iterator[tuple[CurveTerm, str]]:
-    """Yield the curves of a function, each with its name."""
-    for curve, name in model.curves:
-        if curve.function == function:
-            yield curve, name
-
-
 def _groups(
     model: Model, priors: DefaultPriors, centred: Sequence[Centring], scale: float
 ) -> tuple[Group, ...]:
@@ -588,6 +376,4 @@ def _groups(
 
 def _sum(model: Model, terms: str, text: str = "") -> Sum:
     """Return a sum of terms with its source; it is shown as `text`, if that is given."""
-    levels = {name: list(its) for name, its in model.levels(terms).items()}
-    source = {"terms": terms, "per": model.cell, "levels": levels, "state": model.state(terms)}
-    return Sum(text or terms, {key: value for key, value in source.items() if value})
+    return Sum(text or terms, model.source(terms))

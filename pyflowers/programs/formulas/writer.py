@@ -9,14 +9,15 @@ from collections.abc import Iterator, Sequence
 from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.grammar import Formula
 from pyflowers.programs.formulas.part import (
+    ETA,
     Part,
+    Target,
     joined,
     merged,
     predictors_first,
     summands,
     targets,
 )
-from pyflowers.programs.formulas.predictor import ETA, Target
 
 WIDTH = 78
 """Characters per line, as in ``stanc --auto-format``."""

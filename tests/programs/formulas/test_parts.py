@@ -16,8 +16,8 @@ from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas import parts, predictions
 from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.formulas.model import Model
-from pyflowers.programs.formulas.part import Number, Part, joined, merged
-from pyflowers.programs.formulas.predictor import ETA, linear_predictors
+from pyflowers.programs.formulas.part import ETA, Number, Part, joined, merged
+from pyflowers.programs.formulas.predictor import linear_predictors
 from pyflowers.programs.formulas.priors import PYFLOWERS, auxiliary_parameters
 
 FORMULA = "y ~ x + (1 | g)"
