@@ -50,6 +50,7 @@ METHOD_NAMES = {
     "exact": "exact (quadrature)",
     "nuts": "NUTS",
     "independent": "independent draws",
+    "weighted": "weighted draws",
     "vb": "closed-form VB",
     "advi_meanfield": "ADVI, mean field",
     "advi_fullrank": "ADVI, full rank",
@@ -135,7 +136,7 @@ class Comparison(Result):
     results : mapping of str to MethodResult
         The results by method, in the order of :data:`METHOD_NAMES`.
     nuts : Fit
-        The reference: a fit by NUTS or with independent draws.
+        The reference: a fit by NUTS or by the engine ``exact``.
     exact : ByQuadrature or None
         The exact posterior; None if the program has none.
     vb : MeanField or None
@@ -180,7 +181,7 @@ class Comparison(Result):
 
     @property
     def reference(self) -> str:
-        """The reference method: ``nuts`` or ``independent``."""
+        """The reference method: ``nuts``, ``independent`` or ``weighted``."""
         return reference_method(self.nuts)
 
     @property
@@ -314,7 +315,7 @@ def compare(
     data : path, DataFrame, mapping or Data, optional
         The data; see :func:`pyflowers.fit`. Default: the example of the program.
     nuts : Fit, optional
-        A finished fit, by NUTS or with independent draws, to use as the reference. `program` and
+        A finished fit, by NUTS or the engine ``exact``, to use as the reference. `program` and
         `data` are then not used, and of the other inputs only ``cmdstan`` and ``interval`` apply.
     approximations : bool
         Whether to run ADVI, Laplace and Pathfinder, which need CmdStan; without it they are left
@@ -443,7 +444,8 @@ def reference_method(fit: Fit) -> str:
     Returns
     -------
     str
-        ``nuts`` for Markov chains, ``independent`` for independent draws.
+        ``nuts`` for Markov chains; for draws of the engine ``exact``, ``independent`` or
+        ``weighted``.
 
     Examples
     --------
@@ -454,6 +456,8 @@ def reference_method(fit: Fit) -> str:
     """
     if fit.record.independent is None:
         return "nuts"
+    if fit.record.weighted:
+        return "weighted"
     return "independent"
 
 

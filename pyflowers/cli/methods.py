@@ -97,8 +97,8 @@ def compare_command(program: str | None, out: Path | None, overwrite: bool, **op
 
     The default model is semiconjugate_normal, for which the steps of mean-field VB have a closed
     form. With --out, table.csv, methods.csv, comparison.json and figures are written, and the NUTS
-    run is saved in the subfolder 'nuts'. With --engine exact, independent draws replace the NUTS
-    run and are saved in the subfolder 'independent'.
+    run is saved in the subfolder 'nuts'. With --engine exact, draws without a Markov chain replace
+    the NUTS run and are saved in the subfolder 'independent' or, for formulas, 'weighted'.
 
       pyflowers compare
       pyflowers compare multilevel_normal --seed 1 --out comparison

@@ -17,7 +17,7 @@ from pyflowers.cli.options import PATH, Decorator
 from pyflowers.display import Line, Result
 from pyflowers.storage import FolderKind, check_folder, new_folder
 
-_INNER = {"comparison": ("nuts", "independent")}
+_INNER = {"comparison": ("nuts", "independent", "weighted")}
 """The run folders in the folder of a result."""
 
 

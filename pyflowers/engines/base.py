@@ -211,8 +211,8 @@ class Sample:
     draws : mapping
         Draws of each variable that was kept, shaped (chain, draw, …).
     stats : mapping
-        Each sampler statistic by Stan's name, shaped (chain, iteration); empty for independent
-        draws. Thinning leaves out draws, but no statistics.
+        Each sampler statistic by Stan's name, shaped (chain, iteration); empty without Markov
+        chains. Thinning leaves out draws, but no statistics.
     messages : mapping or None
         Stan's messages for rejected proposals, each with its count; None if the engine does not
         report them.
@@ -288,8 +288,8 @@ class LoadedProgram(Identity, Protocol):
         options : SamplerOptions
             Options of the sampler.
         cores : int, optional
-            Number of cores, for chains that run at the same time or for threads of independent
-            draws. Default: all usable cores.
+            Number of cores, for chains that run at the same time or for threads of the engine
+            ``exact``. Default: all usable cores.
         inits
             Initial values in any form that CmdStanPy accepts. Default: random.
         keep : mapping of str to array of int or None, optional

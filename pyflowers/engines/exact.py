@@ -1,9 +1,9 @@
-"""The engine ``exact``: independent draws from posteriors, for programs with a ``closed_form``.
+"""The engine ``exact``: draws from posteriors without a Markov chain.
 
-There is no Markov chain, and therefore no warm-up, step size or starting point. The "chains" are
-parts of one set of independent draws, so that the result has the same form as with other engines.
-The Stan program is not run. The program's ``ClosedForm`` draws the quantities, and it must draw
-exactly those that the program keeps.
+There is no warm-up, step size or starting point. The "chains" are parts of one set of draws, so
+that the result has the same form as with other engines. The Stan program is not run. Unedited
+programs of formulas get weighted draws from :mod:`.integrated`. Other programs get independent
+draws from their ``ClosedForm``, which must draw exactly the quantities that the program keeps.
 
 If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
 to keep, groups are summarised block by block while they are drawn, and only the draws of named
@@ -88,8 +88,8 @@ ENGINE = ExactEngine()
 
 
 @dataclass(frozen=True)
-class ExactProgram:
-    """A program with a closed-form posterior."""
+class WithoutChains:
+    """A program whose posterior is drawn without a Markov chain."""
 
     program: Program
     engine: str = "exact"
@@ -109,6 +109,20 @@ class ExactProgram:
         """Digest of the program's name and text, and of the versions."""
         return digest(self.source.name, self.source.sha256, *self.versions.values())
 
+    def refuse_prior(self, data: Mapping[str, Any]) -> None:
+        """Raise an error if the data block requests the prior."""
+        flag = self.program.declaration.roles.prior_only
+        if data.get(flag):
+            raise EngineLacksError(
+                f"{self.program.name}: engine 'exact' draws from the posterior, but {flag} "
+                "requests the prior; use another engine"
+            )
+
+
+@dataclass(frozen=True)
+class ExactProgram(WithoutChains):
+    """A program with a closed-form posterior."""
+
     def sample(
         self,
         data: Mapping[str, Any],
@@ -123,12 +137,7 @@ class ExactProgram:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         draw = self.program.python.closed_form.draw
         assert draw is not None  # load() has checked the capability
-        flag = self.program.declaration.roles.prior_only
-        if data.get(flag):
-            raise EngineLacksError(
-                f"{self.program.name}: engine 'exact' draws from the posterior, but {flag} "
-                "requests the prior; use another engine"
-            )
+        self.refuse_prior(data)
         started = time.perf_counter()
         block = Data(data, declaration=self.program.declaration)
         shape = (options.chains, options.draws)

@@ -264,7 +264,7 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
         inputs = {name: its for name, its in inputs.items() if name not in _OF_PROGRAM}
         inputs, priors = {"program": inputs["program"], "data": file, **inputs}, {}
     inputs = {k: v for k, v in inputs.items() if not (is_new and k == "centered")}
-    if is_new and inputs["engine"] == "exact":  # few formulas allow independent draws
+    if is_new and inputs["engine"] == "exact":  # it does not apply to every formula
         del inputs["engine"]
     if is_new and priors:
         priors = _known_priors(fit, {**inputs, **change}, priors)

@@ -435,7 +435,7 @@ def _on_size(check: Check, num_draws: int) -> Advice:
 def _independent(
     posterior: xr.Dataset, summary: pd.DataFrame, measures: Mapping[str, float]
 ) -> list[Check]:
-    """Judge independent draws: their number, their quantiles, and the sampler's hat function."""
+    """Judge independent or weighted draws, by the measurements of their sampler."""
     num = int(np.prod(next(iter(posterior.values())).values.shape[:2]))
     # The first columns are the median and the ends of the interval.
     odd = ~np.isfinite(summary.iloc[:, :3].to_numpy(float)).all(axis=1)

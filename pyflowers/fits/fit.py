@@ -77,7 +77,7 @@ class Fit(Result):
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of every quantity that was kept, including predictions, in the quantity's unit.
     stats : mapping of str to array, shape (chain, iteration)
-        Sampler statistics under Stan's names; empty for independent draws.
+        Sampler statistics under Stan's names; empty without Markov chains.
     record : RunRecord
         Program, data, engine, options, priors, versions, times and messages, as in ``run.json``.
     streamed : DataFrame or None

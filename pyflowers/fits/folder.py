@@ -137,7 +137,7 @@ class TimesRecord(Record):
     wall_seconds : float
         Total elapsed time of sampling.
     chains : tuple of mapping
-        Times of each chain: ``warmup``, ``sampling`` and ``total``; empty for independent draws.
+        Times of each chain: ``warmup``, ``sampling`` and ``total``; empty without Markov chains.
     """
 
     model_config = ConfigDict(**{**Record.model_config, "allow_inf_nan": True})

@@ -75,8 +75,9 @@ def fit(
 ) -> Fit | PooledFit:
     """Sample the posterior of a program.
 
-    The sampler is Stan's NUTS. The engine ``exact`` instead makes independent draws, for programs
-    whose posterior allows it.
+    The sampler is Stan's NUTS. The engine ``exact`` needs no Markov chain: it makes independent
+    draws for programs that have a :class:`ClosedForm`, such as the shipped ones, and weighted draws
+    for the formulas to which it applies.
 
     Parameters
     ----------
@@ -97,8 +98,8 @@ def fit(
     overwrite : bool
         Whether to replace a run in `out` that had other inputs, and to log what changed.
     cores : int, optional
-        Number of cores, for chains that run at the same time or for independent draws. Default:
-        all usable cores.
+        Number of cores, for chains that run at the same time or for draws of the engine
+        ``exact``. Default: all usable cores.
     show_progress : bool
         Whether to show progress bars on the terminal, one for each chain if there are chains.
     **inputs

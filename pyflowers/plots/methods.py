@@ -368,9 +368,10 @@ def _left_out(comparison: Comparison) -> str:
 
 def _colours(comparison: Comparison, theme: Theme) -> dict[str, str]:
     """Return the colour of each method, which is the same in every figure."""
-    others = [method for method in METHOD_NAMES if method not in ("exact", "independent")]
+    others = [m for m in METHOD_NAMES if m not in ("exact", "independent", "weighted")]
     palette = dict(zip(others, theme.chains, strict=True))
-    palette["independent"] = palette["nuts"]  # a comparison has only one of the two
+    # A comparison has only one of the three.
+    palette["independent"] = palette["weighted"] = palette["nuts"]
     return {method: palette.get(method, theme.ink) for method in comparison.results}
 
 

@@ -14,7 +14,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,9 +21,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.cores import limited
-from pyflowers.digests import digest
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import EngineLacksError, Keep, Sample, SamplerOptions
+from pyflowers.engines.exact import WithoutChains
 from pyflowers.engines.integrated.evidence import MOST_DIMENSIONS, lattice_integral
 from pyflowers.engines.integrated.gaussian import GaussianModel
 from pyflowers.engines.integrated.gaussian import reason_against as against_gaussian
@@ -43,10 +42,8 @@ from pyflowers.engines.integrated.importance import (
 from pyflowers.engines.integrated.quadrature import OneFactorModel
 from pyflowers.engines.integrated.quadrature import reason_against as against_quadrature
 from pyflowers.errors import FitError
-from pyflowers.programs import Data, Program
+from pyflowers.programs import Data
 from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
-from pyflowers.programs.source import Source
-from pyflowers.resources import version
 
 FloatArray = NDArray[np.float64]
 
@@ -230,26 +227,8 @@ def _few_points(
 
 
 @dataclass(frozen=True)
-class IntegratedProgram:
+class IntegratedProgram(WithoutChains):
     """The unedited program of a formula."""
-
-    program: Program
-    engine: str = "exact"
-
-    @property
-    def source(self) -> Source:
-        """The Stan program, which states the model."""
-        return self.program.source
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions of the packages that produce the draws."""
-        return {name: version(name) for name in ("pyflowers", "numpy", "scipy")}
-
-    @cached_property
-    def key(self) -> str:
-        """Digest of the program's name and text, and of the versions."""
-        return digest(self.source.name, self.source.sha256, *self.versions.values())
 
     def sample(
         self,
@@ -263,13 +242,8 @@ class IntegratedProgram:
         show_progress: bool = False,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        self.refuse_prior(data)
         name, declaration = self.program.name, self.program.declaration
-        flag = declaration.roles.prior_only
-        if data.get(flag):
-            raise EngineLacksError(
-                f"{name}: engine 'exact' draws from the posterior, but {flag} requests the prior; "
-                "use another engine"
-            )
         if options.keep:
             raise EngineLacksError(
                 f"{name}: weighted draws are all kept; leave out --keep {options.keep[0]}"

@@ -141,10 +141,10 @@ def _of_sampling(material: Material) -> str:
     version = f"pyflowers {record.packages.get('pyflowers', '')}".strip()
     worst = {check.name: check.number for check in material.verdicts[fit.name].computation.checks}
     if "R-hat" not in worst:
-        draws = fit.num_chains * fit.num_draws
-        return (
-            f"The results are based on {draws:,} independent draws from the posterior ({version})."
-        )
+        draws, kind = fit.num_chains * fit.num_draws, "independent"
+        if record.weighted:
+            kind = "weighted"
+        return f"The results are based on {draws:,} {kind} draws from the posterior ({version})."
     engine = " ".join([record.engine.name, *list(record.engine.versions.values())[:1]])
     return (
         f"The posterior was sampled by Stan's no-U-turn sampler ({version}, {engine}; "

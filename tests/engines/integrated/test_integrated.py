@@ -222,3 +222,17 @@ def test_few_draws_come_from_many_points():
     fit = pyflowers.fit(*RATS, seed=1, engine="exact", draws=100)
     assert fit.record.independent["points"] == 1_000
     assert fit.diagnostics.passed
+
+
+def test_a_comparison_calls_the_draws_weighted():
+    found = pyflowers.compare(nuts=rats(), approximations=False)
+    assert found.reference == "weighted"
+    assert "weighted" in str(found)
+
+
+@pytest.mark.slow
+def test_a_report_calls_the_draws_weighted(tmp_path):
+    pyflowers.report([rats()], tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "4,000 weighted draws from the posterior" in page
+    assert "independent draws from the posterior" not in page
