@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
@@ -193,6 +193,10 @@ def new_seed() -> int:
 Keep = Mapping[str, NDArray[np.int64] | None]
 """Variables to keep, each with the positions of the kept elements; None means all elements."""
 
+Watch = Callable[[float], object]
+"""Function that is called while chains run, in any thread, with the share of their iterations that
+is done at most."""
+
 
 class EngineLacksError(FitError):
     """An engine cannot do what was requested, but another engine can."""
@@ -278,6 +282,7 @@ class LoadedProgram(Identity, Protocol):
         keep: Keep | None = None,
         interval: float = INTERVAL,
         show_progress: bool = False,
+        watch: Watch | None = None,
     ) -> Sample:
         """Run the chains, as many at a time as `cores` allows.
 
@@ -300,6 +305,8 @@ class LoadedProgram(Identity, Protocol):
             kept.
         show_progress : bool
             Whether to show progress bars, one for each chain if there are chains.
+        watch : callable, optional
+            See :data:`Watch`. It is not called without Markov chains.
 
         Raises
         ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 import warnings
 from collections import Counter
@@ -26,6 +27,7 @@ from pyflowers.engines.base import (
     Keep,
     Sample,
     SamplerOptions,
+    Watch,
     no_start,
     read_inits,
     variables_of,
@@ -40,6 +42,10 @@ from pyflowers.toolchain.processes import interruptible, mortal
 
 SIGNIFICANT_FIGURES = 18
 """Significant digits of each draw, enough to recover the same double from text."""
+
+
+SECONDS_BETWEEN, SECONDS_WATCHED = 5.0, 40.0
+"""How often the chains' files are read while they run, and for how long."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ class CmdStanProgram:
         keep: Keep | None = None,
         interval: float = INTERVAL,
         show_progress: bool = False,
+        watch: Watch | None = None,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         arguments = {
@@ -108,8 +115,38 @@ class CmdStanProgram:
         }
         with running(self.executable, data) as (model, given, folder):
             started = time.perf_counter()
-            mcmc = interruptible(lambda: model.sample(**given, **arguments))
+            with _watched(folder, options, watch):
+                mcmc = interruptible(lambda: model.sample(**given, **arguments))
             return _read(mcmc, folder, keep, options.thin, time.perf_counter() - started)
+
+
+@contextmanager
+def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iterator[None]:
+    """Report the share of the iterations that is done at most.
+
+    A chain writes one line for each draw. Of the warm-up, only its end can be seen.
+    """
+    if watch is None:
+        yield
+        return
+    done, total = threading.Event(), options.chains * (options.warmup + options.draws)
+
+    def report() -> None:
+        started = time.monotonic()
+        while not done.wait(SECONDS_BETWEEN) and time.monotonic() - started < SECONDS_WATCHED:
+            files, num = list(folder.glob("*.csv")), 0
+            for file in files:
+                with file.open("rb") as lines:
+                    num += sum(not line.startswith((b"#", b"lp__")) for line in lines)
+            watch((len(files) * options.warmup + num) / total)
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]:

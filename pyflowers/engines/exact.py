@@ -32,6 +32,7 @@ from pyflowers.engines.base import (
     LoadedProgram,
     Sample,
     SamplerOptions,
+    Watch,
 )
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
@@ -133,6 +134,7 @@ class ExactProgram(WithoutChains):
         keep: Keep | None = None,
         interval: float = INTERVAL,
         show_progress: bool = False,
+        watch: Watch | None = None,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         draw = self.program.python.closed_form.draw

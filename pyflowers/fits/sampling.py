@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,12 @@ from pyflowers.programs import Data, Program
 from pyflowers.progress import heartbeat, logger
 from pyflowers.records import as_path
 from pyflowers.text import counted
+
+SECONDS_LONG = 30.0
+"""The expected time of NUTS above which an engine without Markov chains is named."""
+
+SECONDS_FIRST = 10.0
+"""The time after which that of all iterations is judged."""
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
@@ -490,6 +497,7 @@ class Prepared:
                 keep=keep,
                 interval=self.interval,
                 show_progress=show_progress,
+                watch=_Pace(program, self.data, time.monotonic()),
             )
         outcome = {
             # The engine auto may have turned to CmdStan.
@@ -510,6 +518,36 @@ class Prepared:
             return Fit(program, self.data, draws, stats, record)
         summaries = _streamed(sample, self.data)
         return Fit(without_draws(program), self.data, draws, stats, record, summaries)
+
+
+@dataclass
+class _Pace:
+    """Says once that NUTS takes long, if the engine ``exact`` applies to the program.
+
+    It is called with the share of the iterations that is done; see
+    :data:`pyflowers.engines.base.Watch`.
+    """
+
+    program: Program
+    data: Data
+    started: float
+    is_settled: bool = False
+
+    def __call__(self, share: float) -> None:
+        seconds = time.monotonic() - self.started
+        if self.is_settled or seconds < SECONDS_FIRST or seconds <= share * SECONDS_LONG:
+            return
+        self.is_settled = True
+        from pyflowers.engines.integrated import applies_to
+
+        if applies_to(self.program, self.program.stan_values(self.data)):
+            logger.warning(
+                "%s: by its first iterations, NUTS will take longer than %d seconds; the engine "
+                "exact, which needs no Markov chain, applies to this formula: --engine exact (in "
+                'Python, engine="exact")',
+                self.program.name,
+                SECONDS_LONG,
+            )
 
 
 def _engine_record(identity: Identity) -> EngineRecord:

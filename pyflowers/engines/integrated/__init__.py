@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 
 from pyflowers.cores import limited
 from pyflowers.display import INTERVAL
-from pyflowers.engines.base import EngineLacksError, Keep, Sample, SamplerOptions
+from pyflowers.engines.base import (
+    EngineLacksError,
+    Keep,
+    Sample,
+    SamplerOptions,
+    Watch,
+)
 from pyflowers.engines.exact import WithoutChains
 from pyflowers.engines.integrated.evidence import MOST_DIMENSIONS, lattice_integral
 from pyflowers.engines.integrated.gaussian import GaussianModel
@@ -41,8 +47,8 @@ from pyflowers.engines.integrated.importance import (
 )
 from pyflowers.engines.integrated.quadrature import OneFactorModel
 from pyflowers.engines.integrated.quadrature import reason_against as against_quadrature
-from pyflowers.errors import FitError
-from pyflowers.programs import Data
+from pyflowers.errors import ConfigError, FitError
+from pyflowers.programs import Data, Program
 from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
 
 FloatArray = NDArray[np.float64]
@@ -111,17 +117,37 @@ def method_of(model: LinearModel, name: str) -> Method:
     EngineLacksError
         If no method applies; the message gives the reason.
     """
-    reason = against_gaussian(model)
-    if not reason:
-        return GaussianModel(model)
-    if model.family.as_normal is None or model.predicted:
-        reason = against_quadrature(model)
-        if not reason:
-            return OneFactorModel(model)
+    kind, reason = _kind_of(model)
+    if kind is not None:
+        return kind(model)
     raise EngineLacksError(
         f"{name}: the engine exact does not apply, because {reason}; leave out --engine exact, so "
         "that NUTS samples the model"
     )
+
+
+def applies_to(program: Program, data: Mapping[str, Any]) -> bool:
+    """Whether a method applies to a program with a data block; nothing is computed."""
+    linear = program.python.linear
+    if linear is None or data.get(program.declaration.roles.prior_only):
+        return False
+    try:
+        model = linear(Data(data, declaration=program.declaration))
+    except ConfigError:
+        return False
+    return _kind_of(model)[0] is not None
+
+
+def _kind_of(model: LinearModel) -> tuple[Callable[[LinearModel], Method] | None, str]:
+    """Return the class of the method for a model, or None and the reason why there is none."""
+    reason = against_gaussian(model)
+    if not reason:
+        return GaussianModel, ""
+    if model.family.as_normal is None or model.predicted:
+        reason = against_quadrature(model)
+        if not reason:
+            return OneFactorModel, ""
+    return None, reason
 
 
 @dataclass(frozen=True)
@@ -240,6 +266,7 @@ class IntegratedProgram(WithoutChains):
         keep: Keep | None = None,
         interval: float = INTERVAL,
         show_progress: bool = False,
+        watch: Watch | None = None,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         self.refuse_prior(data)

@@ -30,6 +30,7 @@ from pyflowers.engines.base import (
     ProcessLostError,
     Sample,
     SamplerOptions,
+    Watch,
     no_start,
     read_inits,
     variables_of,
@@ -47,8 +48,18 @@ _here: Callable[[Question], Answer] | None = None
 """The function that calls the interpreter in this process, or None if only workers may do so."""
 
 
+def _ignored(progress: ChainProgress) -> None:
+    """Do nothing."""
+
+
 def ask(
-    kind: str, source: Source, *, worker: Worker | None = None, bars: int = 0, **values: Any
+    kind: str,
+    source: Source,
+    *,
+    worker: Worker | None = None,
+    bars: int = 0,
+    report: Callable[[ChainProgress], object] = _ignored,
+    **values: Any,
 ) -> Answer:
     """Call the interpreter, in a worker or, after :func:`interpret_here`, in this process.
 
@@ -62,6 +73,8 @@ def ask(
         A worker that keeps its state between calls.
     bars : int
         Number of chains with a progress bar.
+    report : callable
+        Function that is called with the progress of each chain.
     **values
         The arguments of the interpreter's method.
 
@@ -77,12 +90,13 @@ def ask(
         return _here(question)
     if worker is None:
         with borrowed(MODULE) as one:
-            return ask(kind, source, worker=one, bars=bars, **values)
+            return ask(kind, source, worker=one, bars=bars, report=report, **values)
     with _bars(bars) as show:
         worker.send(question)
         try:
             while isinstance(message := worker.receive(), ChainProgress):
                 show(message)
+                report(message)
         except WorkerEndedError as ended:
             raise ProcessLostError(
                 f"the Stan interpreter {ended}; run again, or use --engine cmdstan"
@@ -124,6 +138,19 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
     finally:
         for bar in bars:
             bar.close()
+
+
+def _reporting(watch: Watch | None, chains: int) -> Callable[[ChainProgress], object]:
+    """Return a function of the progress of each chain that reports the share of all of them."""
+    if watch is None:
+        return _ignored
+    shares = [0.0] * chains
+
+    def report(progress: ChainProgress) -> None:
+        shares[progress.chain - 1] = progress.iteration / progress.total
+        watch(sum(shares) / chains)
+
+    return report
 
 
 @cache
@@ -222,6 +249,7 @@ class StanliProgram:
         keep: Keep | None = None,
         interval: float = INTERVAL,
         show_progress: bool = False,
+        watch: Watch | None = None,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         if options.metric == "pilot" and not options.warmup:
@@ -235,11 +263,14 @@ class StanliProgram:
             kept = tuple(keep)
         bars = refresh = 0
         if show_progress:
-            bars, refresh = options.chains, max(1, (options.warmup + options.draws) // 20)
+            bars = options.chains
+        if show_progress or watch is not None:
+            refresh = max(1, (options.warmup + options.draws) // 100)
         values, error = ask(
             "sample",
             self.source,
             bars=bars,
+            report=_reporting(watch, options.chains),
             data=dict(data),
             keep=kept,
             refresh=refresh,
