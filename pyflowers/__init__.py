@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.programs import Data as Data
     from pyflowers.programs import PriorModel as PriorModel
     from pyflowers.programs import Program as Program
+    from pyflowers.reports import improve as improve
     from pyflowers.reports import report as report
 
 _HOMES = {
@@ -68,7 +69,7 @@ _HOMES = {
     "fits.spec": "Spec",
     "fits.verdict": "Verdict",
     "programs": "Capabilities ClosedForm Data PriorModel Program",
-    "reports": "report",
+    "reports": "improve report",
 }
 
 __all__ = sorted(" ".join(_HOMES.values()).split())

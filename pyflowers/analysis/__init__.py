@@ -22,6 +22,7 @@ _HOMES = {
     "explained_variance": "Explained explained",
     "folds": "FoldComparison ModelFolds k_fold",
     "grids": "grid",
+    "improvements": "Improvement",
     "model_tables": "ModelTable table",
     "methods": "METHOD_NAMES Comparison MethodResult compare reference_method",
     "predictions": "Prediction Predictions RowPredictions predict",

@@ -18,9 +18,10 @@ from pyflowers.cli.options import (
     inputs,
     interval_option,
     outcome_option,
+    overwrite_option,
     rows_options,
 )
-from pyflowers.cli.results import finish, out_option, save
+from pyflowers.cli.results import finish, out_option, save, told
 from pyflowers.display import styled
 from pyflowers.engines.base import ENGINES
 from pyflowers.errors import ConfigError
@@ -100,6 +101,33 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
     if found.verdict.passed:
         return finish(found, out)
     return finish(found, out, EXIT_CHECKS_FAIL)
+
+
+@click.command("improve")
+@run_argument
+@click.option(
+    "--out",
+    type=PATH,
+    help="Folder for the page improvement.html and the runs of the models that are tried.",
+)
+@overwrite_option
+@interval_option
+def improve_command(run: Path, out: Path | None, interval: float | None, *, overwrite: bool) -> int:
+    """Fit what the failed checks of a run advise, check these models, and compare them by LOO.
+
+    RUN is a run folder written by pyflowers fit. For each check that fails, the formula, family or
+    option that the check names is fitted. The advice on these fits is followed in turn, in at most
+    8 refits. Of the models that pass all checks, one that predicts about as well as the best is
+    chosen. If the run passes, nothing is changed. Exit status 3 means that no model passes.
+
+      pyflowers improve runs/flowers --out improved
+    """
+    import pyflowers
+
+    found = pyflowers.improve(_open(run, interval), out=out, overwrite=overwrite, announce=say)
+    if found.passed:
+        return told(found, out)
+    return told(found, out, EXIT_CHECKS_FAIL)
 
 
 @click.command("predict")

@@ -8,19 +8,18 @@ what the advised command does, its result is certain and not only likely.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pyflowers.advice import Advice
 from pyflowers.errors import PyflowersError
-from pyflowers.fits.commands import as_bool, changed_inputs
 from pyflowers.fits.diagnostics import named
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import Trial
-from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.sampling import prepare_spec
+from pyflowers.fits.updating import asked_again
 from pyflowers.fits.verdict import Part
-from pyflowers.programs import Program
 
 QUICK = 10.0
 """The longest sampling, in seconds, after which another remedy is tried."""
@@ -87,7 +86,7 @@ def _result(part: Part) -> str:
 
 
 def refit(fit: Fit, change: dict[str, Any]) -> Fit:
-    """Repeat a fit with some options of the sampler, the initial values or the formula changed.
+    """Repeat a fit with some of its inputs changed.
 
     Parameters
     ----------
@@ -101,29 +100,4 @@ def refit(fit: Fit, change: dict[str, Any]) -> Fit:
     PyflowersError
         If the fit cannot be repeated.
     """
-    record, options, program, data = fit.record, dict(change), fit.program, fit.data
-    priors: Mapping[str, float] | None = None
-    if data.has_table:
-        priors = record.priors
-    centered = record.centered
-    if "program" in change:
-        inputs = changed_inputs(fit, change)
-        about = {name: inputs[name] for name in ("family", "default_priors") if name in inputs}
-        program = Program.from_formula(options.pop("program"), data.table, **about)
-        data, priors = program.read(data.table), inputs.get("priors")
-        centered = None
-        if "centered" in inputs:
-            centered = as_bool(inputs["centered"])
-    engine = record.engine.find()
-    if "centered" not in engine.uses:
-        centered = None
-    return fit_data(
-        program,
-        data,
-        engine=engine,
-        priors=priors,
-        centered=centered,
-        inits=options.pop("inits", record.inits),
-        interval=record.interval,
-        options=record.options.model_copy(update=options),
-    )
+    return prepare_spec(asked_again(fit, change)).sample()

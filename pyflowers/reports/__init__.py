@@ -5,8 +5,17 @@
 >>> path = pyflowers.report(fits, "report.html")
 """
 
+from pyflowers.reports.improvement import improve
 from pyflowers.reports.page import check_report, render_report, report
 from pyflowers.reports.section import Section, section_of
 from pyflowers.reports.sections import SECTIONS
 
-__all__ = ["SECTIONS", "Section", "check_report", "render_report", "report", "section_of"]
+__all__ = [
+    "SECTIONS",
+    "Section",
+    "check_report",
+    "improve",
+    "render_report",
+    "report",
+    "section_of",
+]

@@ -29,7 +29,7 @@ TASKS = {
     "Fit": "fit Spec Fit PooledFit Verdict approximate",
     "Data": "read_table from_frame Table Data",
     "Programs": "Program Capabilities PriorModel ClosedForm",
-    "Check": "check sensitivity Sensitivity prior PriorPredictive sbc Calibration",
+    "Check": "check improve sensitivity Sensitivity prior PriorPredictive sbc Calibration",
     "Predict": "predict effects contrast grid",
     "Compare": "loo leave_one_group_out k_fold explained compare",
     "Many fits": "batch Batch Task Keep",

@@ -1,0 +1,88 @@
+"""``pyflowers.improve``: the advice on failed checks is followed, and written as one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyflowers.analysis.improvements import Improvement, follow_advice
+from pyflowers.fits.fit import Fit
+from pyflowers.progress import logger
+from pyflowers.records import as_path
+from pyflowers.reports.page import check_report, report
+from pyflowers.reports.section import section_of
+from pyflowers.reports.sections.checks import CHECKS
+from pyflowers.reports.sections.comparison import COMPARISON
+from pyflowers.reports.sections.provenance import PROVENANCE
+from pyflowers.reports.sections.verdict import VERDICT
+
+PAGE = "improvement.html"
+"""The page, in the folder with the runs of the models that were tried."""
+
+
+def improve(
+    fit: Fit,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    announce: Callable[[str], object] = logger.info,
+) -> Improvement:
+    """Fit what the failed checks of a fit advise, check and compare these models, and choose one.
+
+    For each check that fails, the formula, family or option that the check names is fitted with the
+    seed, the engine and the other inputs of the fit. The checks of these models are followed in
+    turn, up to 8 refits in all. Of the models that pass all checks and predict about as well as the
+    best of them by PSIS-LOO, the first that was tried is chosen. A fit that passes is not changed.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit. Of its table, only the columns that it used can be used by another formula.
+    out : path, optional
+        Folder for the page ``improvement.html`` and for a run folder of each model that is tried.
+        If it holds such runs already, they are read and not fitted again.
+    overwrite : bool
+        Whether to replace runs there that had other inputs.
+    announce : callable
+        Function that is called with a line before each refit. Default: the line is logged.
+
+    Returns
+    -------
+    Improvement
+        What failed, what was tried, what passes and what it costs.
+
+    Raises
+    ------
+    PyflowersError
+        If the fit cannot be checked, or the folder cannot be written.
+
+    See Also
+    --------
+    pyflowers.check : Check a fit, with advice on what fails.
+    pyflowers.loo : Compare models by how well they predict.
+
+    Examples
+    --------
+    These counts vary more than Poisson counts:
+
+    >>> import numpy as np, pandas as pd, pyflowers
+    >>> rng = np.random.default_rng(1)
+    >>> table = pd.DataFrame({"g": np.repeat(list("abcdefghij"), 12)})
+    >>> table["y"] = rng.negative_binomial(2, 0.3, len(table))
+    >>> fit = pyflowers.fit("y ~ 1 + (1 | g)", table, family="poisson", seed=1, engine="stanli")
+    >>> found = pyflowers.improve(fit)
+    >>> found.sentence
+    'y ~ 1 + (1 | g), negbinomial passes all checks'
+    >>> found.chosen.name
+    'y_1_1_g_negbinomial'
+    """
+    folder = None
+    if out is not None:
+        folder = as_path(out, "out")
+        check_report(folder / PAGE)
+    found = follow_advice(fit, out=folder, overwrite=overwrite, announce=announce)
+    if folder is not None:
+        first = section_of(found, "What failed, what was tried, and what passes")
+        sections = [first, VERDICT, CHECKS, COMPARISON, PROVENANCE]
+        report(found.fits, folder / PAGE, sections=sections)
+    return found
