@@ -95,8 +95,6 @@ def complaint(status, output):
         return f"exit status {status}"
     if "bug in pyflowers" in output or "Traceback" in output:
         return "a defect"
-    if status == 2:
-        return "" if lines[-1].startswith("Error: ") else "no usage error"
     errors = [line for line in lines if line.startswith("error: ")]
     if len(errors) != 1:
         return f"{len(errors)} errors"

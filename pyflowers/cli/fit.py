@@ -13,6 +13,7 @@ import click
 from pyflowers.cli.console import complain, is_quiet, say, say_json, show, shows_progress
 from pyflowers.cli.options import (
     PATH,
+    InSections,
     from_command_line,
     given,
     inputs,
@@ -35,7 +36,7 @@ EXIT_DIAGNOSTICS_FAIL = 3
 fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
 
 
-@click.command("fit")
+@click.command("fit", cls=InSections)
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA", required=False)
 @fit_options
 @click.option(
@@ -53,7 +54,8 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
 @click.option(
     "--out",
     type=PATH,
-    help="Run folder to write; with --config, the folder for the run folders.",
+    help="Run folder to write; with --config, the folder for the run folders. [default: "
+    "runs/NAME, by the name of the program]",
 )
 @click.pass_context
 def fit_command(
@@ -74,8 +76,9 @@ def fit_command(
     subject)", is turned into a Stan program for the table. With --config, each model in the file
     gets a run folder.
 
-    If the run folder holds the fit of the same inputs, the fit is not repeated, but read and shown.
-    A seed that is not given is that of the run in the folder.
+    The run folder is written to --out, or to runs/NAME. If it holds the fit of the same inputs, the
+    fit is not repeated, but read and shown. A seed that is not given is that of the run in the
+    folder.
 
     If the diagnostics do not pass and sampling took at most 10 seconds, their remedies are tried,
     in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
@@ -84,30 +87,41 @@ def fit_command(
     If --data is repeated, the files are completed versions of one table, whose missing values were
     imputed: each is fitted, the draws are pooled, and DIR has a run folder for each.
 
+      pyflowers fit "weight ~ age + (age | rat)" --data rats.csv
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
-      pyflowers fit "weight ~ age + (age | rat)" --data rats.csv --out runs/rats
     """
     if config is not None:
         return _fit_experiment(config, from_command_line(ctx))
-    for name, value in (("NAME|PROGRAM.stan|FORMULA", options["program"]), ("--out", out)):
-        if value is None:
-            raise click.UsageError(f"{name} is missing, and there is no --config.", ctx)
-    assert out is not None
+    from pyflowers.fits.folder import check_run_folder, default_folder
+
+    if options["program"] is None:
+        raise click.UsageError(
+            "there is no model to fit; name a shipped model or a .stan file, write a formula, or "
+            "add --config FILE",
+            ctx,
+        )
+    if out is not None:
+        check_run_folder(out)
     if isinstance(options["data"], tuple):
         from pyflowers.fits.sampling import fit as fit_tables
 
         inputs = given(options)
         program, tables = inputs.pop("program"), list(inputs.pop("data"))
+        if out is None:
+            out = default_folder(Spec(program, tables[0], **inputs).open())
         how = {"refit": refit, "overwrite": overwrite, "show_progress": shows_progress()}
         pooled = fit_tables(program, tables, out=out, **how, **inputs)
         failed = check and not pooled.verdict.passed
         return told(pooled, out, EXIT_DIAGNOSTICS_FAIL if failed else 0)
-    from pyflowers.fits.folder import check_run_folder
-    from pyflowers.fits.sampling import prepare_spec, with_seed_of
+    from pyflowers.fits.sampling import prepare, with_seed_of
 
-    check_run_folder(out)
-    spec = Spec(**given(options))
-    prepared = prepare_spec(with_seed_of(spec, out))
+    spec = Spec(**given(options)).with_table()
+    program = spec.open()
+    if out is None:
+        out = default_folder(program)
+        check_run_folder(out)
+    spec = with_seed_of(spec, out)
+    prepared = prepare(spec, program, spec.read(program))
     fit = prepared.reused(out, refit=refit, overwrite=overwrite, announce=say)
     if fit is None:
         fit = _sampled(prepared, out, plots, overwrite)
@@ -186,7 +200,7 @@ def _record(outcome: ModelOutcome) -> dict[str, Any]:
     return {**outcome.fit.to_dict(), "run": str(outcome.folder), "refitted": outcome.refitted}
 
 
-@click.command("report")
+@click.command("report", cls=InSections)
 @click.argument("folders", metavar="[DIR]...", nargs=-1, type=PATH)
 @click.option(
     "--model",

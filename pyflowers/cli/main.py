@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from importlib import import_module
 from typing import Any
@@ -104,7 +104,8 @@ class LazyGroup(click.Group):
             near = nearest(args[0], COMMANDS)
             if near is None:
                 raise click.UsageError(error.message, ctx) from None
-            raise click.UsageError(f"{error.message} Did you mean {near}?", ctx) from None
+            wrong = f"no such command {args[0]!r}; did you mean {near}?"
+            raise click.UsageError(wrong, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by task, without importing them."""
@@ -159,10 +160,12 @@ def _status(args: list[str]) -> int:
 def _run(args: list[str]) -> int:
     """Run the command line, report what went wrong, and return the exit status."""
     try:
-        status: Any = cli.main(args, standalone_mode=False)
+        status: Any = cli.main(args, "pyflowers", standalone_mode=False)
     except click.ClickException as error:
-        with suppress(OSError):
-            error.show()
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            complain(error.message)  # the help
+        else:
+            complain(f"error: {_usage(error)}")
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _arrived.append(signal.SIGINT)
@@ -188,6 +191,26 @@ def _run(args: list[str]) -> int:
     if not isinstance(status, int):
         status = 0
     return exit_status(status)
+
+
+def _usage(error: click.ClickException) -> str:
+    """Return what is wrong with a command line, as a sentence like those of other errors."""
+    if isinstance(error, click.NoSuchOption):
+        near = nearest(error.option_name, error.possibilities or ())
+        text = f"no such option {error.option_name}"
+        if near is not None:
+            text += f"; did you mean {near}?"
+    elif isinstance(error, click.BadParameter) and error.message:
+        hint = error.format_message().partition(": ")[0].removeprefix("Invalid value for ")
+        text = f"{hint.replace(chr(39), '')}: {error.message}"
+    else:
+        text = error.format_message()
+    text = text.removesuffix(".")
+    if text[1:2].islower():  # click begins its messages with a capital
+        text = text[0].lower() + text[1:]
+    if ";" in text or not isinstance(error, click.UsageError) or error.ctx is None:
+        return text
+    return f"{text}; see {error.ctx.command_path} --help"
 
 
 def _sentence(error: Exception) -> str:

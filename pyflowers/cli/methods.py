@@ -14,6 +14,7 @@ import numpy as np
 from pyflowers.cli.console import shows_progress
 from pyflowers.cli.options import (
     PATH,
+    InSections,
     given,
     inputs,
     overwrite_option,
@@ -30,7 +31,7 @@ MOST_ELEMENTS = 110
 """The largest number of quantities for which ``vb`` also integrates the exact posterior."""
 
 
-@click.command("prior")
+@click.command("prior", cls=InSections)
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @click.argument("table", metavar="[TABLE]", required=False, type=PATH)
 @inputs("data", *OF_PRIOR)
@@ -87,7 +88,7 @@ def _list_priors(inputs: dict[str, Any], out: Path | None) -> int:
     return finish(Plain("prior", [about, priors], record, {"priors.csv": priors}), out)
 
 
-@click.command("compare")
+@click.command("compare", cls=InSections)
 @click.argument("program", metavar="[NAME|PROGRAM.stan|FORMULA]", required=False)
 @inputs("data", *INPUTS)
 @out_option("comparison")
@@ -186,7 +187,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
     return {"family": type(factor).__name__, **values}
 
 
-@click.command("sbc")
+@click.command("sbc", cls=InSections)
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @inputs("data", *OF_SBC)
 @click.option("--sims", type=int, default=1000, show_default=True, help="Number of simulations.")

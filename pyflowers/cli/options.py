@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,37 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 PATH: click.Path = click.Path(path_type=Path)
+
+
+SECTIONS = {
+    "Data": "--data --drop-missing --sep --decimal --encoding --group --time --value --column "
+    "--time-order",
+    "Model": "--family --prior --priors --link --known --centered --include",
+    "Sampling": "--seed --chains --draws --warmup --thin --adapt-delta --max-treedepth --metric "
+    "--inits --engine --cmdstan --keep --refit",
+    "Output": "--out --check --plots --interval --overwrite --config --json --quiet --help",
+}
+"""The sections of options in the help of commands that fit; in each, the usual ones come first."""
+
+
+class InSections(click.Command):
+    """A command whose help lists its own options first, then those of each section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by section."""
+        rows = {}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx)
+            if row is not None and isinstance(parameter, click.Option):
+                rows[max(parameter.opts, key=len)] = row
+        placed = {title: names.split() for title, names in SECTIONS.items()}
+        known = [name for names in placed.values() for name in names]
+        own = {"Options": [name for name in rows if name not in known]}
+        for title, names in {**own, **placed}.items():
+            of_section = [rows[name] for name in names if name in rows]
+            if of_section:
+                with formatter.section(title):
+                    formatter.write_dl(of_section)
 
 
 def options(*decorators: Decorator) -> Decorator:
@@ -60,18 +92,24 @@ def _priors(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float | str] | None:
     """Return the numbers of ``NAME=VALUE`` and the densities of ``NAME ~ density(…)`` by name."""
-    of_numbers = tuple(text for text in values if "~" not in text)
-    found: dict[str, float | str] = dict(_pairs(float, _FORM, ctx, parameter, of_numbers) or {})
+    numbers, found = list[str](), dict[str, float | str]()
     for text in values:
         name, tilde, density = text.rpartition("~")
+        if not tilde and (written := _WITH_DENSITY.fullmatch(text)):
+            name, tilde, density = written[1], "~", written[2]
         if tilde and not (name.strip() and density.strip()):
             raise click.BadParameter(f"must be {_FORM}, got {text!r}", ctx, parameter)
         if tilde:
             found[name.strip()] = density.strip()
+        else:
+            numbers.append(text)
+    found |= _pairs(float, _FORM, ctx, parameter, tuple(numbers)) or {}
     return found or None
 
 
 _FORM = "NAME=VALUE with a number, or 'NAME ~ density(…)'"
+_WITH_DENSITY = re.compile(r"(.*)=(\s*[A-Za-z_]\w*\(.*\)\s*)")
+"""A density after an equals sign, which is read like one after ``~``."""
 
 
 def _centered(

@@ -28,8 +28,11 @@ from pyflowers.text import in_words
 @click.command("models")
 @click.argument("program", metavar="[NAME|PROGRAM.stan]", required=False)
 @inputs("include_paths")
-def models_command(program: str | None, include_paths: tuple[str, ...] | None) -> None:
-    """List the shipped models, their priors and capabilities.
+@click.option("--verbose", is_flag=True, help="Also list the capabilities of each model.")
+def models_command(
+    program: str | None, include_paths: tuple[str, ...] | None, verbose: bool
+) -> None:
+    """List the shipped models and their priors.
 
     With NAME or PROGRAM.stan, show what that program can do, and what to add to enable the rest.
 
@@ -42,7 +45,7 @@ def models_command(program: str | None, include_paths: tuple[str, ...] | None) -
         programs = [find_program(program, include_paths or ())]
     say_json({"models": [_record(each) for each in programs]})
     for each in programs:
-        _show(each, with_remedies=program is not None)
+        _show(each, with_remedies=program is not None, with_capabilities=verbose)
 
 
 def _record(program: Program) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def _record(program: Program) -> dict[str, Any]:
     }
 
 
-def _show(program: Program, with_remedies: bool) -> None:
+def _show(program: Program, *, with_remedies: bool, with_capabilities: bool) -> None:
     declared = program.declaration
     say(styled(program.name, bold=True), f"  {declared.equation}")
     if declared.story:
@@ -71,7 +74,7 @@ def _show(program: Program, with_remedies: bool) -> None:
                 say("  ", styled("yes", fg="green"), purpose)
             else:
                 say("  ", styled("no ", fg="yellow"), f"{purpose}: {capability.remedy}")
-    else:
+    elif with_capabilities:
         say(f"  can: {', '.join(sorted(program.capabilities))}")
     say(f"  {program.path}\n")
 

@@ -48,6 +48,7 @@ from pyflowers.storage import (
     record_digest,
     recover,
 )
+from pyflowers.text import nearest
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -360,9 +361,7 @@ def read_record(folder: Path) -> RunRecord:
             raise DataError(
                 f"{path} cannot be read ({reason}); check its permissions, or refit the model"
             ) from error
-        raise DataError(
-            f"{folder} is not a run folder ({FILE}: {reason}); name one that pyflowers wrote"
-        ) from error
+        raise DataError(_no_run(folder)) from error
     found = values.get("format") if isinstance(values, Mapping) else None
     if found != FORMAT:
         raise DataError(
@@ -376,6 +375,21 @@ def read_record(folder: Path) -> RunRecord:
             "gives); restore it from a copy, or refit the model"
         )
     return record
+
+
+def _no_run(folder: Path) -> str:
+    """Return the message for a folder that holds no run, with the run that may be meant."""
+    runs, is_there = list[str](), False
+    with suppress(OSError, ValueError):  # the name may be one that no file can have
+        is_there = folder.exists()
+        runs = [each.parent.name for each in folder.parent.glob(f"*/{FILE}")]
+    near = nearest(folder.name, runs)
+    remedy = "name a folder that pyflowers fit wrote"
+    if near is not None:
+        remedy = f"did you mean {folder.with_name(near)}?"
+    if not is_there:
+        return f"there is no folder {folder}; {remedy}"
+    return f"{folder} is not a run folder, as it has no {FILE}; {remedy}"
 
 
 def _record_bytes(path: Path) -> bytes:
@@ -430,6 +444,11 @@ def check_run_folder(folder: str | Path) -> Path:
         If it is a file, holds files that pyflowers did not write, or cannot be written.
     """
     return check_folder(folder, RUN_FOLDER)
+
+
+def default_folder(program: Program) -> Path:
+    """Return the run folder of a program for which none is named: ``runs/NAME``."""
+    return Path("runs", program.source.safe_name)
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:

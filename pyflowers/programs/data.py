@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table, from_frame, read_table
 from pyflowers.data.columns import number_of, plain_text
+from pyflowers.data.table import listed
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import ConfigError, DataError
@@ -32,6 +33,7 @@ from pyflowers.programs.design import design
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.programs.terms import is_coded
 from pyflowers.records import recordable
+from pyflowers.text import in_words
 
 TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
@@ -455,6 +457,26 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
     return read_table(path, **reading)
 
 
+def _check_roles(table: Table, declared: Declaration, names: Mapping[str, str]) -> None:
+    """Refuse a table without the column of a role that the user could have named, and say how.
+
+    Raises
+    ------
+    DataError
+        If there is no column of the declared name.
+    """
+    roles = {role: column for role, column in declared.in_role.items() if column}
+    for role, column in roles.items():
+        is_default = names[column] == column and ":" not in column
+        if is_default and column not in table.columns and len(table.columns) > 1:
+            others = in_words([f"--{other}" for other in roles if other != role])
+            named = f" ({others} for the others)" if others else ""
+            raise table.refusal(
+                f"there is no column {column!r}; {listed(table.columns)}; name the column to use "
+                f"with --{role}{named}"
+            )
+
+
 def _from_table(
     program: Declaring,
     table: Table,
@@ -497,6 +519,7 @@ def _from_table(
             f"{table.source}: group, time and value must be different columns, got "
             f"{', '.join(used)}"
         )
+    _check_roles(table, declared, names)
     table = table.only(tuple(dict.fromkeys(names.values())))
     if drop_missing:
         table = table.without_missing(table.columns, drop=True)

@@ -102,9 +102,7 @@ def _of_formula(
         raise ConfigError("--include: a formula includes no files; leave --include out")
     if data is None:
         raise ConfigError(
-            f"program {formula!r}: a formula needs the table that it is written for; name the "
-            "table, or write the program with pyflowers new NAME.stan FORMULA --data FILE and use "
-            "NAME.stan"
+            f"program {formula!r}: a formula needs data; add --data FILE (in Python, data)"
         )
     return Program.from_formula(formula, data, family=family or "gaussian", **how)
 

@@ -42,6 +42,7 @@ from pyflowers.programs.shipped import python_of
 from pyflowers.programs.source import Source, read_source
 from pyflowers.programs.stated_priors import is_stated, prior_table
 from pyflowers.records import read_toml
+from pyflowers.text import in_words
 
 _ADDED_TO_LPRIOR = re.compile(r"lprior \+= (\w+)_lpdf\((\w+) \| (.+)\);")
 _PER_TIME = re.compile(r" per (\{group\} and )?\{time\}( and \{group\})?")
@@ -640,6 +641,12 @@ class Program(Shown):
     def _refuse_other_density(self, name: str, text: str) -> None:
         """Refuse a density that was not given when the program was written."""
         prior, about = str(read_stated(name, text)), self.declaration.formula
+        own = [each for each in self.declaration.priors if each.startswith(f"{name}_")]
+        if about is None and own:
+            raise ConfigError(
+                f"prior {name} ~ {text}: only a formula takes densities; in {self.name}, the prior "
+                f"of {name} has the numbers {in_words(own)}"
+            )
         if about is None or about.given.get(name) != prior:
             raise ConfigError(
                 f"prior {name} ~ {text}: {self.name} is written already; give a density to "

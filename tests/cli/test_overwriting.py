@@ -220,3 +220,40 @@ def test_save_in_python_keeps_the_rule(tmp_path, name):
     assert digest(run) == before
     fits[1].save(run, overwrite=True)
     assert Fit.load(run).options == fits[1].options
+
+
+def test_without_out_the_run_is_written_by_the_name_of_its_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(ROWS)
+    how = ["--data", "t.csv", "--engine", "exact", "--plots", "none"]
+    first = CliRunner().invoke(cli, ["fit", "iid_normal", *how])
+    assert first.exit_code == 0, first.output
+    assert "run folder: runs/iid_normal" in first.output
+    again = CliRunner().invoke(cli, ["fit", "iid_normal", *how])
+    assert "nothing changed; read from runs/iid_normal" in again.output
+    (tmp_path / "t.csv").write_text(ROWS.replace("b,3,2", "b,3,3"))
+    other = CliRunner().invoke(cli, ["fit", "iid_normal", *how])
+    assert isinstance(other.exception, ConfigError)
+    assert "run folder runs/iid_normal holds another run" in str(other.exception)
+
+
+def test_the_folder_of_a_formula_is_named_by_its_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(ROWS)
+    (tmp_path / "u.csv").write_text(ROWS.replace("b,3,2", "b,3,3"))
+    quick = ["--engine", "exact", "--plots", "none", "--quiet"]
+    CliRunner().invoke(
+        cli, ["fit", "flowers ~ 1", "--data", "t.csv", *quick], catch_exceptions=False
+    )
+    assert (tmp_path / "runs" / "flowers_1" / "run.json").is_file()
+    both = ["--data", "t.csv", "--data", "u.csv"]
+    CliRunner().invoke(cli, ["fit", "flowers ~ month", *both, *quick], catch_exceptions=False)
+    assert (tmp_path / "runs" / "flowers_month" / "table-2" / "run.json").is_file()
+
+
+def test_a_folder_that_cannot_hold_the_run_is_refused_before_sampling(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "iid_normal").write_text("notes")
+    found = CliRunner().invoke(cli, ["fit", "iid_normal", "--engine", "exact"])
+    assert "runs/iid_normal is a file" in str(found.exception)

@@ -67,7 +67,16 @@ def test_the_lectures_data_are_those_of_the_lecture():
 BAD_TABLES = [
     ("", "the file is empty; a header and at least one row are needed"),
     (HEADER, "there are no rows below the header; add observations"),
-    ("plant,month\na,1\n", "there is no column 'flowers'; the columns are plant, month"),
+    (
+        "plant,month\na,1\n",
+        "there is no column 'flowers'; the columns are plant, month; name "
+        "the column to use with --value (--group and --time for the others)",
+    ),
+    (
+        "a,b,c\n1,2,3\n",
+        "there is no column 'plant'; the columns are a, b, c; name the column to "
+        "use with --group (--value for the others)",
+    ),
     (
         HEADER + "a,1,4\na,2,\n",
         "row 3: flowers is blank; fill it in, or leave the row out (--drop-missing) if ",

@@ -138,9 +138,20 @@ def test_deep_nesting_in_a_record_is_one_sentence(folder, tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    for path in (tmp_path, tmp_path / "absent", tmp_path / "a\0b", tmp_path / ("x" * 300)):
-        with pytest.raises(DataError, match="is not a run folder"):
-            pyflowers.Fit.load(path)
+    with pytest.raises(DataError, match=r"is not a run folder, as it has no run\.json; name"):
+        pyflowers.Fit.load(tmp_path)
+    for name in ("absent", "a\0b", "x" * 300, "a\0b/c"):
+        with pytest.raises(DataError, match=r"there is no folder .*; name a folder that pyflowers"):
+            pyflowers.Fit.load(tmp_path / name)
+
+
+def test_a_misspelt_folder_is_answered_by_the_run_that_is_meant(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "runs" / "wheat")
+    (tmp_path / "runs" / "whete").mkdir()
+    with pytest.raises(DataError, match=r"there is no folder .*whet; did you mean .*runs/wheat\?"):
+        pyflowers.Fit.load(tmp_path / "runs" / "whet")
+    with pytest.raises(DataError, match=r"whete is not a run folder.*did you mean .*runs/wheat\?"):
+        pyflowers.Fit.load(tmp_path / "runs" / "whete")
 
 
 @pytest.mark.parametrize(

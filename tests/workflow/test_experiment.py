@@ -328,19 +328,6 @@ def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_
     assert [outcome.refitted for outcome in third] == [(), ("the declaration changed",)]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["fit"], "NAME|PROGRAM.stan|FORMULA is missing, and there is no --config."),
-        (["fit", "iid_normal"], "--out is missing, and there is no --config."),
-    ],
-)
-def test_a_fit_needs_a_model_and_a_folder_or_a_file(words, message):
-    found = run(*words)
-    assert found.exit_code == 2
-    assert message in found.output
-
-
 def test_the_interpreter_runs_an_experiment_of_both_kinds(write, tmp_path, executables):
     (tmp_path / "mine.stan").write_text(
         "data { int N; vector[N] y; real<lower=0> tau; }\nparameters { real m; }\n"

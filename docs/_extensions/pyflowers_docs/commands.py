@@ -35,9 +35,9 @@ _HEAD = """# Commands
 SHARED = {
     "Options of every command": "--json --quiet --help",
     "Data options": "--data --group --time --value --column --sep --decimal --encoding "
-    "--time-order --drop-missing --family --link --known",
+    "--time-order --drop-missing",
     "Row options": "--new --grid --balanced --by --weights --parameter --outcome",
-    "Model options": "--prior --priors --include --centered",
+    "Model options": "--family --prior --priors --link --known --centered --include",
     "Engine options": "--engine --cmdstan --workers",
     "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
     "--metric --keep --inits",

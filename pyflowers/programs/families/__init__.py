@@ -345,16 +345,21 @@ _SHAPES = {"identity": "linear", "log": "exp"}
 
 _OTHER_NAMES = {
     "normal": "gaussian",
+    "linear": "gaussian",
     "t": "student",
     "student_t": "student",
     "logistic": "bernoulli",
     "logit": "bernoulli",
+    "binary": "bernoulli",
+    "probit": "bernoulli(probit)",
+    "nb": "negbinomial",
     "negative_binomial": "negbinomial",
     "negbin": "negbinomial",
     "nbinom": "negbinomial",
     "nbinom2": "negbinomial",
     "neg_binomial_2": "negbinomial",
     "ordinal": "cumulative",
+    "ordered": "cumulative",
     "ordered_logistic": "cumulative",
     "polr": "cumulative",
     "zip": "zero_inflated_poisson",
@@ -376,7 +381,7 @@ _OTHER_NAMES = {
     "zero_one_inflated_beta": "ordered_beta",
     "zoib": "ordered_beta",
 }
-"""Names that families have elsewhere."""
+"""Names that families have elsewhere; an error answers them with the name that they have here."""
 
 
 def family_names() -> list[str]:

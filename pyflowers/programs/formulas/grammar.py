@@ -341,6 +341,7 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
         bar = _first_bar(inside)
         before = right[start:begin].rstrip()
         if bar is None:  # a call, or terms in parentheses
+            _refuse_slash_for_bar(text, before, inside)
             continue
         if re.search(r"[\w.`)]$", before) or (start and not before):
             raise ConfigError(
@@ -367,6 +368,19 @@ def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]
     if rest.endswith("+"):
         raise ConfigError(f"formula {text!r} ends with +; add a term or leave the + out")
     return rest or "1", _merged(text, groups)
+
+
+_SLASH = re.compile(rf"\s*(1\b[^/]*)/({_GROUP.pattern})\s*")
+
+
+def _refuse_slash_for_bar(text: str, before: str, inside: str) -> None:
+    """Refuse ``(1 / g)``, which is meant as ``(1 | g)``; nobody writes the intercept nested."""
+    slashed = _SLASH.fullmatch(inside)
+    if slashed and not re.search(r"[\w.`]$", before):
+        raise ConfigError(
+            f"formula {text!r}: ({inside}) has a / where a group term has a bar; did you mean "
+            f"({slashed[1].strip()} | {slashed[2].strip()})?"
+        )
 
 
 _CURVE = re.compile(rf"(?<![\w.])({'|'.join(OF_CURVES)})\(")

@@ -194,6 +194,10 @@ BAD = [
     ("y ~ `no such`", "", "there is no column 'no such'"),
     ("y ~ (w | g)", "", "there is no column 'w'"),
     ("y ~ (1 | G)", "", "there is no column 'G'"),
+    ("y ~ x + (1 / g)", "", "(1 / g) has a / where a group term has a bar; did you mean (1 | g)?"),
+    ("y ~ (1 + x / g)", "", "did you mean (1 + x | g)?"),
+    ("y ~ (1 / g / h)", "", "did you mean (1 | g / h)?"),
+    ("y ~ x; sigma ~ (1 / g)", "", "did you mean (1 | g)?"),
     ("Y ~ x", "", "there is no column 'Y'"),
     ("y ~ x + offset(w)", "", "there is no column 'w'"),
     ("y ~ tan(x)", "", f"tan() {FUNCTIONS}"),
@@ -390,6 +394,9 @@ BAD = [
     ("y ~ ns(x, 0)", "", "ns(x, 0): df must be a whole number from 1 to 50"),
     ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
     ("y ~ x", "Normal", "family 'Normal' does not exist; did you mean gaussian?"),
+    ("y ~ x", "nb", "family 'nb' does not exist; did you mean negbinomial?"),
+    ("y ~ x", "binary", "family 'binary' does not exist; did you mean bernoulli?"),
+    ("y ~ x", "t", "family 't' does not exist; did you mean student?"),
     ("y ~ x", "negative binomial", "did you mean negbinomial?"),
 ]
 

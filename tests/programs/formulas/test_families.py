@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,12 @@ import pyflowers
 from pyflowers import Program
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import families
-from pyflowers.programs.families import average_inv_logit, family_names, find_family
+from pyflowers.programs.families import (
+    _OTHER_NAMES,
+    average_inv_logit,
+    family_names,
+    find_family,
+)
 
 ETA = 0.4
 NUM = 40_000
@@ -271,6 +277,14 @@ def test_a_link_is_named_with_its_family():
 def test_a_link_that_a_family_lacks_is_one_sentence(inputs, message):
     with pytest.raises(ConfigError, match=message):
         pyflowers.Spec("y ~ x", table(), **inputs).open()
+
+
+@pytest.mark.parametrize("other", _OTHER_NAMES)
+def test_every_name_that_a_family_has_elsewhere_leads_to_a_family(other):
+    assert other not in family_names()
+    find_family(_OTHER_NAMES[other])
+    with pytest.raises(ConfigError, match=f"did you mean {re.escape(_OTHER_NAMES[other])}"):
+        find_family(other)
 
 
 def test_no_response_comes_before_the_shift():
