@@ -25,12 +25,12 @@ def storable_text(text: str) -> str:
 
 
 def recordable(path: str | Path, what: str, error: type[PyflowersError]) -> Path:
-    """Return a path; refuse one that is not valid UTF-8, because no record could hold it.
+    """Return a path; reject one that is not valid UTF-8, because no record could hold it.
 
     Raises
     ------
     PyflowersError
-        An `error` whose message begins with `what`, the thing that the path leads to.
+        An `error`; its message begins with `what`, the kind of file or folder.
     """
     try:
         str(path).encode()
@@ -236,7 +236,7 @@ _LIMITS = {
 
 
 def _demand(error: Mapping[str, Any]) -> str:
-    """Return the requirement that a value refused by pydantic does not meet."""
+    """Return the requirement that a value rejected by pydantic does not meet."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in _LIMITS:
         whole = {k: int(v) for k, v in context.items() if isinstance(v, float) and v % 1 == 0}

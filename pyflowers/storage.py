@@ -127,7 +127,7 @@ class FileKind:
 
 
 def check_folder(path: str | Path, kind: FolderKind) -> Path:
-    """Refuse a folder that cannot be written or holds a user's files, before any work is done.
+    """Reject a folder that cannot be written or holds a user's files, before any work is done.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def check_folder(path: str | Path, kind: FolderKind) -> Path:
 
 
 def check_file(path: str | Path, kind: FileKind) -> Path:
-    """Refuse a file that cannot be written or is of another kind, before any work is done.
+    """Reject a file that cannot be written or is of another kind, before any work is done.
 
     Returns
     -------

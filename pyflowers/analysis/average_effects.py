@@ -647,7 +647,7 @@ def _apart(one: Sequence[Any], other: Sequence[Any], sign: str) -> tuple[str, ..
 def _check_scale(
     family: Family, scale: str, parameter: str | None, *, is_probability: bool
 ) -> None:
-    """Refuse a scale on which the expected response, or a parameter of a family, has no effects."""
+    """Reject a scale on which the expected response, or a parameter of a family, has no effects."""
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
     if scale == "odds ratio" and parameter is not None:
@@ -987,7 +987,7 @@ def _ratio(one: FloatArray, other: FloatArray, scale: str, trials: FloatArray) -
 
 
 def _refuse_not_positive(one: FloatArray, other: FloatArray, scale: str) -> None:
-    """Refuse ratios of numbers that are not above 0."""
+    """Reject ratios of numbers that are not above 0."""
     if (one <= 0).any() or (other <= 0).any():
         raise ConfigError(f"scale '{scale}' needs expected values above 0; use scale 'difference'")
 
@@ -1051,7 +1051,7 @@ def _changes(
         if of_group:
             remedy = "compare groups with contrast"
         if every:
-            remedy = f"name a column of an offset: {', '.join(every)}"
+            remedy = f"name one of the formula's offsets: {', '.join(every)}"
         raise ConfigError(
             f"effects: {fit.name} has no covariates other than groups, offsets and trials; {remedy}"
         )

@@ -93,7 +93,7 @@ _KIND = FileKind("calibration", _is_own)
 
 
 def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
-    """Refuse a folder if a calibration would replace a file that pyflowers did not write.
+    """Reject a folder if a calibration would replace a file that pyflowers did not write.
 
     Raises
     ------
@@ -651,7 +651,7 @@ def sbc(
 
 
 def _check_simulations(made: PriorPredictive, sims: int) -> None:
-    """Refuse simulations without data sets, or with too few of them."""
+    """Reject simulations without data sets, or with too few of them."""
     if made.y_rep is None:
         made.program.require(Capability.Y_REP)
         return
@@ -663,7 +663,7 @@ def _check_simulations(made: PriorPredictive, sims: int) -> None:
 
 
 def _refuse_terms(model: Model, posterior: bool) -> None:
-    """Refuse responses with terms for which no data can be simulated."""
+    """Reject responses with terms for which no data can be simulated."""
     name = model.program.name
     if model.multiplies_likelihood:
         raise ConfigError(
@@ -681,7 +681,7 @@ def _tasks(
     made: PriorPredictive, spec: Spec, sims: int, thin: int, more: Sequence[str]
 ) -> Iterator[Task]:
     """Yield a task for each simulated data set, with the sampler that `spec` asks for."""
-    # Only the options that were given are passed on, because engines refuse options that they do
+    # Only the options that were given are passed on, because engines reject options that they do
     # not use.
     sampling = {name: getattr(spec, name) for name in spec.model_fields_set & OF_FITS}
     program, design = made.program, made.data

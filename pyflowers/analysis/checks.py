@@ -828,12 +828,11 @@ def _check_pit(
 def _on_k_hat(pit: LooPit) -> str:
     """Return a note on PITs with a large k-hat, and on whether a failure depends on them."""
     bad = pit.k_hat > pit.good_k
-    why = f"leaving any of them out changes the posterior strongly (k-hat above {pit.good_k:.2f})"
+    why = f"k-hat above {pit.good_k:.2f}: influential rows"
     if np.isinf(pit.k_hat[bad]).all():
-        why = "there are too few different draws to leave any of them out"
+        why = "too few different draws"
     found = (
-        f"the PITs of {pit.num_bad} of {pit.values.size} observations are only approximate, since "
-        f"{why}"
+        f"for {pit.num_bad} of {pit.values.size} observations the LOO check is approximate ({why})"
     )
     rest = pit.values[~bad]
     if pit.p_value >= PIT_LIMIT or not rest.size:

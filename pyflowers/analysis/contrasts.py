@@ -167,7 +167,7 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = getattr(error, "msg", None) or "it cannot be read"
         raise expression.error(f"{reason}; see pyflowers contrast --help") from error
-    with np.errstate(all="ignore"):  # values that are not finite are refused below
+    with np.errstate(all="ignore"):  # values that are not finite are rejected below
         value = expression.value(tree.body, 0)
     if not isinstance(value, xr.DataArray):
         raise expression.error(
@@ -325,7 +325,7 @@ class _Expression:
         return int(np.ravel_multi_index(index, shape)), begin + len(inside) + 1
 
     def value(self, node: ast.AST, depth: int) -> Any:
-        """Return the value of a node; refuse anything outside the grammar."""
+        """Return the value of a node; reject anything outside the grammar."""
         if depth > MOST_DEPTH:
             raise self.error("it is nested too deeply; split it into several expressions")
 
@@ -404,7 +404,7 @@ class _Expression:
         return _array(FUNCTIONS[name](value.values), labels)
 
     def must_be(self, condition: bool, *values: Any) -> None:
-        """Refuse numbers where conditions are expected, and vice versa."""
+        """Reject numbers where conditions are expected, and vice versa."""
         for value in values:
             if (np.asarray(value).dtype == np.bool_) != condition:
                 if condition:

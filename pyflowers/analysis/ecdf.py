@@ -98,7 +98,7 @@ def uniform_band(num_values: int, *, num_draws: int | None = None, prob: float =
     num_values : int
         N, at least 1.
     num_draws : int, optional
-        S, if the values are ranks among S draws. Default: continuous values.
+        S, the number of draws, for ranks among them; by default the values are continuous.
     prob : float
         The minimum probability that uniform values stay inside the band at all points.
 

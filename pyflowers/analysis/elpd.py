@@ -469,8 +469,8 @@ class LooComparison(ElpdComparison):
         elif (model.k_hat > model.good_k).any():
             if num > self.num_obs / 5:
                 why = (
-                    f"{num} parameters are many for {self.num_obs} observations, so a large k-hat "
-                    "need not mean that the model is wrong."
+                    f"with {num} parameters and {self.num_obs} observations, a few large k-hats "
+                    "are expected."
                 )
             else:
                 why = (
@@ -721,7 +721,7 @@ def _seconds_of_refit(fit: Fit) -> float:
 
 
 def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the log likelihood of rows, shape (chain, draw, row); refuse what is not finite."""
+    """Return the log likelihood of rows, shape (chain, draw, row); reject what is not finite."""
     of_all = rows.size == fit.data.num_obs
     log_lik = fit.model.log_lik(fit.draws, None if of_all else rows)
     odd = np.argwhere(~np.isfinite(log_lik))
@@ -743,7 +743,7 @@ def error_of_sum(terms: NDArray[np.float64]) -> float:
 
 
 def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
-    """Return fits as a list; refuse fits whose predictions cannot be compared.
+    """Return fits as a list; reject fits whose predictions cannot be compared.
 
     Raises
     ------

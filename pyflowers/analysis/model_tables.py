@@ -404,7 +404,7 @@ def _checked_names(names: Sequence[str] | None, num: int) -> list[str]:
 
 
 def _with_one_interval(fits: list[Fit], interval: float | None, names: Sequence[str]) -> list[Fit]:
-    """Return the fits with one interval; refuse to choose one among several."""
+    """Return the fits with one interval; raise if they have several."""
     if interval is not None:
         return [fit.with_interval(interval) for fit in fits]
     for fit, name in zip(fits, names, strict=True):
@@ -516,7 +516,7 @@ def _split(text: Any, known: Sequence[str]) -> tuple[Any, str | None]:
 def _refuse_overlaps(
     chosen: Mapping[str, tuple[str, ...]], tables: Sequence[pd.DataFrame], names: Sequence[str]
 ) -> None:
-    """Refuse a label for two parameters of one model."""
+    """Reject a label for two parameters of one model."""
     for label, its in chosen.items():
         for name, table in zip(names, tables, strict=True):
             both = [each for each in its if each in table.index]

@@ -846,7 +846,7 @@ def predictor_of(
 
 
 def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
-    """Refuse a rule whose log likelihood differs from the program's."""
+    """Reject a rule whose log likelihood differs from the program's."""
     name = fit.program.declaration.roles.log_lik
     theirs = fit.draws.get(name)
     if fit.model.evaluates or theirs is None or fit.data.table is None:

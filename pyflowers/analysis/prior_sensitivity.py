@@ -218,7 +218,7 @@ class Sensitivity(Result):
 
     @property
     def part(self) -> Part:
-        """The check that is added to the verdict on the prior; empty if scaling was refused."""
+        """The check that is added to the verdict on the prior; empty if scaling was rejected."""
         shifts = self.shifts.dropna()
         if shifts.empty:
             return Part("prior")
@@ -335,13 +335,13 @@ class Sensitivity(Result):
                 but = f", except {unknown} that could not be computed"
             else:
                 but = ""
-            below = f"every sensitivity is below {THRESHOLD:g}{but}"
+            below = f"all sensitivities are below {THRESHOLD:g}{but}"
             flat, priors = "", "priors"
             if len(self.flat) == 1:
                 priors = "prior"
             if self.flat:
                 flat = f"; the flat {priors} of {', '.join(self.flat)} cannot be scaled"
-            return f"The posterior of {self.name} hardly depends on its prior: {below}{flat}."
+            return f"The results of {self.name} hardly depend on the prior: {below}{flat}."
         named, verb = and_more(self.sensitive, 4), "depends"
         if len(self.sensitive) > 1:
             verb = "depend"

@@ -232,7 +232,7 @@ def prior(
     ------
     ConfigError
         If a prior is improper, the program has no way to draw from its prior, or an option is out
-        of its range. An improper prior is refused before Stan is called.
+        of its range. An improper prior is rejected before Stan is called.
     DataError
         If the design cannot be used.
     ToolchainError, CompileError, FitError
@@ -336,7 +336,7 @@ def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
 
 
 def _refuse_infinite(program: Program, priors: Mapping[str, float | str]) -> None:
-    """Refuse an infinite hyperparameter, and name the parameter whose prior becomes improper."""
+    """Reject an infinite hyperparameter, and name the parameter whose prior becomes improper."""
     for name, value in priors.items():
         known = program.declaration.priors.get(name)
         if known is None or not isinstance(value, float | int) or math.isfinite(value):

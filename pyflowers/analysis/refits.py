@@ -282,7 +282,7 @@ def refit_without(
         advance()
         return found
 
-    # All data blocks are created first, so that an invalid one is refused before any refit.
+    # All data blocks are created first, so that an invalid one is rejected before any refit.
     parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
     return list(in_order([partial(used, part) for part in parts]))
 

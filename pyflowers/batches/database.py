@@ -3,7 +3,7 @@
 SQLite does not notice a changed byte in a row. Therefore the row of a task contains a digest of its
 values, among them the digests of its kept tables, and the row of the batch contains the number of
 tasks and a digest. They are compared whenever a row or a table is read, and a damaged ledger is
-refused. The digests protect against accidents, not against a person who writes a new digest.
+rejected. The digests protect against accidents, not against a person who writes a new digest.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def guarded(folder: Path, sentence: str) -> Iterator[None]:
 
 
 def check_format(database: sqlite3.Connection, folder: Path) -> None:
-    """Refuse a file that is not a ledger of this format, and a ledger with any other content."""
+    """Reject a file that is not a ledger of this format, and a ledger with any other content."""
     kind, found = (
         database.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("application_id", "user_version")
@@ -285,7 +285,7 @@ def check_format(database: sqlite3.Connection, folder: Path) -> None:
 
 
 def check_pages(database: sqlite3.Connection) -> None:
-    """Refuse a file whose pages and indexes do not fit together: a write could destroy others."""
+    """Reject a file whose pages and indexes do not fit together: a write could destroy others."""
     ((found,),) = database.execute("PRAGMA integrity_check(1)").fetchall()
     if found != "ok":
         raise ValueError(str(found).splitlines()[-1])

@@ -119,7 +119,7 @@ class Job:
     seed : int
         Seed of the fit.
     work : bytes
-        Pickled input of the worker; empty if the task was refused. It is unpickled separately from
+        Pickled input of the worker; empty if the task was rejected. It is unpickled separately from
         the job, so that a failure to unpickle it affects only this task.
     refused : str
         Why the task cannot be fitted at all; empty if it can.
@@ -296,7 +296,7 @@ class Planner:
         called = reference
         if not isinstance(reference, Program):
             called = str(reference)
-        of_formulas = spec.family, spec.default_priors, *spec.known  # they are refused
+        of_formulas = spec.family, spec.default_priors, *spec.known  # they are rejected
         how = map(str, (*spec.include_paths, *of_formulas))
         known_by = called, isinstance(reference, Path), *how
         if known_by not in self._programs:
@@ -342,7 +342,7 @@ class Planner:
 
 
 def check_limit(time_limit: Any) -> None:
-    """Refuse a time limit that is not a number of seconds.
+    """Reject a time limit that is not a number of seconds.
 
     Raises
     ------

@@ -170,7 +170,7 @@ _REPEATABLE = (dict, tuple)
 def inputs(*names: str) -> Decorator:
     """Return the options of inputs of :class:`pyflowers.Spec`.
 
-    An option that is not given is None, because engines refuse options that they do not use.
+    An option that is not given is None, because engines reject options that they do not use.
     """
     return options(*(_option(name, Spec.model_fields[name]) for name in names))
 
@@ -293,7 +293,7 @@ overwrite_option = click.option(
     "--overwrite",
     is_flag=True,
     help="Also replace a run of other inputs: program, data, priors, initial values, engine, "
-    "options or seed. [default: refuse]",
+    "options or seed. [default: an error]",
 )
 
 plots_option = click.option(

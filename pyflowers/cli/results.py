@@ -22,7 +22,7 @@ _INNER = {"comparison": ("nuts", "independent", "weighted")}
 
 
 def out_option(kind: str) -> Decorator:
-    """Add ``--out``, a folder for results of this kind, and refuse other folders at once."""
+    """Add ``--out``, a folder for results of this kind, and reject other folders at once."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
         if out is not None:

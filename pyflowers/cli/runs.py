@@ -252,10 +252,9 @@ def effects_command(
     RUN is a run folder that pyflowers fit wrote for a formula, or for a program with [prediction]
     in its declaration. For a factor, the other levels are compared with the reference level; for
     most numeric columns, x + 1 is compared with x (see --step and --pairs). To show only some
-    columns, name them as COLUMN. In each draw, every row is predicted with both values of the
-    column, while its other values stay as they are. If an effect varies between groups, as with
-    (x | g), it is shown
-    in the population of groups and for the groups of the rows; --groups shows one of the two.
+    columns, name them as COLUMN. Each row is predicted twice, with only this column changed. If
+    an effect varies between groups, as with (x | g), it is shown in the population of groups and
+    for the groups of the rows; --groups shows one of the two.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -279,7 +278,7 @@ def effects_command(
 def contrast_command(
     run: Path, expressions: tuple[str, ...], joint: bool, interval: float | None, out: Path | None
 ) -> int:
-    """Compute an interval for each number, and a probability for each condition, from a posterior.
+    """Compute differences, probabilities and ranks from the posterior.
 
     RUN is a run folder written by pyflowers fit. EXPR is a number, such as "mu_plant[rose] -
     mu_plant[1]"; a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)",

@@ -49,7 +49,7 @@ def read_table(
         CSV, a tab for TSV.
     decimal : str
         Decimal mark of the numbers in a CSV or TSV file: ``.`` or ``,``. The other mark, which may
-        separate thousands, is refused in numbers.
+        separate thousands, is rejected in numbers.
     encoding : str, optional
         Encoding of a text file. Default: UTF-8.
 
@@ -88,7 +88,7 @@ def read_table(
         suffix = within
     if suffix not in (*_SEPARATORS, ".json", ".parquet", ".xlsx"):
         if not path.name:
-            raise DataError(f"{path} is not a file but a folder, as is an empty name; name a table")
+            raise DataError(f'"{path}" is a folder; give the path of a table')
         remedy = "use"
         if str(path) == "-" or path.parent in (Path("/dev"), Path("/dev/fd")):
             remedy = "save the input in a file whose name ends in"
@@ -182,7 +182,7 @@ def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, 
             raise DataError(f"{path} {wrong}")
     if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{path} is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
-    # In a file of text, NUL is refused with its row.
+    # In a file of text, NUL is rejected with its row.
     is_binary = b"\0" in content and "\ufffd" in content.decode(errors="replace")
     if encoding is None and (b"\0" in content[:4] or is_binary):
         raise DataError(f"{path} is not text; save it as CSV in UTF-8")

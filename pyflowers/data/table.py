@@ -552,7 +552,7 @@ class Table(Shown):
         return pd.Categorical(found.of_rows, categories=list(known))
 
     def _places(self, name: str, names: Sequence[str], order: Sequence[str]) -> list[int]:
-        """Return the place of each label in an order; refuse labels that are not in it."""
+        """Return the place of each label in an order; reject labels that are not in it."""
         place = {label: i for i, label in enumerate(order)}
         unknown = next((label for label in names if label not in place), None)
         if unknown is not None:
@@ -563,7 +563,7 @@ class Table(Shown):
         return [place[label] for label in names]
 
     def _refuse_mixed(self, name: str) -> None:
-        """Refuse a column if fewer than half of its cells are text, which is probably a mistake."""
+        """Reject a column if fewer than half of its cells are text, which is probably a mistake."""
         is_text = np.isnan(self.typed(name).numbers)
         if 2 * is_text.sum() < len(self):
             row = self._first_wrong(name, is_text)
@@ -772,7 +772,7 @@ class Table(Shown):
         return int(np.argmax(wrong))
 
     def _refuse_points(self, name: str) -> None:
-        """Refuse numbers with points if the decimal mark is a comma: 1.234 may be 1234 or not."""
+        """Reject numbers with points if the decimal mark is a comma: 1.234 may be 1234 or not."""
         if self.decimal != ",":
             return
         for row, cell in enumerate(self.column(name)):

@@ -92,12 +92,12 @@ class SamplerOptions(Record):
 
     seed: Whole = Field(ge=0, le=LARGEST_SEED)
     chains: Whole = Field(default=4, ge=1, le=10_000, description="Number of chains.")
-    warmup: Whole = Field(default=1000, ge=0, le=_MANY, description="Warmup iterations per chain.")
+    warmup: Whole = Field(default=1000, ge=0, le=_MANY, description="Warm-up iterations per chain.")
     draws: Whole = Field(
-        default=1000, ge=1, le=_MANY, description="Iterations per chain after warmup."
+        default=1000, ge=1, le=_MANY, description="Iterations per chain after warm-up."
     )
     thin: Whole = Field(
-        default=1, ge=1, le=_MANY, description="Keep only every n-th iteration after warmup."
+        default=1, ge=1, le=_MANY, description="Keep only every n-th iteration after warm-up."
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
     max_treedepth: Whole = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
@@ -142,7 +142,7 @@ NUTS_USES = (SamplerOptions.fields() - {"keep"}) | {"centered", "inits", "cores"
 
 
 def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) -> None:
-    """Refuse given options that an engine does not use.
+    """Reject given options that an engine does not use.
 
     Raises
     ------

@@ -168,7 +168,7 @@ class ExactProgram(WithoutChains):
         )
 
     def _check_names(self, found: IndependentDraws) -> None:
-        """Refuse a closed form that does not draw exactly the quantities that the program keeps."""
+        """Reject a closed form that does not draw exactly the quantities that the program keeps."""
         drawn = {*found.whole, *getattr(found.groups, "names", ())}
         for name in drawn ^ set(self.program.kept()):
             has, lacks = "the program", "its closed form"

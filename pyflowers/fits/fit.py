@@ -335,7 +335,7 @@ class Fit(Result):
         Raises
         ------
         ConfigError
-            If there is no such quantity, or the interval is refused; see :meth:`with_interval`.
+            If there is no such quantity, or the interval is rejected; see :meth:`with_interval`.
         """
         table = self.with_interval(interval)._summary
         if names is None:

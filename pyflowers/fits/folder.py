@@ -326,7 +326,7 @@ def _opened(folder: Path) -> tuple[RunRecord, BufferedReader, bytes]:
 
 
 def _open_file(path: Path, record: RunRecord) -> BufferedReader:
-    """Open a file of a run folder; refuse it if its digest is not the one in the record."""
+    """Open a file of a run folder; reject it if its digest is not the one in the record."""
     what = f"{path}: the {path.stem} cannot be read"
     try:
         file = open_file(path, _LARGEST_FILE)
@@ -436,7 +436,7 @@ def plain_inits(inits: Any) -> Any:
 
 
 def check_run_folder(folder: str | Path) -> Path:
-    """Refuse a folder that cannot hold a run, before any work is done; return its real path.
+    """Reject a folder that cannot hold a run, before any work is done; return its real path.
 
     Raises
     ------
@@ -452,7 +452,7 @@ def default_folder(program: Program) -> Path:
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
-    """Refuse to replace a run unless the inputs, and therefore the draws, are the same.
+    """Reject to replace a run unless the inputs, and therefore the draws, are the same.
 
     Raises
     ------
@@ -471,7 +471,7 @@ def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
 
 
 def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
-    """Refuse to replace a run, because its inputs have changed as described.
+    """Reject to replace a run, because its inputs have changed as described.
 
     Raises
     ------

@@ -316,7 +316,7 @@ def _reading(path: Path) -> Iterator[None]:
 def _members(node: Any, kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the members of a group of an HDF5 file.
 
-    Soft and external links, and data that are stored elsewhere, are refused: pyflowers does not
+    Soft and external links, and data that are stored elsewhere, are rejected: pyflowers does not
     write them, and they would let a file from a stranger show the contents of the user's files.
 
     Raises
@@ -440,7 +440,7 @@ def draws_of(
 
 
 def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path) -> None:
-    """Refuse draws of other elements than those that were kept.
+    """Reject draws of other elements than those that were kept.
 
     Raises
     ------
@@ -475,7 +475,7 @@ def _size(size: str, values: Mapping[str, NDArray[Any]]) -> int | None:
 def _check_array(
     values: NDArray[Any], kinds: str, shape: tuple[int | None, ...], subject: str
 ) -> None:
-    """Refuse an array of another type or shape; None is any size."""
+    """Reject an array of another type or shape; None is any size."""
     if values.dtype.kind not in kinds:
         raise DataError(f"{subject} have the wrong type, {values.dtype}; refit the model")
     fits = len(shape) == values.ndim and all(
@@ -576,7 +576,7 @@ def _first(
 
 
 def _labels(column: str, names: NDArray[Any], codes: NDArray[Any]) -> Labels:
-    """Return the labels of a column; refuse repeated ones, and rows that have none.
+    """Return the labels of a column; reject repeated ones, and rows that have none.
 
     Raises
     ------

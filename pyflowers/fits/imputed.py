@@ -209,7 +209,7 @@ class PooledFit(Result):
 
 
 def check_pooled_folder(folder: Path) -> None:
-    """Refuse a folder whose ``summary.csv`` is not of pooled fits, before any work is done.
+    """Reject a folder whose ``summary.csv`` is not of pooled fits, before any work is done.
 
     Raises
     ------

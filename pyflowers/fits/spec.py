@@ -163,7 +163,7 @@ class Sampling(SamplerOptions):
         le=LARGEST_SEED,
     )
     centered: Annotated[bool | dict[str, bool] | None, SkipValidation] = asked(
-        "Whether to use the centered parametrisation, for all groups or for one GROUP, in formulas "
+        "Whether to use the centred parametrisation, for all groups or for one GROUP, in formulas "
         "and programs that offer the choice.",
         unset="chosen from the data, or as your own program declares",
         metavar="yes|no|GROUP=yes|GROUP=no",
@@ -331,7 +331,7 @@ class Spec(Reading, Sampling):
     __hash__ = object.__hash__
 
     def refuse(self, names: Collection[str], reason: str) -> None:
-        """Refuse inputs that a function does not take.
+        """Reject inputs that a function does not take.
 
         Parameters
         ----------
@@ -364,7 +364,7 @@ class Spec(Reading, Sampling):
         Returns
         -------
         SamplerOptions
-            The options; engines refuse those that they do not use.
+            The options; engines reject those that they do not use.
 
         Examples
         --------

@@ -212,7 +212,7 @@ class Lecture:
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Refuse a folder that holds anything but an earlier run of `name`, before any work is done.
+    """Reject a folder that holds anything but an earlier run of `name`, before any work is done.
 
     Raises
     ------

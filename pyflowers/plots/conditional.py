@@ -121,7 +121,7 @@ def conditional_effects(
     if column in levels:
         if spread:
             raise ConfigError(
-                f"spread needs a column with more than two distinct numbers, unlike {column}"
+                f"spread needs a numeric column with at least three values; {column} has fewer"
             )
         rows = {name: few[name] for name in (column, by) if name}
         return _of_levels(fit, {**rows, column: levels[column]}, theme)

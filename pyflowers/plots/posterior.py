@@ -105,7 +105,7 @@ def choose(
     shown : list of Element
         The elements in the order of the posterior. If there are too many, each vector contributes
         the same number: the elements with the largest R-hat or, if R-hat is equal, the first ones.
-        Constant elements are left out if any element varies. The choice is deterministic.
+        Constant elements are shown only if all elements are constant. The choice is deterministic.
     note : str
         A sentence about the elements that are not shown; empty if all are shown.
 

@@ -491,7 +491,7 @@ def _ecdf_difference(ax: Axes, values: NDArray[np.float64], band: Band, theme: T
 
 def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.float64]:
     """Return the elpd difference of each model from the best one, with its normal interval."""
-    interval_quantiles(interval)  # refuses an invalid probability
+    interval_quantiles(interval)  # rejects an invalid probability
     half = NormalDist().inv_cdf((1 + interval) / 2)
     rows = [
         (m.difference - half * m.difference_se, m.difference, m.difference + half * m.difference_se)

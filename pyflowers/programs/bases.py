@@ -149,7 +149,7 @@ def smooth_basis(x: FloatArray, num: int, period: float | None = None) -> dict[s
 
 
 def _refuse_few(x: FloatArray, least: int, option: str, highest: int) -> None:
-    """Refuse a column with too few distinct values for the number of columns that is asked for."""
+    """Reject a column with too few distinct values for the number of columns that is asked for."""
     num = len(np.unique(x))
     if num < least:
         remedy = f"write {option}={highest}"

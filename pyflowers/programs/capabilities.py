@@ -243,7 +243,7 @@ class Capability(StrEnum):
 
 
 def _nothing(*_: Any) -> Any:
-    """Return an empty tuple: the default if there is nothing to report or to refuse.
+    """Return an empty tuple: the default if there is nothing to report or to reject.
 
     Parameters
     ----------

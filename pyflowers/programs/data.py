@@ -430,7 +430,7 @@ def read_once(data: Any, reading: Mapping[str, Any]) -> tuple[Any, dict[str, Any
         return data, dict(reading)
     how = {name: reading[name] for name in OF_A_FILE if reading.get(name) is not None}
     if how and not isinstance(data, str | Path):
-        return data, dict(reading)  # refused when the data are read
+        return data, dict(reading)  # rejected when the data are read
     table = as_table(data, how)
     if table is None:
         return data, dict(reading)
@@ -627,7 +627,7 @@ class Rows:
         return self.table.numbers_or_factor(self.names[column], levels, is_mixed=is_mixed)
 
     def first_rows(self, source: Terms) -> NDArray[np.int64]:
-        """Return the first row of each label of ``per``; refuse labels with different values."""
+        """Return the first row of each label of ``per``; reject labels with different values."""
         assert source.per is not None
         labels = self.labels[source.per]
         # A column that is part of the label cannot vary within it.
@@ -831,7 +831,7 @@ def _smallest(variable: Variable) -> float:
 
 
 def check_shapes(values: Mapping[str, Any], declared: Declared, source: str, program: str) -> None:
-    """Refuse a value whose shape or index contradicts the program's declaration.
+    """Reject a value whose shape or index contradicts the program's declaration.
 
     Parameters
     ----------

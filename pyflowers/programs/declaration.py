@@ -815,7 +815,7 @@ class Declaration(Record):
         return self.with_labels(names), names
 
     def check(self, blocks: Blocks, where: str) -> None:
-        """Refuse names that the program does not have, and dims or sources of the wrong shape.
+        """Reject names that the program does not have, and dims or sources of the wrong shape.
 
         Raises
         ------

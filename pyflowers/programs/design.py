@@ -41,7 +41,7 @@ from pyflowers.text import counted, shortened
 FloatArray = NDArray[np.float64]
 
 LARGEST = 1e100
-"""Larger covariates are refused as mistakes, because their squares may overflow."""
+"""Larger covariates are rejected as mistakes, because their squares may overflow."""
 
 _ROWS_OF_FACTOR = re.compile(r"\[(?:T\.)?(.*?)\](?=:|$)", re.DOTALL)
 
@@ -334,7 +334,7 @@ def _refuse_unfit(
     state: Mapping[str, Any],
     refuse: Callable[..., Exception],
 ) -> None:
-    """Refuse unsuitable cells, and too many columns, before the columns are computed."""
+    """Reject unsuitable cells, and too many columns, before the columns are computed."""
     num = 0
     for term in formula:
         factors = (factor.expr for factor in term.factors)

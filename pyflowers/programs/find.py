@@ -41,7 +41,7 @@ def find_program(
         For a formula: its table, the family of the response, the parametrisation, the source of
         the default priors, known covariances and how the table is read; see
         :meth:`Program.from_formula`. For any other reference, a family, default priors and known
-        covariances are refused and the other options are ignored.
+        covariances are rejected and the other options are ignored.
 
     Raises
     ------

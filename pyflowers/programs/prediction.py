@@ -541,7 +541,7 @@ _WITHOUT = ", or predict without it: --groups none or --groups population"
 
 
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
-    """Refuse a table that lacks a column; for a group, name the options that do not need it."""
+    """Reject a table that lacks a column; for a group, name the options that do not need it."""
     try:
         table.column(name)
     except DataError as error:
@@ -571,7 +571,7 @@ def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:
 
 
 def _refuse_text(table: Table, data: Data, declared: Declaration) -> None:
-    """Refuse text in a column that was numeric in the fit."""
+    """Reject text in a column that was numeric in the fit."""
     assert data.table is not None
     for column in declared.transformed:
         name = data.name_of(column)

@@ -253,7 +253,7 @@ class Program(Shown):
         drop_missing : bool
             Whether to leave out rows with missing values; otherwise, missing values are an error.
         centered : bool or mapping of str to bool, optional
-            Whether the group effects are sampled in the centered parametrisation, for all groups or
+            Whether the group effects are sampled in the centred parametrisation, for all groups or
             by group. Default: chosen from the data.
         default_priors : str, optional
             ``brms`` for the default priors of brms 2.23, which are flat on coefficients. Default:
@@ -294,7 +294,7 @@ class Program(Shown):
         how = {name: value for name, value in reading.items() if value is not None}
         table = as_table(data, how)
         if table is None and isinstance(data, str | Path):
-            table = read_table(data, **how)  # refuses JSON that is not a list of records
+            table = read_table(data, **how)  # rejects JSON that is not a list of records
         if table is None:
             raise DataError(f"formula {formula!r} needs a table; name one with --data")
         name, text, declaration = write_formula(
@@ -639,7 +639,7 @@ class Program(Shown):
         return values
 
     def _refuse_other_density(self, name: str, text: str) -> None:
-        """Refuse a density that was not given when the program was written."""
+        """Reject a density that was not given when the program was written."""
         prior, about = str(read_stated(name, text)), self.declaration.formula
         own = [each for each in self.declaration.priors if each.startswith(f"{name}_")]
         if about is None and own:
@@ -654,7 +654,7 @@ class Program(Shown):
             )
 
     def _checked_prior(self, name: str, value: Any) -> float:
-        """Return a hyperparameter; refuse values that are not numbers or out of range."""
+        """Return a hyperparameter; reject values that are not numbers or out of range."""
         prior = self.declaration.priors[name]
         variable, lower = self.source.blocks.data[variable_of(name)], prior.lower
         if lower is None and prior.above is None:
@@ -690,7 +690,7 @@ class Program(Shown):
         priors : mapping of str to float
             Hyperparameters as :meth:`resolve_priors` returns them.
         centered : bool or mapping of str to bool, optional
-            Whether the group effects are sampled in the centered parametrisation, for programs with
+            Whether the group effects are sampled in the centred parametrisation, for programs with
             ``int centered`` in their data, or with one ``int centered_g`` for each group ``g``.
             Default: chosen from the data.
 
@@ -751,7 +751,7 @@ class Program(Shown):
         Parameters
         ----------
         centered : bool, mapping of str to bool, or None
-            Whether the group effects are sampled in the centered parametrisation; see :meth:`fill`.
+            Whether the group effects are sampled in the centred parametrisation; see :meth:`fill`.
 
         Returns
         -------

@@ -257,7 +257,7 @@ def prior_draws(model: Posed, num_draws: int, rng: Generator) -> dict[str, Float
             continue
         prior = program.prior_of(name, values)
         if prior is not None:
-            assert prior.draw is not None  # the caller refuses improper priors
+            assert prior.draw is not None  # the caller rejects improper priors
             found[name] = prior.draw(rng, (1, num_draws, *shape))
     for name, index in populations.items():
         # The rule reads the shape of the effects from their draws.

@@ -194,7 +194,7 @@ def read_terms(text: str) -> Terms:
 
 
 def refuse_unknown(text: str, columns: Collection[str]) -> None:
-    """Refuse a sum that names a column which the table does not have.
+    """Reject a sum that names a column which the table does not have.
 
     Raises
     ------
@@ -236,7 +236,7 @@ _WELL_FORMED = "join columns by + - : * and close each bracket and quote"
 
 
 def _refuse_unreadable(text: str) -> None:
-    """Refuse a text with forbidden parts or too many terms, before it is parsed."""
+    """Reject a text with forbidden parts or too many terms, before it is parsed."""
     if len(text) > LONGEST:
         raise ConfigError(f"terms have more than {LONGEST} characters; shorten them")
     where, plain = f"terms {text!r}: ", re.sub(rf"`[^`]+`|{_QUOTES}", "_", text)
@@ -492,7 +492,7 @@ def quote(name: str) -> str:
 
 
 def _columns_of(expression: str, shown: str, text: str) -> list[str]:
-    """Return the columns that a factor names; refuse all but known functions and arithmetic."""
+    """Return the columns that a factor names; reject all but known functions and arithmetic."""
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -507,7 +507,7 @@ def _columns_of(expression: str, shown: str, text: str) -> list[str]:
 
 
 def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -> Iterator[str]:
-    """Yield the columns in an expression; refuse all but known functions and arithmetic."""
+    """Yield the columns in an expression; reject all but known functions and arithmetic."""
     if isinstance(node, ast.Name) and node.id not in FUNCTIONS:
         yield node.id
     elif (number := _number(node)) is not None:
@@ -624,7 +624,7 @@ def _compared(node: ast.Compare, factor: str, text: str) -> Iterator[str]:
 
 
 def _refuse_levels(levels: tuple[str, ...], factor: str, where: str) -> None:
-    """Refuse what is not a list of at least two different levels."""
+    """Reject what is not a list of at least two different levels."""
     if len(levels) < 2:
         raise ConfigError(
             f"{where}{factor}: levels must be a list of at least two levels, such as "

@@ -284,7 +284,7 @@ def _uncalibrated(found: Calibration) -> Markup:
         given = ", given the observed data"
     return fill(
         "{}: the ranks of {} are not uniform over {} simulated data sets{}. Look for a mistake in "
-        "the program, or sample with more warmup or a larger adapt_delta.",
+        "the program, or sample with more warm-up or a larger adapt_delta.",
         code(found.name),
         uncalibrated_names(found),
         found.num_fits,

@@ -121,7 +121,7 @@ def report(
 
 
 def check_report(path: str | Path) -> Path:
-    """Return the path of a report; refuse one that cannot be written or is another file.
+    """Return the path of a report; reject one that cannot be written or is another file.
 
     Raises
     ------

@@ -169,9 +169,9 @@ def is_own(path: Path) -> bool:
 
 
 def require_own(path: Path) -> None:
-    """Refuse a folder or file in the cache that another user owns or can write to.
+    """Reject a folder or file in the cache that another user owns or can write to.
 
-    A path at which nothing exists is not refused.
+    A path at which nothing exists is not rejected.
 
     Raises
     ------

@@ -161,7 +161,7 @@ def download(pinned: Pinned, folder: Path) -> Path:
 
 
 def check_wheel(file: Path, pinned: Pinned) -> None:
-    """Refuse a file that is not a pinned wheel.
+    """Reject a file that is not a pinned wheel.
 
     Raises
     ------

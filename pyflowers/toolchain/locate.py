@@ -124,7 +124,7 @@ def _installed() -> CmdStan | None:
 
 
 def _open(path: Path, origin: str) -> CmdStan:
-    """Return the CmdStan in `path`, after reading its version; refuse any other folder."""
+    """Return the CmdStan in `path`, after reading its version; reject any other folder."""
     match = None
     with suppress(OSError, ValueError, RuntimeError):  # not a path, no home folder, no permission
         path = path.expanduser().resolve()

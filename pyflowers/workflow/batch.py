@@ -48,9 +48,7 @@ class BatchData(DataConfig):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.files and (self.file is not None or self.by is not None):
-            raise ValueError(
-                "files cannot be combined with file or by; leave out files or the others"
-            )
+            raise ValueError("give either files, or file and by")
         if self.by is not None and self.file is None:
             raise ValueError("by is the name of a column in file, but file is missing")
         return self
@@ -165,7 +163,7 @@ class Tasks:
     source: str
 
     def __post_init__(self) -> None:
-        """Refuse a number of tasks that no batch could finish."""
+        """Reject a number of tasks that no batch could finish."""
         if self._number > MOST_TASKS:
             raise ConfigError(
                 f"{self.source}: models × tables × variants × repeats is more than "

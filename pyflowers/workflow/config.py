@@ -47,7 +47,7 @@ class DataConfig(Reading):
 
 
 def refuse_cmdstan(values: Any) -> Any:
-    """Refuse a file that names an executable; called in a pydantic validator."""
+    """Reject a file that names an executable; called in a pydantic validator."""
     if isinstance(values, dict) and "cmdstan" in values:
         raise ValueError(
             "cmdstan cannot be set in a file, because it is a path to executables; use --cmdstan "
@@ -57,7 +57,7 @@ def refuse_cmdstan(values: Any) -> Any:
 
 
 def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
-    """Refuse two things with the same name; called in a pydantic validator.
+    """Reject two things with the same name; called in a pydantic validator.
 
     Parameters
     ----------

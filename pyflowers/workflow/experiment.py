@@ -107,7 +107,7 @@ def run_experiment(
     ------
     PyflowersError
         If the data cannot be read, a run must not be replaced, or a fit does not finish. If a
-        program refuses data that can be read, this is an outcome and not an error.
+        program rejects data that can be read, this is an outcome and not an error.
     """
     tasks = _tasks(experiment)
     engine = find_engine(experiment.sampler.engine, cmdstan)
@@ -240,7 +240,7 @@ def _with_reasons(task: _Task, engine: Engine, refit: bool) -> _Task:
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
-    """Refuse to replace a run of another program or, without `refit_changed`, any changed run."""
+    """Reject to replace a run of another program or, without `refit_changed`, any changed run."""
     if not task.reasons or not (task.folder / FILE).is_file():
         return
     with suppress(DataError):  # a run that cannot be read may belong to the experiment
@@ -265,6 +265,6 @@ def _run(
         found = up_to_date(task.earlier, task.folder, experiment.interval, experiment.output.plots)
         return ModelOutcome(name, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
-    assert task.prepared is not None  # because it is not refused
+    assert task.prepared is not None  # because it is not rejected
     done = replace(task.prepared.sample(show_progress=show_progress), folder=task.folder)
     return ModelOutcome(name, task.folder, done, refitted=task.reasons)

@@ -407,7 +407,7 @@ def test_scales_need_what_they_compare():
     none = "has no covariates other than groups, offsets and trials; "
     with pytest.raises(ConfigError, match=f"{none}compare groups with contrast"):
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
-    with pytest.raises(ConfigError, match=f"{none}name a column of an offset: x"):
+    with pytest.raises(ConfigError, match=f"{none}name one of the formula's offsets: x"):
         pyflowers.effects(fit_of("y ~ 1 + offset(x) + (1 | site)"))
     with pytest.raises(ConfigError, match=f"{none}add a covariate to the model"):
         pyflowers.effects(fit_of("y ~ 1"))

@@ -383,7 +383,7 @@ def test_large_k_hats_are_said_to_matter_or_not(num_bad, words):
     u = np.concatenate([np.full(40, 1e-3), np.linspace(0.02, 0.98, 200)])
     k_hat = np.where(np.arange(240) < num_bad, 1.0, 0.1)
     found = _on_k_hat(LooPit(u, np.arange(240), 240, 2000, k_hat, 0.7))
-    assert found.startswith(f"the PITs of {num_bad} of 240 observations are only approximate")
+    assert found.startswith(f"for {num_bad} of 240 observations the LOO check is approximate")
     assert found.endswith(words)
 
 

@@ -359,7 +359,7 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
         (
             [model("b", 0, k_hat=0.8, refitted=np.array([0]))],
             12,
-            ["b: 3 parameters are many for 12 observations, so a large k-hat need not"],
+            ["b: with 3 parameters and 12 observations, a few large k-hats are expected"],
         ),
         (
             [model("a", 0, p_loo=3.4)],

@@ -184,7 +184,7 @@ def test_missing_unreadable_and_damaged_files(tmp_path, name, content, message):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("", ". is not a file but a folder, as is an empty name; name a table"),
+        ("", '"." is a folder; give the path of a table'),
         ("-", "-: the file name does not show the format; save the input in a file whose name en"),
         ("/dev/stdin", "save the input in a file whose name ends in .csv, "),
         ("/dev/fd/63", "save the input in a file whose name ends in .csv, "),

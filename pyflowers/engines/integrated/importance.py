@@ -237,7 +237,7 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
 
 
 def check_spread(log_density: LogDensity, found: Weighted) -> None:
-    """Refuse weighted points that are much closer to each other than draws of their density.
+    """Reject weighted points that are much closer to each other than draws of their density.
 
     The weights of such points are even, and do not show it.
 

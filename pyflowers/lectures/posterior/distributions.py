@@ -625,7 +625,7 @@ def checked_labels(
     prior: MultilevelPrior,
     plants: Sequence[Hashable] | None,
 ) -> tuple[Hashable, ...]:
-    """Return the labels of the plants, by default 1 … P, and refuse an improper posterior.
+    """Return the labels of the plants, by default 1 … P, and reject an improper posterior.
 
     sigma2_plant can be integrated out only if n + nu > 0, because of its upper tail. This leaves
     (S + n (ȳ - mu_plant)²)^(-(n + nu)/2), which is integrable only if S > 0, because of the pole at

@@ -541,7 +541,7 @@ class Theta(Normal):
 
 
 class NormalModel(Model):
-    """Data and hyperparameters in the shape of the batch; an improper posterior is refused.
+    """Data and hyperparameters in the shape of the batch; an improper posterior is rejected.
 
     Integrating out theta given sigma2, then sigma2, shows when the posterior is proper. With n = 0,
     the posterior is the prior. With nu0 = 0 and S = 0, its density has a pole at theta = x̄. With

@@ -24,7 +24,7 @@ from pyflowers.lectures.samplers.kernels import BoolArray, FloatArray, positive
 MOST_PROPOSALS = 1e8
 """The largest expected number of proposals.
 
-Requests that need more are refused, because direct methods exist for balls.
+Requests that need more are rejected, because direct methods exist for balls.
 """
 
 _MOST_AT_ONCE = 100_000

@@ -319,7 +319,7 @@ def _open(source: Source, data: str, seed: int, engine: str) -> Density:
 
 
 def _check_for_interpreter(source: Source, text: str) -> None:
-    """Refuse data for which the interpreter's own message would not name the mistake."""
+    """Reject data for which the interpreter's own message would not name the mistake."""
     data = None
     with suppress(json.JSONDecodeError):
         data = json.loads(text)

@@ -83,7 +83,7 @@ def _new_group(draws: Draws, data: Data) -> FloatArray:
 
 
 def _check(data: Data) -> list[str]:
-    """Refuse plants whose sigma2_plant has an improper posterior under the flat prior.
+    """Reject plants whose sigma2_plant has an improper posterior under the flat prior.
 
     With n observations and sum of squared deviations S, the density under the flat prior behaves
     like sigma2_plant^(−(n−1)/2) exp(−S / (2 sigma2_plant)) near 0. For n ≥ 3, this is integrable
@@ -119,7 +119,7 @@ def _check(data: Data) -> list[str]:
 
 
 def _check_priors(values: Mapping[str, float]) -> None:
-    """Refuse a prior on sigma2_plant that is neither flat nor proper."""
+    """Reject a prior on sigma2_plant that is neither flat nor proper."""
     nu, scale = values["sigma2_plant_nu"], values["sigma2_plant_scale"]
     flat = nu == -2 and scale == 0
     if not flat and not (nu > 0 and scale > 0):

@@ -8,7 +8,7 @@
 
 A formula passes through these modules: `grammar` parses it, `model` combines it with the table, and
 `predictor` adds priors and parametrisations. `parts` lists what the model consists of, from which
-`writer` writes the program and `declared` its declaration. `checks` refuses models that the data do
+`writer` writes the program and `declared` its declaration. `checks` rejects models that the data do
 not identify, and notes what users should know before sampling.
 """
 
@@ -63,7 +63,7 @@ def write_formula(
     drop_missing : bool
         Whether to leave out rows with missing values; otherwise, missing values are an error.
     centered : bool or mapping of str to bool, optional
-        Whether the group effects are sampled in the centered parametrisation, for all groups or by
+        Whether the group effects are sampled in the centred parametrisation, for all groups or by
         group. Default: chosen from the data.
     default_priors : str, optional
         ``brms`` for the default priors of brms.

@@ -1,4 +1,4 @@
-"""Whether the effects of each group term are sampled in the centered parametrisation.
+"""Whether the effects of each group term are sampled in the centred parametrisation.
 
 A term is centred if the data determine its effects better than the population does: if the variance
 between its groups is large compared with the squared error of a group's mean.
@@ -46,7 +46,7 @@ class Centring:
     effects : Effects
         The effects.
     centered : bool
-        Whether they are sampled in the centered parametrisation.
+        Whether they are sampled in the centred parametrisation.
     anchored : frozenset of str
         The effects that are sampled as sums with the population's coefficients, if the term is
         centred. If sampled separately, their mean and the coefficient would be nearly unidentified.

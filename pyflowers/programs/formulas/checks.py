@@ -35,12 +35,12 @@ SMALL_SD = 0.02
 
 
 def check_model(model: Model, priors: DefaultPriors) -> None:
-    """Refuse a model that is not identified by its data.
+    """Reject a model that is not identified by its data.
 
     Raises
     ------
     DataError
-        If the model is refused; the message gives the reason in one sentence.
+        If the model is rejected; the message gives the reason in one sentence.
     """
     # Reading these attributes checks their values.
     largest, _, _ = model.y.max(), model.trials, model.response_values
@@ -75,7 +75,7 @@ def check_design(model: Model, priors: DefaultPriors) -> list[str]:
 
 
 def _refuse_redundant(model: Model) -> None:
-    """Refuse columns of the design that are combinations of others, naming them."""
+    """Reject columns of the design that are combinations of others, naming them."""
     matrix, names = model.population_design
     means = np.zeros(len(names))
     if model.has_intercept:
@@ -266,7 +266,7 @@ def _about_groups(model: Model) -> Iterator[str]:
 
 
 def _refuse_several_levels(model: Model, term: GroupTerm) -> None:
-    """Refuse a factor that has several levels within a group, and one with a single level."""
+    """Reject a factor that has several levels within a group, and one with a single level."""
     labels, levels = model.table.labels(term.group), model.table.labels(term.by)
     if len(levels) < 2:
         raise DataError(

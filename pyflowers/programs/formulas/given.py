@@ -114,7 +114,7 @@ def _elements(model: Model) -> Iterator[_Element]:
 
 
 def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, num: int) -> None:
-    """Refuse a prior that does not suit what it is given to."""
+    """Reject a prior that does not suit what it is given to."""
     about = f"prior {name} ~ {text}: "
     is_matrix = its.place.startswith("cor") and not its.place.endswith("]")
     if (prior.name == LKJ) != is_matrix:

@@ -302,7 +302,7 @@ def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _refuse_transformed(text: str, left: str) -> None:
-    """Refuse a function of the response, and name what is fitted instead."""
+    """Reject a function of the response, and name what is fitted instead."""
     found = re.fullmatch(r"\s*(log|log2|log10|exp|sqrt|scale|center|I)\((.*)\)\s*", left)
     if found is None:
         return
@@ -465,7 +465,7 @@ def _curve(text: str, term: str, function: str) -> CurveTerm:
         argument=argument,
         by="" if by is None else show_columns(ast.unparse(by), quoted),
     )
-    read_terms(found.terms)  # refuses what cannot be a column or an option
+    read_terms(found.terms)  # rejects what cannot be a column or an option
     return found
 
 
@@ -553,7 +553,7 @@ _OF_GROUPS = ("by", "cov", "dist")
 
 
 def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
-    """Refuse repeated terms; merge ``(1 | g) + (0 + x | g)`` into ``(1 + x || g)``."""
+    """Reject repeated terms; merge ``(1 | g) + (0 + x | g)`` into ``(1 + x || g)``."""
     found: dict[tuple[str, ...], GroupTerm] = {}
     for term in groups:
         key = tuple(sorted(term.columns))
@@ -587,7 +587,7 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
 
 
 def _refuse_unbalanced(text: str, right: str) -> None:
-    """Refuse unbalanced brackets, which would end a term in the wrong place."""
+    """Reject unbalanced brackets, which would end a term in the wrong place."""
     open_: list[str] = []
     for mark in _outside_quotes(right):
         if mark in "([{":

@@ -123,7 +123,7 @@ class Model:
     known: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse unsuitable columns and families."""
+        """Reject unsuitable columns and families."""
         formula, family = self.formula, self.family
         for terms in self.sums:
             refuse_unknown(terms, self.table.cells)
@@ -171,7 +171,7 @@ class Model:
                 )
 
     def _refuse_curve(self, curve: CurveTerm) -> None:
-        """Refuse a curve along a column that has no numbers, or no order."""
+        """Reject a curve along a column that has no numbers, or no order."""
         where = f"formula {self.formula.text!r}: "
         columns = read_terms(f"0 + {curve.call}").columns
         for name in filter(self.table.is_factor, columns):

@@ -258,7 +258,7 @@ def _linear(
 
 
 def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
-    """Return notes on the data; refuse models that the data do not identify."""
+    """Return notes on the data; reject models that the data do not identify."""
     if data.table is None:
         return []
     # A column with a different name in the declaration is available under both names.

@@ -255,7 +255,7 @@ def _column(term: str, name: str, value: str, about: str) -> str:
 
 
 def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
-    """Return the family of a response with terms; refuse a family that cannot have them.
+    """Return the family of a response with terms; reject a family that cannot have them.
 
     Raises
     ------
@@ -310,7 +310,7 @@ class ResponseValues:
 def read_values(
     terms: ResponseTerms, family: Family, table: Table, response: str, y: FloatArray
 ) -> ResponseValues:
-    """Return the values of the terms; refuse those that contradict the response.
+    """Return the values of the terms; reject those that contradict the response.
 
     Parameters
     ----------
