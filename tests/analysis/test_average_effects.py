@@ -885,7 +885,7 @@ def test_the_curve_of_two_factors_has_a_row_for_each_combination():
     of_row = {name: dots.get_xdata()[row == i] for i, name in enumerate(names)}
     for levels, y in frame.groupby(["b", "a"]).y:
         assert sorted(of_row[", ".join(levels)]) == sorted(y)
-    with pytest.raises(ConfigError, match="spread needs a column with more than two"):
+    with pytest.raises(ConfigError, match="spread needs a numeric column with at least three"):
         plots.conditional_effects(fit, "b", spread="a")
 
 
