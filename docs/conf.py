@@ -21,7 +21,18 @@ extensions = [
     "sphinx_design",
     "pyflowers_docs",
 ]
-exclude_patterns = ["_build", "_extensions"]
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    # For those who change pyflowers; they are read in the repository.
+    "architecture.md",
+    "calibration.md",
+    "coverage.md",
+    "decisions",
+    "glossary.md",
+    "peers.md",
+    "release-checklist.md",
+]
 nitpicky = True
 
 myst_enable_extensions = ["colon_fence", "deflist", "substitution"]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-UNSEARCHED = ("decisions/", "reference/internals/", "changelog", "coverage", "release-checklist")
-"""Pages for developers, left out of the search because they would hide the pages for users."""
+UNSEARCHED = ("reference/api/index", "changelog")
+"""Pages left out of the search because they would hide the pages that explain a name."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

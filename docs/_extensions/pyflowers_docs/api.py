@@ -1,29 +1,21 @@
-"""Lists of the public names by task, from which sphinx.ext.autosummary writes a page for each.
+"""The pages of the Python reference: one for each name that users call, and one for each module.
 
-The lists are written from ``__all__``, so that none is left out; autosummary reads them only from
-pages. Each package that users do not call has one page, by autodoc. What the docstrings need
-beyond numpydoc is here as well: bars and stars of formulas are escaped, and names that the site
-does not describe are no links.
+The pages are written from ``__all__``, so that no name is left out. sphinx.ext.autosummary writes
+those of single names, and autodoc fills the others. What the docstrings need beyond numpydoc is
+here as well: bars and stars of formulas are escaped, pages of modules are shortened, and names that
+the site does not describe are no links.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-import pyflowers
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-
-MODULES = ("pyflowers.exact", "pyflowers.samplers", "pyflowers.vb")
-"""Modules that are public in the same way as packages."""
 
 TASKS = {
     "Fit": "fit Spec Fit PooledFit Verdict approximate",
@@ -47,7 +39,13 @@ PACKAGES = {
     "Samplers": "pyflowers.samplers",
     "Lectures": "pyflowers.lectures",
 }
-"""The other packages that users import."""
+"""The other packages that users import; each has one page."""
+
+ON_ONE_PAGE = "Errors"
+"""The task whose names share a page."""
+
+TAUGHT = ("convergence", "vb", "exact", "samplers", "lectures")
+"""Packages that are read as code: their pages have signatures and summaries."""
 
 METHOD_FIGURES = "method_marginals interval_forest elbo_trace coordinate_ascent comparison_figures"
 """Functions of ``pyflowers.plots.methods``, which is separate because it is slow to import."""
@@ -57,6 +55,7 @@ def setup(app: Sphinx) -> None:
     """Write the lists when the build starts, and prepare docstrings, signatures and references."""
     # This runs before autosummary, which writes the pages, and numpydoc, which reads docstrings.
     app.connect("builder-inited", _write_lists, priority=100)
+    app.connect("autodoc-process-docstring", _shorten, priority=50)
     app.connect("autodoc-process-docstring", _escape, priority=100)
     app.connect("autodoc-process-signature", _spelled_out)
     app.connect("missing-reference", _plain)
@@ -65,22 +64,6 @@ def setup(app: Sphinx) -> None:
 def _write_lists(app: Sphinx) -> None:
     written = write_lists(Path(app.srcdir) / "reference")
     app.config.autosummary_generate = [str(path.relative_to(app.srcdir)) for path in written]
-
-
-def packages() -> Iterator[tuple[str, ModuleType]]:
-    """Yield the packages with public names, under the names that users write."""
-    yield "pyflowers", pyflowers
-    for info in pkgutil.walk_packages(pyflowers.__path__, "pyflowers."):
-        if info.ispkg or info.name in MODULES:
-            module = importlib.import_module(info.name)
-            if getattr(module, "__all__", None):
-                yield info.name, module
-
-
-def public_names() -> Iterator[str]:
-    """Yield every public name in full."""
-    for package, module in packages():
-        yield from (f"{package}.{name}" for name in module.__all__)
 
 
 def sections() -> dict[str, list[str]]:
@@ -101,65 +84,96 @@ def resolve(name: str) -> Any:
 
 
 def write_lists(folder: Path) -> list[Path]:
-    """Write the lists of public names, from which autosummary writes a page for each."""
-    intro = "This page lists every public name, by the task that it serves."
+    """Write the index and the pages of modules; return the index, which autosummary reads."""
+    intro = "The functions and classes of ``pyflowers``, by the task that they serve."
     index = ["Python", "======", "", intro, ""]
-    found, described = {}, set[int]()
+    pages = {}
     for title, names in sections().items():
-        described.update(id(resolve(name)) for name in names)
-        lines = [title, "=" * len(title), ""]
+        page = f"section-{title.lower().replace(' ', '-')}"
         if title in PACKAGES:
-            lines += [f".. automodule:: {PACKAGES[title]}", "   :no-members:", ""]
-            lines += [".. py:currentmodule:: None", ""]  # the names below are complete
-        if title == "Lectures":
-            lines += _examples(PACKAGES[title])
-        # A search by name finds the page of each object; these lists would hide it.
-        lines = [":nosearch:", "", *lines, *_listed(names, toctree=True)]
-        found[f"api/section-{title.lower().replace(' ', '-')}"] = lines
-        index += [title, "-" * len(title), "", *_listed(names)]
-    index += [".. toctree::", "   :hidden:", "", *(f"   /reference/{page}" for page in found)]
-    found["api/index"] = index
-    internal = [name for name, _ in packages() if name not in ("pyflowers", *PACKAGES.values())]
-    for name in internal:
-        found[f"internals/{name}"] = _internal(name, described)
-    intro = "These packages are for those who change pyflowers itself."
-    index = ["Internal packages", "=" * 17, "", intro, "", *_listed(sorted(internal))]
-    index += [".. toctree::", "   :hidden:", "", *(f"   {name}" for name in sorted(internal))]
-    found["internals/index"] = index
-    return [_write(folder / f"{page}.rst", "\n".join(lines)) for page, lines in found.items()]
+            pages[page] = _module(title, names)
+        elif title == ON_ONE_PAGE:
+            pages[page] = [title, "=" * len(title), "", *_described(names)]
+        else:
+            index += [title, "-" * len(title), "", *_listed(names)]
+    index += ["Errors and modules", "-" * 18, "", ".. toctree::", ""]
+    index += [f"   {page}" for page in pages]
+    known = {
+        "index",
+        *pages,
+        *(f"pyflowers.{name}" for task in TASKS.values() for name in task.split()),
+    }
+    for path in (folder / "api").glob("*.rst"):
+        if path.stem not in known:  # of an earlier version
+            path.unlink()
+    for page, lines in pages.items():
+        _write(folder / "api" / f"{page}.rst", "\n".join(lines))
+    return [_write(folder / "api" / "index.rst", "\n".join([*index, ""]))]
 
 
-def _listed(names: list[str], *, toctree: bool = False) -> list[str]:
-    """Return a table of objects with their summaries."""
-    options = ["   :nosignatures:", *(["   :toctree: ."] if toctree else [])]
+def _listed(names: list[str]) -> list[str]:
+    """Return a table of objects with their summaries, each with a page."""
+    options = ["   :nosignatures:", "   :toctree: ."]
     return [".. autosummary::", *options, "", *(f"   {name}" for name in names), ""]
 
 
-def _examples(package: str) -> list[str]:
-    """Return the entries of the functions that are the examples of the lectures."""
-    names = [name.replace("-", "_") for name in importlib.import_module(package).EXAMPLES]
-    return [f".. autofunction:: {package}.{name}.{name}\n" for name in names]
+def _module(title: str, names: list[str]) -> list[str]:
+    """Return the page of a package, with all of its names."""
+    package = PACKAGES[title]
+    lines = [title, "=" * len(title), "", f".. automodule:: {package}", "   :no-members:", ""]
+    lines += [".. py:currentmodule:: None", ""]  # the names below are complete
+    if package.rpartition(".")[2] in TAUGHT:
+        known = f"``help({package.rpartition('.')[2]}.NAME)``"
+        lines += [f"Parameters, exceptions and examples are in {known} and in the source.", ""]
+    if title == "Lectures":
+        examples = importlib.import_module(package).EXAMPLES
+        functions = [name.replace("-", "_") for name in examples]
+        lines += _described([f"{package}.{name}.{name}" for name in functions])
+    return [*lines, *_described(names)]
 
 
-def _internal(package: str, described: set[int]) -> list[str]:
-    """Return the page of an internal package, with the names that no other page describes."""
-    values = {
-        name: resolve(f"{package}.{name}") for name in importlib.import_module(package).__all__
-    }
-    # autodoc finds no docstring of a constant that is imported; equal ones need not be the same.
-    constants = [
-        n for n, its in values.items() if not (inspect.isclass(its) or inspect.isfunction(its))
-    ]
-    members = [n for n, its in values.items() if n not in constants and id(its) not in described]
-    described.update(id(values[name]) for name in members)
-    option = "   :no-members:"
-    if members:
-        option = f"   :members: {', '.join(members)}"
-    lines = [":nosearch:", "", package, "=" * len(package), "", f".. automodule:: {package}"]
-    lines += [option, "", ".. py:currentmodule:: None", ""]
-    for name in constants:
-        lines += [f".. autodata:: {package}.{name}", "   :no-value:", ""]
+def _described(names: list[str]) -> list[str]:
+    """Return the directives that describe objects."""
+    lines = []
+    for name in names:
+        value = resolve(name)
+        if inspect.isclass(value):
+            lines += [f".. autoclass:: {name}", "   :members:", "   :show-inheritance:", ""]
+        elif inspect.isfunction(value):
+            lines += [f".. autofunction:: {name}", ""]
+        else:
+            lines += [f".. autodata:: {name}", "   :no-value:", ""]
     return lines
+
+
+def _shorten(
+    _app: Sphinx, what: str, name: str, _value: Any, _options: Any, lines: list[str]
+) -> None:
+    """Keep the sections of a docstring that its page needs; ``help`` shows all of them."""
+    package = name.removeprefix("pyflowers.").partition(".")[0]
+    kept: tuple[str, ...] | None = None
+    if package in TAUGHT:
+        kept = ()
+    elif what in ("method", "property"):
+        kept = ("Parameters", "Returns", "Yields")
+    elif package == "plots":
+        kept = ("Parameters", "Returns", "Attributes")
+    elif package == "analysis":
+        kept = ("Parameters", "Attributes")
+    if kept is not None and what != "module":
+        lines[:] = _with_sections(lines, kept)
+
+
+def _with_sections(lines: list[str], kept: tuple[str, ...]) -> list[str]:
+    """Return a docstring with its text and the sections to keep."""
+    found, is_kept = [], True
+    for number, line in enumerate(lines):
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        if line and re.fullmatch("-{3,}", below):
+            is_kept = line in kept
+        if is_kept:
+            found.append(line)
+    return [*found, ""]
 
 
 def _spelled_out(
@@ -192,11 +206,7 @@ def _plain(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
 
     Everywhere else a name without a target is a warning, hence an error.
     """
-    return (
-        contnode
-        if node.get("refdoc", "").startswith(("reference/api/", "reference/internals/"))
-        else None
-    )
+    return contnode if node.get("refdoc", "").startswith("reference/api/") else None
 
 
 def _escape(

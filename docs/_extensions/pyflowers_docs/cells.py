@@ -1,9 +1,9 @@
 """Find the executable cells of a page, and run them in a separate folder.
 
-The cells are the MyST fences ``{write-file} NAME``, ``{run-shell}``, ``{run-python}`` and
-``{show-image} PATH``. All cells of a page share one folder, and its Python cells share one process.
-The build and the tests of the tutorials both run pages through :func:`run_page`, so what is tested
-is what is printed.
+The cells are the MyST fences ``{write-file} NAME``, ``{run-shell}``, ``{run-python}``,
+``{show-file} NAME`` (of a Stan program, only its ``:blocks:``) and ``{show-image} PATH``. All cells
+of a page share one folder, and its Python cells share one process. The build and the tests of the
+tutorials both run pages through :func:`run_page`, so what is tested is what is printed.
 
 myst-nb, which executes pages as well, has no cells for files and shell commands with their exit
 statuses, needs a Jupyter kernel for each page, and cannot hide the compiler from them.
@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-KINDS = ("write-file", "run-shell", "run-python", "show-image")
+KINDS = ("write-file", "run-shell", "run-python", "show-file", "show-image")
 TIME_LIMIT = 300
 """Seconds that a cell may take."""
 
@@ -117,6 +117,8 @@ def _run(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(cell.body, encoding="utf-8")
         return {"text": ""}
+    if cell.kind == "show-file":
+        return {"text": _part(folder / cell.argument, cell.options.get("blocks", ""))}
     if cell.kind == "show-image":
         name = f"{number}-{Path(cell.argument).name}"
         if not (folder / cell.argument).is_file():
@@ -126,6 +128,22 @@ def _run(
     if cell.kind == "run-shell":
         return {"text": _shell(cell, folder, environment)}
     return python.run(cell.body, number, cell.options.get("alt", ""))
+
+
+def _part(path: Path, blocks: str) -> str:
+    """Return the text of a file, or only the named blocks of a Stan program."""
+    if not path.is_file():
+        raise CellError(f"there is no {path.name}")
+    text = path.read_text(encoding="utf-8").rstrip("\n")
+    if not blocks:
+        return text
+    found = []
+    for name in blocks.split(", "):
+        block = re.search(rf"(?ms)^{name} \{{\n.*?^\}}", text)
+        if block is None:
+            raise CellError(f"{path.name} has no block {name}")
+        found.append(block[0])
+    return "\n".join(found)
 
 
 def _shell(cell: Cell, folder: Path, environment: dict[str, str]) -> str:

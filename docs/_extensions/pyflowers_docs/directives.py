@@ -22,6 +22,7 @@ def setup(app: Sphinx) -> None:
     app.add_directive("write-file", WriteFile)
     app.add_directive("run-shell", RunShell)
     app.add_directive("run-python", RunPython)
+    app.add_directive("show-file", ShowFile)
     app.add_directive("show-image", ShowImage)
 
 
@@ -122,12 +123,26 @@ class RunPython(Cell):
             target = nodes.target("", "", ids=[anchor], names=[anchor])
             self.state.document.note_explicit_target(target)
             found.insert(0, target)
-            image = next(node for node in found if isinstance(node, nodes.image))
+            image = next((node for node in found if isinstance(node, nodes.image)), None)
+            if image is None:  # the cells were not run
+                return found
             page = pictures(self.env).setdefault(self.env.docname, [])
             # The image collector later makes the same address relative to the source folder.
             uri = image["uri"].lstrip("/")
             page.append(Picture(self.env.docname, anchor, title, uri, image["alt"]))
         return found
+
+
+class ShowFile(Cell):
+    """A file that an earlier cell wrote, or the ``:blocks:`` of a Stan program."""
+
+    option_spec: ClassVar[dict[str, Any]] = {"blocks": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Show the text."""
+        name = self.arguments[0]
+        language = _LANGUAGES.get(name[name.rfind(".") :], "text")
+        return [self.literal(self.output()["text"], language, "cell-output")]
 
 
 class ShowImage(Cell):

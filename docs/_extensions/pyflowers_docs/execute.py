@@ -39,9 +39,14 @@ def results_folder(srcdir: str | Path) -> Path:
     return Path(srcdir) / "_build" / "cells"
 
 
+def _runs() -> bool:
+    """Return whether cells are run; ``PYFLOWERS_DOCS_RUN=no`` builds the pages without output."""
+    return os.environ.get("PYFLOWERS_DOCS_RUN") != "no"
+
+
 def run_pages(app: Sphinx) -> None:
     """Run every page that has cells, unless its results are stored; report all that fail."""
-    if os.environ.get("PYFLOWERS_DOCS_RUN") == "no":
+    if not _runs():
         return
     source = Path(app.srcdir)
     state = _package_state(source.parent)
@@ -88,8 +93,11 @@ def _run_one(path: Path, name: str, results: Path, state: str, home: Path) -> st
 
 
 def outputs_of(srcdir: str | Path, docname: str) -> list[dict[str, Any]]:
-    """Return the output of a page's cells."""
+    """Return the output of a page's cells; none if the pages are built without running them."""
     path = results_folder(srcdir) / docname / "results.json"
+    if not path.is_file() and not _runs():
+        cells = cells_of(Path(srcdir, docname).with_suffix(".md").read_text(encoding="utf-8"))
+        return [{"text": ""} for _ in cells]
     outputs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["outputs"]
     return outputs
 
