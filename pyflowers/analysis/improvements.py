@@ -310,7 +310,7 @@ def follow_advice(
         The fit.
     out : Path, optional
         Folder for the run folders of the models that are tried, each with the model's name. A run
-        of the same inputs there is read instead of fitted again.
+        of the same inputs there is read and not refitted.
     overwrite : bool
         Whether to replace runs there that had other inputs.
     announce : callable

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,21 +23,18 @@ from numpy.typing import NDArray
 
 from pyflowers.convergence import statistics
 from pyflowers.cores import limited
-from pyflowers.digests import digest
 from pyflowers.display import INTERVAL, interval_quantiles
 from pyflowers.engines.base import (
-    EngineLacksError,
     Keep,
     LoadedProgram,
     Sample,
     SamplerOptions,
     Watch,
 )
+from pyflowers.engines.without_chains import WithoutChains
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, GroupDraws, IndependentDraws, Program
-from pyflowers.programs.source import Source
 from pyflowers.progress import stage
-from pyflowers.resources import version
 
 USES = frozenset({"seed", "chains", "draws", "keep", "cores"})
 
@@ -86,38 +82,6 @@ class ExactEngine:
 
 
 ENGINE = ExactEngine()
-
-
-@dataclass(frozen=True)
-class WithoutChains:
-    """A program whose posterior is drawn without a Markov chain."""
-
-    program: Program
-    engine: str = "exact"
-
-    @property
-    def source(self) -> Source:
-        """The Stan program, which states the model."""
-        return self.program.source
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions of the packages that produce the draws."""
-        return {name: version(name) for name in ("pyflowers", "numpy", "scipy")}
-
-    @cached_property
-    def key(self) -> str:
-        """Digest of the program's name and text, and of the versions."""
-        return digest(self.source.name, self.source.sha256, *self.versions.values())
-
-    def refuse_prior(self, data: Mapping[str, Any]) -> None:
-        """Raise an error if the data block requests the prior."""
-        flag = self.program.declaration.roles.prior_only
-        if data.get(flag):
-            raise EngineLacksError(
-                f"{self.program.name}: engine 'exact' draws from the posterior, but {flag} "
-                "requests the prior; use another engine"
-            )
 
 
 @dataclass(frozen=True)

@@ -452,7 +452,7 @@ def default_folder(program: Program) -> Path:
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
-    """Reject to replace a run unless the inputs, and therefore the draws, are the same.
+    """Raise an error unless a run has the same inputs, and therefore the same draws.
 
     Raises
     ------
@@ -471,7 +471,7 @@ def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
 
 
 def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
-    """Reject to replace a run, because its inputs have changed as described.
+    """Raise the error that says which inputs of a run have changed.
 
     Raises
     ------

@@ -122,7 +122,7 @@ def fit(
     ------
     PyflowersError
         :class:`DataError`, :class:`ConfigError`, :class:`ToolchainError`, :class:`CompileError`
-        or :class:`FitError`, with one sentence that names the remedy.
+        or :class:`FitError`, with one sentence that also shows how to fix it.
 
     See Also
     --------

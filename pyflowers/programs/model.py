@@ -62,7 +62,7 @@ class Posable(Stating, Protocol):
         """Return whether the program has a capability."""
 
     def require(self, capability: Capability) -> None:
-        """Raise an error that names the remedy if the program lacks a capability."""
+        """Raise an error that shows how to fix it if the program lacks a capability."""
 
     def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Return the parameters with an improper prior, each with the remedy."""

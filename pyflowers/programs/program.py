@@ -82,8 +82,8 @@ class Program(Shown):
 
     Examples
     --------
-    Ask whether the program has a capability, or require one; if it is missing, the error names the
-    remedy:
+    Ask whether the program has a capability, or require one; if it is missing, the error shows
+    how to fix it:
 
     >>> import pyflowers
     >>> from pyflowers.programs import Capability
@@ -494,7 +494,7 @@ class Program(Shown):
         return capability in self.capabilities
 
     def require(self, capability: Capability) -> None:
-        """Raise an error that names the remedy if the program lacks a capability.
+        """Raise an error that shows how to fix it if the program lacks a capability.
 
         Parameters
         ----------

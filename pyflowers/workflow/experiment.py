@@ -240,7 +240,7 @@ def _with_reasons(task: _Task, engine: Engine, refit: bool) -> _Task:
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
-    """Reject to replace a run of another program or, without `refit_changed`, any changed run."""
+    """Protect a run of another program and, without `refit_changed`, any changed run."""
     if not task.reasons or not (task.folder / FILE).is_file():
         return
     with suppress(DataError):  # a run that cannot be read may belong to the experiment

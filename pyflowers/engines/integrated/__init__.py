@@ -29,7 +29,6 @@ from pyflowers.engines.base import (
     SamplerOptions,
     Watch,
 )
-from pyflowers.engines.exact import WithoutChains
 from pyflowers.engines.integrated.evidence import MOST_DIMENSIONS, lattice_integral
 from pyflowers.engines.integrated.gaussian import GaussianModel
 from pyflowers.engines.integrated.gaussian import reason_against as against_gaussian
@@ -47,6 +46,7 @@ from pyflowers.engines.integrated.importance import (
 )
 from pyflowers.engines.integrated.quadrature import OneFactorModel
 from pyflowers.engines.integrated.quadrature import reason_against as against_quadrature
+from pyflowers.engines.without_chains import WithoutChains
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.programs import Data, Program
 from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
