@@ -209,7 +209,7 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
         "other": other,
         "side": _DIRECTIONS[bool(judged.observed > median)]["side"],
         "within": _within_groups(fit),
-        "extremes": _extremes(fit, judged),
+        "extremes": _extremes(judged),
     }
     kind, neighbours = pattern.kind, "neighbours"
     if x == ROWS:
@@ -228,15 +228,21 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
     return f"{found} the model predicts ({shown})", advice
 
 
-def _extremes(fit: Fit, judged: Judged) -> str:
+MOST_TIMES = 100
+"""Up to this ratio, the largest spread is said to be so many times as large as the smallest; a spread
+near 0, as in a group with equal counts, would give a meaningless number."""
+
+
+def _extremes(judged: Judged) -> str:
     """Return where the spread is largest and smallest, in words."""
     pattern, ratio = judged.pattern, judged.by_bin
     if not ratio.size:
         return ""
     low, high = int(np.argmin(ratio)), int(np.argmax(ratio))
-    times = ratio[high] / max(float(ratio[low]), 1e-9)
     names = [pattern.bins[i] for i in (high, low)]
-    return f" ({times:.2g} times as large at {names[0]} as at {names[1]})"
+    if ratio[low] * MOST_TIMES < ratio[high]:
+        return f" (largest at {names[0]}, and next to none at {names[1]})"
+    return f" ({ratio[high] / ratio[low]:.2g} times as large at {names[0]} as at {names[1]})"
 
 
 def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
