@@ -229,8 +229,10 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
 
 
 MOST_TIMES = 100
-"""Up to this ratio, the largest spread is said to be so many times as large as the smallest; a spread
-near 0, as in a group with equal counts, would give a meaningless number."""
+"""The largest ratio of two spreads that is given as a number.
+
+A spread near 0, as in a group with equal counts, would give a meaningless one.
+"""
 
 
 def _extremes(judged: Judged) -> str:
