@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.batches import Task as Task
     from pyflowers.batches import batch as batch
     from pyflowers.data import Table as Table
+    from pyflowers.data import example as example
     from pyflowers.data import from_frame as from_frame
     from pyflowers.data import read_table as read_table
     from pyflowers.engines.approximate import approximate as approximate
@@ -60,7 +61,7 @@ _HOMES = {
     "analysis": "Calibration PriorPredictive Sensitivity check compare contrast effects "
     "explained grid k_fold leave_one_group_out loo predict prior sbc sensitivity table",
     "batches": "Batch Keep Task batch",
-    "data": "Table from_frame read_table",
+    "data": "Table example from_frame read_table",
     "engines.approximate": "approximate",
     "errors": "CompileError ConfigError DataError FitError PyflowersError ToolchainError",
     "fits.fit": "Fit",

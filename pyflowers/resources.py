@@ -47,9 +47,24 @@ def stan_folder() -> Path:
     return _folder("stan")
 
 
+_IN_EXAMPLES = {
+    "epilepsy": "epil/epil.csv",
+    "rats": "rats/rats.csv",
+    "seeds": "seeds/seeds.csv",
+}
+"""The tables that a checkout holds in the folders of their programs, in ``examples/``."""
+
+
 def data_path(name: str) -> Path:
     """Return the path of an example data file."""
     return _folder("data") / name
+
+
+def example_tables() -> dict[str, Path]:
+    """Return the paths of the example tables by their names."""
+    found = {path.stem: path for path in _folder("data").glob("*.csv")}
+    elsewhere = {name: _PACKAGE.parent / "examples" / path for name, path in _IN_EXAMPLES.items()}
+    return dict(sorted({**elsewhere, **found}.items()))
 
 
 def program_path(name: str) -> Path:

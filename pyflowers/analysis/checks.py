@@ -54,7 +54,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,6 +86,7 @@ from pyflowers.analysis.statistics import (
 from pyflowers.checked import whole_number
 from pyflowers.convergence import good_k
 from pyflowers.data import Table, read_table
+from pyflowers.data.examples import table_path
 from pyflowers.display import (
     Line,
     Result,
@@ -710,7 +710,7 @@ def _whole_table(fit: Fit, column: str) -> Table:
     """
     used, source = fit.data.table, fit.record.data.source
     assert used is not None
-    if not source or not Path(source).is_file():
+    if not source or not table_path(source).is_file():
         raise DataError(
             f"{used.source}: the fit has no column {column!r}, and there is no file to read it "
             "from; in Python, give the values as time=frame[...]"

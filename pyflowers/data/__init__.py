@@ -5,8 +5,9 @@ a program states which columns are read, and how. Every error in a cell is found
 with file, row and column.
 """
 
+from pyflowers.data.examples import example
 from pyflowers.data.files import read_table
 from pyflowers.data.labels import Labels
 from pyflowers.data.table import LARGEST_INT, Table, from_frame
 
-__all__ = ["LARGEST_INT", "Labels", "Table", "from_frame", "read_table"]
+__all__ = ["LARGEST_INT", "Labels", "Table", "example", "from_frame", "read_table"]

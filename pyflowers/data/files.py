@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pyflowers.data.columns import MISSING
+from pyflowers.data.examples import table_path
 from pyflowers.data.table import Table, other_separator, table_of, text_levels
 from pyflowers.errors import DataError
 from pyflowers.records import as_path
@@ -42,8 +43,9 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        The file; its ending determines its format. CSV and TSV may be compressed (``.csv.gz``).
-        Only the first sheet of an Excel file (``.xlsx``) is read.
+        The file, whose ending determines its format, or ``example:NAME`` for a table of
+        :func:`pyflowers.example`. CSV and TSV may be compressed (``.csv.gz``). Only the first sheet
+        of an Excel file (``.xlsx``) is read.
     sep : str, optional
         Separator of the cells of a CSV or TSV file: one character, or ``tab``. Default: a comma for
         CSV, a tab for TSV.
@@ -68,6 +70,7 @@ def read_table(
     See Also
     --------
     pyflowers.from_frame : Create a table from a data frame.
+    pyflowers.example : Return an example table as a data frame.
 
     Examples
     --------
@@ -82,7 +85,8 @@ def read_table(
     for name, given in (("sep", sep), ("decimal", decimal), ("encoding", encoding)):
         if not isinstance(given, str | None):
             raise DataError(f"{name} must be text, got {given!r}")
-    suffix, within = path.suffix.lower(), Path(path.stem).suffix.lower()
+    file = table_path(path)
+    suffix, within = file.suffix.lower(), Path(file.stem).suffix.lower()
     is_compressed = suffix == ".gz" and within in _SEPARATORS
     if is_compressed:
         suffix = within
@@ -116,22 +120,22 @@ def read_table(
     if decimal != ".":
         reading["decimal"] = decimal
     try:
-        if not path.exists():
+        if not file.exists():
             raise DataError(f"{path}: no such file; check the path")
-        if not path.is_file():
+        if not file.is_file():
             raise DataError(f"{path} is not a file; name a table")
         if suffix == ".json":
             return _read_json(path, reading)
         if suffix == ".parquet":
-            frame = pd.read_parquet(path)
+            frame = pd.read_parquet(file)
             return table_of(frame, str(path), str(path), typed=True)
         if suffix == ".xlsx":
             return _read_excel(path)
         if sep is None:
             sep = _SEPARATORS[suffix]
         if is_compressed:
-            return _read_delimited(path, _unpacked(path), sep, reading)
-        return _read_delimited(path, path.read_bytes(), sep, reading)
+            return _read_delimited(path, _unpacked(file), sep, reading)
+        return _read_delimited(path, file.read_bytes(), sep, reading)
     except DataError:
         raise
     except ImportError as error:

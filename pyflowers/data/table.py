@@ -134,7 +134,7 @@ class Table(Shown):
 
     One value for each group, such as the age of a patient:
 
-    >>> table = pyflowers.read_table("examples/epil/epil.csv")
+    >>> table = pyflowers.read_table("example:epilepsy")
     >>> table.one_per_label("age", table.numbers("age"), table.labels("patient")).shape
     (59,)
     """

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyflowers.advice import Advice
+from pyflowers.data.examples import is_named
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError
@@ -132,7 +133,7 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
         found["inits"] = inits
     if source is not None and source != str(fit.program.example):
         found["data"] = path(source)
-        if not Path(source).suffix:  # then it is not a file
+        if not is_named(source):
             found["data"] = FRAME
     if record.interval != INTERVAL:
         found["interval"] = record.interval
@@ -305,7 +306,7 @@ def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
         Function that returns a path as it is shown.
     """
     source, folder = fit.record.data.source, fit.folder
-    is_shell = folder is not None and (source is None or bool(Path(source).suffix))
+    is_shell = folder is not None and (source is None or is_named(source))
     if advice.step == "fit":
         inputs = changed_inputs(fit, advice.change, path)
         if folder is None or not is_shell:

@@ -61,9 +61,8 @@ class PooledFit(Result):
     Examples
     --------
     >>> import numpy as np
-    >>> import pandas as pd
     >>> import pyflowers
-    >>> rats, rng = pd.read_csv("examples/rats/rats.csv"), np.random.default_rng(1)
+    >>> rats, rng = pyflowers.example("rats"), np.random.default_rng(1)
     >>> lost = rng.random(len(rats)) < 0.2
     >>> tables = [
     ...     rats.assign(weight=rats["weight"].where(~lost, 110 + 6 * rats["age"] + error))

@@ -143,7 +143,7 @@ def fit(
     A formula, fitted to a table. The rats gain about 6 g a day:
 
     >>> fit = pyflowers.fit(
-    ...     "weight ~ age + (age | rat)", "examples/rats/rats.csv", seed=1, engine="stanli"
+    ...     "weight ~ age + (age | rat)", "example:rats", seed=1, engine="stanli"
     ... )
     >>> print(fit.summary().loc["b[age]", "mean"].round(1))
     6.2

@@ -187,8 +187,8 @@ class Spec(Reading, Sampling):
         folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``, or a list of formulas; see
         :meth:`pyflowers.Program.from_formula`.
     data : path, DataFrame, Table, mapping or Data, optional
-        A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
-        table.
+        A tidy table, or the data block as CmdStan JSON or a mapping. ``example:NAME`` is a table of
+        :func:`pyflowers.example`. Default: the program's example table.
     **inputs
         The other inputs. An input that is None counts as not given.
 
@@ -214,7 +214,7 @@ class Spec(Reading, Sampling):
     program: Any
     data: Any = asked(
         "File with a tidy table (CSV, TSV, JSON records, Parquet or Excel) or with the data block "
-        "(CmdStan JSON).",
+        "(CmdStan JSON); or example:NAME, a table that comes with pyflowers.",
         unset="the program's example table",
         metavar="FILE",
     )

@@ -335,7 +335,7 @@ class Program(Shown):
         --------
         >>> import pyflowers
         >>> program = pyflowers.Program.from_formula(
-        ...     "weight ~ age + (age | rat)", "examples/rats/rats.csv"
+        ...     "weight ~ age + (age | rat)", "example:rats"
         ... )
         >>> path = program.write("growth.stan")
         >>> pyflowers.Program.open(path).name
@@ -411,7 +411,7 @@ class Program(Shown):
         >>> import pyflowers
         >>> given = ["b[age] ~ normal(6, 1)", "sd ~ exponential(0.1)"]
         >>> program = pyflowers.Program.from_formula(
-        ...     "weight ~ age + (1 | rat)", "examples/rats/rats.csv", priors=given
+        ...     "weight ~ age + (1 | rat)", "example:rats", priors=given
         ... )
         >>> program.priors[["prior", "default"]]
         """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyflowers.data.examples import is_example
 from pyflowers.fits.commands import FRAME, inputs_of, shell_words, shown_path
 from pyflowers.fits.fit import Fit
 from pyflowers.programs import LECTURE
@@ -85,12 +86,17 @@ def reproduction(material: Material) -> Reproduction:
         needs_file=any(its.get("data") == FRAME for its in inputs[:1]),
         lacks_inits=sum("inits" in its for its in inputs) < sum(i is not None for i in given),
         has_paths=any(
-            its["program"].endswith(".stan") or its.get("data", FRAME) != FRAME for its in inputs
+            its["program"].endswith(".stan") or _is_path(its.get("data", FRAME)) for its in inputs
         ),
         covariances=tuple(
             dict.fromkeys(file for its in inputs for file in its.get("known", {}).values())
         ),
     )
+
+
+def _is_path(data: str) -> bool:
+    """Whether data are named by a path, which leads to their file in one folder only."""
+    return data != FRAME and not is_example(data)
 
 
 def _without(inputs: dict[str, Any], *names: str) -> dict[str, Any]:

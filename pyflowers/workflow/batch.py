@@ -21,6 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from pyflowers.batches import Task
 from pyflowers.batches.keep import Keep, is_short, keeps
 from pyflowers.data import Table, read_table
+from pyflowers.data.examples import PREFIX, is_example
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
 from pyflowers.programs.data import OF_A_FILE
@@ -37,7 +38,8 @@ class BatchData(DataConfig):
     Attributes
     ----------
     files : tuple of str
-        Patterns such as ``sites/*.csv``, each of which must match a file. Each file is one table.
+        Patterns such as ``sites/*.csv``, each of which must match a file, and ``example:NAME``.
+        Each file is one table.
     by : str or None
         A column of `file`. The rows with the same label form one table.
     """
@@ -251,17 +253,19 @@ def _tables(data: BatchData, path: Path) -> list[tuple[str, Any]]:
     if not data.files:
         return [("", data.file)]
     found = sorted({file for entry in data.files for file in _matching(entry, path)})
-    names = [file.stem for file in found]
+    names = [file.stem.removeprefix(PREFIX) for file in found]
     if len(set(names)) < len(names):
         names = [str(file) for file in found]
     return list(zip(names, found, strict=True))
 
 
 def _matching(entry: str, path: Path) -> list[Path]:
-    """Return the file that an entry names, or the files that match it as a pattern.
+    """Return the table that an entry names, or the files that match it as a pattern.
 
     The entry is relative to the folder of the batch file, whose name may contain any characters.
     """
+    if is_example(entry):
+        return [Path(entry)]
     folder = Path.cwd() / path.parent
     named = Path(os.path.normpath(folder / entry))
     if named.is_file():

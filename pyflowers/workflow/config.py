@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from pyflowers.data.examples import is_example
 from pyflowers.display import INTERVAL
 from pyflowers.errors import ConfigError
 from pyflowers.fits.folder import FILE, RunRecord, read_record
@@ -33,7 +34,9 @@ class DataConfig(Reading):
     """The table and the names of its columns."""
 
     columns: dict[str, str] = asked_as(Reading, "columns")
-    file: Path | None = asked("The table.", unset="the example of each program")
+    file: Path | None = asked(
+        "The table: a file, or example:NAME.", unset="the example of each program"
+    )
 
     def reading_of(self, model: str, models: Collection[str]) -> dict[str, Any]:
         """Return the arguments for one of several models.
@@ -181,6 +184,8 @@ def is_file(model: str) -> bool:
 
 
 def _resolved(value: Any, folder: Path) -> Any:
+    if isinstance(value, Path) and is_example(value):
+        return value
     if isinstance(value, Path):
         return Path(os.path.normpath(folder / value))
     if isinstance(value, tuple):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyflowers.convergence import mcse_mean, mcse_quantile
 from pyflowers.data.columns import label_text
+from pyflowers.data.examples import table_path
 from pyflowers.display import format_number
 from pyflowers.engines import Engine, find_engine
 from pyflowers.errors import CompileError, ConfigError, DataError
@@ -211,7 +212,7 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
             kept = program.read({})
         return kept, [], []
     path = Path(about.source)
-    if not path.is_file():
+    if not table_path(path).is_file():
         if not kept.has_table and set(kept.values) < set(program.source.blocks.data):
             raise ConfigError(
                 f"{about.source}: the run's data cannot be read again; put the file back"

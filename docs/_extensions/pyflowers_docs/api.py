@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TASKS = {
     "Fit": "fit Spec Fit PooledFit Verdict approximate",
-    "Data": "read_table from_frame Table Data",
+    "Data": "example read_table from_frame Table Data",
     "Programs": "Program Capabilities PriorModel ClosedForm",
     "Check": "check improve sensitivity Sensitivity prior PriorPredictive sbc Calibration",
     "Predict": "predict effects contrast grid",
