@@ -58,29 +58,38 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.reports import report as report
 
 _HOMES = {
-    "analysis": "Calibration PriorPredictive Sensitivity check compare contrast effects "
-    "explained grid k_fold leave_one_group_out loo predict prior sbc sensitivity table",
-    "batches": "Batch Keep Task batch",
-    "data": "Table example from_frame read_table",
+    "analysis": "check compare contrast effects explained grid k_fold leave_one_group_out loo "
+    "predict prior sbc sensitivity table",
+    "batches": "Task batch",
+    "data": "example from_frame read_table",
     "engines.approximate": "approximate",
     "errors": "CompileError ConfigError DataError FitError PyflowersError ToolchainError",
     "fits.fit": "Fit",
-    "fits.imputed": "PooledFit",
     "fits.sampling": "fit",
     "fits.spec": "Spec",
-    "fits.verdict": "Verdict",
-    "programs": "Capabilities ClosedForm Data PriorModel Program",
+    "programs": "Program",
     "reports": "improve report",
 }
+"""The names that users call, by the module in which they are."""
+
+_OTHERS = {
+    "analysis": "Calibration PriorPredictive Sensitivity",
+    "batches": "Batch Keep",
+    "data": "Table",
+    "fits.imputed": "PooledFit",
+    "fits.verdict": "Verdict",
+    "programs": "Capabilities ClosedForm Data PriorModel",
+}
+"""Classes of results, and of programs written by hand: they are found here but not listed."""
 
 __all__ = sorted(" ".join(_HOMES.values()).split())
 
-_MODULES = ("exact", "plots", "samplers", "vb")
+_MODULES = ("analysis", "batches", "data", "exact", "plots", "programs", "samplers", "vb")
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``import pyflowers`` is fast."""
-    for home, names in _HOMES.items():
+    for home, names in [*_HOMES.items(), *_OTHERS.items()]:
         if name in names.split():
             return getattr(import_module(f"pyflowers.{home}"), name)
     if name in _MODULES:

@@ -17,6 +17,10 @@ with the compiler's message. Poor diagnostics are not exceptions but values; see
 class PyflowersError(Exception):
     """The base class of all errors that pyflowers reports."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the sentence alone, as it says what is wrong and where."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class DataError(PyflowersError):
     """The data cannot be used; the message names the place, such as file, row and column."""

@@ -198,10 +198,11 @@ def test_compile_copies_the_executable_where_it_is_told(executables, tmp_path):
 def test_every_public_name_is_there():
     import pyflowers
 
-    modules = ["exact", "plots", "samplers", "vb"]
+    modules = ["analysis", "batches", "data", "exact", "plots", "programs", "samplers", "vb"]
     assert sorted([*pyflowers.__all__, *modules, "__version__"]) == dir(pyflowers)
-    for name in dir(pyflowers):
+    for name in [*dir(pyflowers), "Capabilities", "ClosedForm", "Sensitivity", "Table"]:
         assert getattr(pyflowers, name) is not None
+    assert "Capabilities" not in dir(pyflowers)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = pyflowers.nothing
 

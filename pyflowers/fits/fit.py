@@ -37,9 +37,11 @@ from pyflowers.fits.folder import (
     refuse_other_run,
     summary_of,
 )
+from pyflowers.fits.methods import Questions
 from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize, without_draws
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Model, Program
+from pyflowers.programs.stated_priors import prior_table
 from pyflowers.progress import logger
 from pyflowers.records import as_path
 from pyflowers.resources import in_arviz
@@ -65,7 +67,7 @@ class _Draws(dict[str, NDArray[np.float64]]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit(Result):
+class Fit(Questions, Result):
     """A fitted program: its draws with the user's labels, and the record of the fit.
 
     Attributes
@@ -114,6 +116,15 @@ class Fit(Result):
     >>> list(fit.groups())[:3]
     ['posterior', 'sample_stats', 'observed_data']
 
+    Ask it questions. The functions of ``pyflowers`` whose first argument is a fit, such as
+    :func:`pyflowers.check`, are also its methods:
+
+    >>> fit.check().passed, fit.loo().table().shape[0]
+    (True, 1)
+    >>> figure = fit.plot_trace()
+    >>> fit.priors["prior"].tolist()
+    ['normal(0, 100)', 'scaled_inv_chi_square(1, 2)']
+
     Save the fit, and load it in another session:
 
     >>> folder = fit.save("runs/poisson")
@@ -149,6 +160,18 @@ class Fit(Result):
     def options(self) -> SamplerOptions:
         """The options of the sampler."""
         return self.record.options
+
+    @property
+    def priors(self) -> pd.DataFrame:
+        """The prior of each parameter, with the hyperparameters of this fit.
+
+        See :attr:`pyflowers.Program.priors` for the columns; ``default`` is ``no`` where the fit
+        was given another prior.
+        """
+        usual = self.program.priors
+        found = prior_table(self.program, self.program.prior_values(self.record.priors))
+        found.loc[found["prior"] != usual["prior"], "default"] = "no"
+        return found
 
     @property
     def interval(self) -> float:

@@ -80,7 +80,7 @@ def fit(
     show_progress: bool = False,
     **inputs: Any,
 ) -> Fit | PooledFit:
-    """Sample the posterior of a program.
+    """Fit a formula, a shipped model or a Stan program.
 
     The sampler is Stan's NUTS. The engine ``exact`` needs no Markov chain: it makes independent
     draws for programs that have a :class:`ClosedForm`, such as the shipped ones, and weighted draws

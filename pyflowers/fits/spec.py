@@ -51,7 +51,7 @@ def takes_inputs(*names: str) -> Callable[[Function], Function]:
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=field.get_default(call_default_factory=True),
-                annotation=field.annotation,
+                annotation=_plain(field.annotation),
             )
             for name, field in fields.items()
         ]
@@ -60,6 +60,15 @@ def takes_inputs(*names: str) -> Callable[[Function], Function]:
         return function
 
     return decorate
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without the checks of its value, for a signature."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return Union[tuple(map(_plain, get_args(kind)))]  # noqa: UP007
+    return kind
 
 
 def _help_of(names: Iterable[str]) -> str:
@@ -485,8 +494,11 @@ class Spec(Reading, Sampling):
 
 READING = tuple(Reading.model_fields)
 SAMPLER = tuple(SamplerOptions.model_fields)
-INPUTS = tuple(name for name in Spec.model_fields if name not in ("program", "data"))
-"""The names of the inputs: those of a table, those of the sampler, and all but the first two."""
+_USUAL = ("family", "priors", "seed", "chains", "warmup", "draws")
+_NAMES = dict.fromkeys([*_USUAL, *Spec.model_fields])
+INPUTS = tuple(name for name in _NAMES if name not in ("program", "data"))
+"""The names of the inputs: those of a table, those of the sampler, and all but the first two, where
+the usual ones come first."""
 
 # The docstring lists the inputs, too, with the help of their fields.
 _LAST = "An input that is None counts as not given.\n"
