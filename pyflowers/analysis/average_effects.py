@@ -90,7 +90,7 @@ _WHERE = {
     "data": " for the groups of the rows",
     EITHER: "",
 }
-"""For which groups an effect is, in words."""
+"""The groups that an effect describes, in words."""
 
 _MANY = {"more": "many", "higher": "high"}
 

@@ -164,7 +164,7 @@ def _is_unbounded(fit: Fit) -> bool:
 
 
 def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
-    """Return the need of a response that ends at a limit, which may be of another family."""
+    """Return what a response with a limit needs, such as another family."""
     y, formula = fit.data.y, fit.program.declaration.formula
     assert formula is not None
     num, most = len(np.unique(y)), float(y.max())

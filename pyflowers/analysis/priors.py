@@ -323,7 +323,7 @@ def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
     """Yield why there are no implied data, or that they are far too large."""
     if y_rep is None:
         yield (
-            f"the data that the prior implies are not shown, as {program.name} has no y_rep: "
+            f"the implied data are not shown, because {program.name} has no y_rep: "
             f"{Capability.Y_REP.remedy}"
         )
         return

@@ -229,7 +229,7 @@ _ENVIRONMENT = {
 
 @contextmanager
 def guarded(folder: Path, sentence: str) -> Iterator[None]:
-    """Turn every error of a ledger into one sentence; all reads and writes take place within.
+    """Turn any error in a read or write of a ledger into one sentence.
 
     Parameters
     ----------

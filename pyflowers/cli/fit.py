@@ -138,7 +138,7 @@ def _sampled(prepared: Prepared, out: Path, plots: str, overwrite: bool) -> Fit:
     from pyflowers.fits.remedies import with_trials
 
     fit = replace(prepared.sample(show_progress=shows_progress()), folder=out)
-    if not is_quiet():  # what nobody reads need not be tried
+    if not is_quiet():  # remedies are tried only if someone reads about them
         fit = with_trials(fit, announce=say)
     if plots == "none":  # only figures need the experiment module
         fit.save(out, overwrite=overwrite)

@@ -285,7 +285,7 @@ def summarize(
     return table
 
 
-# Large fits, for which only the draws of some elements are kept, as with ``--keep mu_plant[2]``
+# Large fits keep the draws of some elements only, as with ``--keep mu_plant[2]``
 
 
 def without_draws(program: Program) -> Program:

@@ -149,7 +149,7 @@ class StyledFigure(Figure):
             super().savefig(*args, **kwargs)
         finally:
             self._laid_out = False
-            if engine is not None:  # matplotlib restores what it found: no engine
+            if engine is not None:  # matplotlib would restore no engine
                 self.set_layout_engine(engine)
 
 

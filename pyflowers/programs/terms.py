@@ -358,7 +358,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def is_coded(column: str, sums: Iterable[str]) -> bool:
-    """Whether one of several sums of terms has the levels of a column, as ``C(...)`` has."""
+    """Whether a sum of terms treats a column as a factor, as ``C(...)`` does."""
     of_levels = "|".join(OF_LEVELS)
     pattern = rf"\b(?:{of_levels})\(\s*`?{re.escape(column)}`?\s*[,)]"
     return any(re.search(pattern, text) for text in sums)

@@ -75,7 +75,7 @@ class Method(Protocol):
 
     @property
     def start(self) -> FloatArray:
-        """A point from which the mode can be reached."""
+        """A point from which the search for the mode starts."""
 
     @property
     def num_points(self) -> int | None:

@@ -145,7 +145,7 @@ class OneFactorModel:
 
     @property
     def start(self) -> FloatArray:
-        """A point from which the mode can be reached."""
+        """A point from which the search for the mode starts."""
         spread = float(np.std(self.y)) or 1.0
         unit = spread if self.family.scale == "y" else 0.5
         values = {its.sd.name: unit for its in self.model.effects}

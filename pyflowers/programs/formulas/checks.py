@@ -31,7 +31,7 @@ MOST_RATINGS = 20
 NUM_ROWS = 500
 """The number of rows with which the search for a separating direction begins, and that it adds."""
 SMALL_SD = 0.02
-"""The standard deviation of a response below which a note advises a smaller unit."""
+"""The standard deviation of a response below which a note suggests a smaller unit."""
 
 
 def check_model(model: Model, priors: DefaultPriors) -> None:

@@ -134,7 +134,7 @@ def _unit(model: Model, priors: DefaultPriors) -> float:
     # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
     about_mean, spread = model.has_intercept, 1.0
     if model.parameter is not None:
-        # The coefficients of levels without an intercept are themselves as far from 0 as it is.
+        # Without an intercept, the levels' coefficients are as far from 0 as it would be.
         location, _ = priors.intercept(model, model.parameter)
         spread = ON_LINK / WIDTH if about_mean else float(np.hypot(1.0, location / WIDTH))
     elif model.family.scale == "y":

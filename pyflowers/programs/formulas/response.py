@@ -104,7 +104,7 @@ class ResponseTerms:
 
     @property
     def is_likelihood(self) -> bool:
-        """Whether the likelihood of a row is not the density alone."""
+        """Whether a row's likelihood differs from its density: censored, truncated or weighted."""
         multiplies = self.weights and self.kind != "precision"
         return bool(self.cens or self.lb or self.ub or multiplies)
 

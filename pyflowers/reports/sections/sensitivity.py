@@ -78,7 +78,7 @@ def moves_table(moves: pd.DataFrame) -> Table:
         for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()
     ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
-    caption = "Numbers that change if the prior is raised to the power 0.8 or 1.25"
+    caption = "Results that change when the prior is weakened (power 0.8) or strengthened (1.25)"
     return Table(caption, [*head, "Moves"], rows, [1, 2, len(head)])
 
 
