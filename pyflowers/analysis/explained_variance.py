@@ -212,7 +212,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
     family = fit.model.family
     if family.name == "von_mises":
         raise ConfigError(
-            f"explained: {fit.name} has directions, which have no variance to share; compare "
+            f"explained: {fit.name} predicts directions, whose variance cannot be divided; compare "
             "models with loo"
         )
     rows = np.asarray(fit.is_in_likelihood)

@@ -476,7 +476,7 @@ def _chosen(rows: Rows, tables: Sequence[pd.DataFrame]) -> dict[str, tuple[str, 
 
 
 def _asked(rows: Rows, known: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield the quantity or element of each row that is asked for, and its label, if any."""
+    """Yield the quantity or element of each requested row, with its label if it has one."""
     pairs: list[tuple[Any, Any]]
     if isinstance(rows, Mapping):
         pairs = list(rows.items())

@@ -887,7 +887,7 @@ def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Ite
                 continue
             raw = _by_group(codes, within * residuals.weight[:, None])
             size = np.sqrt(np.asarray(raw.multiply(raw).sum(axis=0)).ravel())
-            # The columns of all levels of a factor count each difference once too often.
+            # With a column for each level of a factor, one column is redundant.
             share = 1.0
             if w.shape[1] > 1:
                 share -= 1 / w.shape[1]

@@ -262,7 +262,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
     levels = table[[columns[round(prob, 12)] for prob in interval_probs(interval)]].to_numpy().T
     rows = [each if isinstance(each, tuple) else (each,) for each in table.index]
     is_row = found.sets is None
-    # What all rows share, as the columns that a grid holds fixed, is written below the figure.
+    # Columns with one value in all rows, as in a grid, are named below the figure.
     shared = [i for i, its in enumerate(zip(*rows, strict=True)) if i and len(set(its)) == 1]
     if len(rows) == 1:
         shared = []

@@ -465,7 +465,7 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
     via = link.inverse
     if family.link in ("log", "logit"):
         exact = link.via_log if family.link == "log" else link.via_log_odds
-        assert exact is not None  # the links that a family allows have it
+        assert exact is not None  # all links that a family allows have one
         via = exact
     scale = family.scale
     if scale != "fixed":

@@ -343,7 +343,7 @@ def predicted_parameter(linear: LinearPredictor) -> Part:
 
 
 def another_parameter(each: Auxiliary) -> Part:
-    """Return the part of a parameter of the family that is the same for all rows."""
+    """Return the part of a family's parameter that has one value for all rows."""
     numbers, prior = _prior_of(each)
     return Part(
         settings=declared(numbers),
