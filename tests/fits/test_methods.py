@@ -35,7 +35,7 @@ def test_a_method_is_the_function_of_its_name(fit, name):
 
 
 def test_the_functions_of_a_fit_are_its_methods():
-    """Those that are not compare models, or fit again."""
+    """Those that are not compare models, or refit."""
     of_fits = {
         name
         for name in pyflowers.__all__
