@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.analysis.calibration import sbc as sbc
     from pyflowers.analysis.checks import check as check
     from pyflowers.analysis.contrasts import contrast as contrast
+    from pyflowers.analysis.designs import Design as Design
+    from pyflowers.analysis.designs import design as design
     from pyflowers.analysis.elpd import leave_one_group_out as leave_one_group_out
     from pyflowers.analysis.elpd import loo as loo
     from pyflowers.analysis.explained_variance import explained as explained
@@ -58,8 +60,8 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.reports import report as report
 
 _HOMES = {
-    "analysis": "check compare contrast effects explained grid k_fold leave_one_group_out loo "
-    "predict prior sbc sensitivity table",
+    "analysis": "check compare contrast design effects explained grid k_fold "
+    "leave_one_group_out loo predict prior sbc sensitivity table",
     "batches": "Task batch",
     "data": "example from_frame read_table",
     "engines.approximate": "approximate",
@@ -73,7 +75,7 @@ _HOMES = {
 """The names that users call, by the module in which they are."""
 
 _OTHERS = {
-    "analysis": "Calibration PriorPredictive Sensitivity",
+    "analysis": "Calibration Design PriorPredictive Sensitivity",
     "batches": "Batch Keep",
     "data": "Table",
     "fits.imputed": "PooledFit",

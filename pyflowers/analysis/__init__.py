@@ -19,6 +19,7 @@ _HOMES = {
     "checks": "PredictiveCheck PredictiveChecks check",
     "contrasts": "Contrasts contrast",
     "elpd": "GroupComparison LooComparison ModelGroups ModelLoo leave_one_group_out loo",
+    "designs": "Design design",
     "explained_variance": "Explained explained",
     "folds": "FoldComparison ModelFolds k_fold",
     "grids": "grid",

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from pyflowers.analysis.ecdf import from_ranks, p_value
 from pyflowers.analysis.priors import PriorPredictive, prior
 from pyflowers.batches import Batch, Keep, Task, batch
+from pyflowers.batches.beside import FilesBeside
 from pyflowers.batches.keep import function_of, ranks
 from pyflowers.checked import whole_number
 from pyflowers.convergence import ess_bulk
@@ -53,7 +54,6 @@ from pyflowers.fits.spec import OF_SBC, SAMPLER, Spec, takes_inputs
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.programs.model import Model
 from pyflowers.records import Record
-from pyflowers.storage import FileKind, check_file, new_file, read_json
 
 PROB = 0.9999
 """Probability of the simultaneous band that the ranks of a quantity must not leave."""
@@ -78,30 +78,8 @@ _LARGEST_COUNT = 2**31 - 1
 OF_FITS = {*SAMPLER, "centered", "inits"} - {"seed"}
 """The inputs that concern only the fits, and not the simulated data."""
 
-FILE = "calibration.json"
-"""File of a calibration's record, next to the ledger of its batch."""
-
-
-def _is_own(path: Path) -> bool:
-    """Return whether a file is the record of a calibration, or is listed in that record."""
-    record = read_json(path.with_name(FILE))
-    listed = {FILE, *record.get("files", ())}
-    return {"simulator_is_program", "seed"} <= record.keys() and path.name in listed
-
-
-_KIND = FileKind("calibration", _is_own)
-
-
-def check_files(folder: str | Path, names: Iterable[str] = ()) -> None:
-    """Reject a folder if a calibration would replace a file that pyflowers did not write.
-
-    Raises
-    ------
-    ConfigError
-        If there is such a file; the message names it.
-    """
-    for name in (FILE, *names):
-        check_file(Path(folder) / name, _KIND)
+FILES = FilesBeside("calibration", frozenset({"simulator_is_program", "seed"}))
+"""The files of a calibration, next to the ledger of its batch."""
 
 
 class _Record(Record):
@@ -201,14 +179,14 @@ class Calibration(Result):
         ConfigError
             If the folder holds no calibration.
         """
-        file = Path(folder) / FILE
+        file = Path(folder) / FILES.record
         try:
             values = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(
-                f"{folder} holds no finished calibration ({FILE}: {reason}); name a folder that "
-                "pyflowers sbc wrote, or run pyflowers sbc again"
+                f"{folder} holds no finished calibration ({FILES.record}: {reason}); name a folder "
+                "that pyflowers sbc wrote, or run pyflowers sbc again"
             ) from error
         record = _Record.parse(values, str(file))
         return cls(Batch(Path(folder)), **record.model_dump(exclude={"files"}))
@@ -227,25 +205,12 @@ class Calibration(Result):
         ConfigError
             If the folder holds a file of the same name that pyflowers did not write.
         """
-        folder, figures = self.batch.folder, dict(plots or {})
-        made: tuple[str, ...] = ()
-        if figures:
-            made = ("calibration.csv", *figures)
-        check_files(folder, made)
-        earlier = read_json(folder / FILE).get("files", ())
-        files = tuple(dict.fromkeys([*earlier, *made]))
+        made: dict[str, Any] = {}
+        if plots:
+            made = {"calibration.csv": self.table(), **plots}
         fields = _Record.model_fields.keys() - {"files"}
-        record = _Record(**{name: getattr(self, name) for name in fields}, files=files)
-        # The record is written first, so that files left by an interruption are recognised as
-        # files that pyflowers wrote.
-        with new_file(folder / FILE, _KIND) as new:
-            new.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        if figures:
-            with new_file(folder / "calibration.csv", _KIND) as new:
-                self.table().to_csv(new)
-        for name, figure in figures.items():
-            with new_file(folder / name, _KIND) as new:
-                figure.savefig(new, dpi=150, format=Path(name).suffix[1:])
+        record = _Record(**{name: getattr(self, name) for name in fields})
+        FILES.write(self.batch.folder, record.model_dump(mode="json", exclude={"files"}), made)
 
     @cached_property
     def _all(self) -> pd.DataFrame:
@@ -597,7 +562,7 @@ def sbc(
     []
     """
     sims = whole_number("sims", sims)
-    check_files(out)
+    FILES.check(out)
     spec = Spec.of_call(program, data, **inputs)
     spec.refuse(("interval",), "is not used, because ranks have no interval")
     seed = spec.seed

@@ -31,7 +31,7 @@ from pyflowers.errors import PyflowersError, ToolchainError, UnusedOptionError
 from pyflowers.text import nearest
 
 TASKS = {
-    "Fit": "fit vb batch models new",
+    "Fit": "fit vb batch design models new",
     "Check": "check improve sensitivity prior sbc replay",
     "Predict": "predict effects contrast",
     "Compare": "loo compare",
@@ -45,6 +45,7 @@ COMMANDS = {
     "fit": ("fit", "Fit a model, summarise the posterior and check convergence."),
     "vb": ("methods", "Fit by closed-form variational Bayes, without Stan."),
     "batch": ("batch", "Fit many models, tables and variants; run again to resume."),
+    "design": ("methods", "Simulate studies of several sizes: precision and power."),
     "models": ("programs", "List the shipped models, their priors and capabilities."),
     "new": ("programs", "Write a Stan program to start from, or draft a declaration."),
     "check": ("runs", "Check whether the model would produce data like yours."),

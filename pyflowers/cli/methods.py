@@ -17,6 +17,7 @@ from pyflowers.cli.options import (
     InSections,
     given,
     inputs,
+    named_numbers,
     overwrite_option,
     plots_option,
     workers_option,
@@ -187,6 +188,69 @@ def _parameters(factor: Any) -> dict[str, Any]:
     return {"family": type(factor).__name__, **values}
 
 
+@click.command("design", cls=InSections)
+@click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
+@inputs("data", *INPUTS)
+@click.option(
+    "--effect",
+    "effects",
+    metavar="NAME=VALUE",
+    multiple=True,
+    required=True,
+    callback=named_numbers,
+    help="A parameter of interest, such as b[x], and its true value (repeatable).",
+)
+@click.option(
+    "--groups",
+    metavar="SIZES",
+    help="Numbers of groups, such as 20,40 or 20:80:20 (start:stop:step).",
+)
+@click.option(
+    "--rows",
+    metavar="SIZES",
+    required=True,
+    help="Numbers of rows of each group or, without groups, of the table.",
+)
+@click.option(
+    "--unit",
+    metavar="COLUMN",
+    help="Column of the groups of --groups. [default: the only one with group effects]",
+)
+@click.option(
+    "--region",
+    type=float,
+    nargs=2,
+    help="Ends of a region; the share of intervals within it is shown.",
+)
+@click.option(
+    "--sims", type=int, default=200, show_default=True, help="Number of data sets of each design."
+)
+@workers_option
+@plots_option
+@click.option("--out", type=PATH, required=True, help="Folder for the fits and the results.")
+def design_command(out: Path, plots: str, **options: Any) -> int:
+    r"""Simulate studies of several sizes, and show how narrow and how clear their answers are.
+
+    The model is fitted to the pilot data in --data. Data are simulated for each number of groups
+    and rows, with the posterior medians of that fit, --effect in their place, and new groups from
+    the population. Each data set is fitted. For each parameter in --effect, the table shows the
+    average width of its interval and the shares of intervals that exclude 0, lie in --region, and
+    contain the true value. Run the same command again to resume, or with more --sims to go on.
+
+      pyflowers design "y ~ x + (1 | g)" --data pilot.csv --groups 20:80:20 --rows 5,10 \
+          --effect "b[x]=0.3" --out design
+    """
+    from pyflowers.analysis.designs import FILES, design
+    from pyflowers.plots.designs import design as draw
+
+    figure = f"design.{plots}"
+    FILES.check(out, ("design.csv", figure))
+    found = design(out=out, **given(options))
+    if plots != "none":
+        found.save({figure: draw(found)})
+    return told(found, out)
+
+
 @click.command("sbc", cls=InSections)
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA")
 @inputs("data", *OF_SBC)
@@ -223,10 +287,10 @@ def sbc_command(out: Path, drop_doubtful: bool, **options: Any) -> int:
 
       pyflowers sbc iid_normal --sims 100 --out sbc
     """
-    from pyflowers.analysis.calibration import check_files, sbc
+    from pyflowers.analysis.calibration import FILES, sbc
     from pyflowers.plots import calibration
 
-    check_files(out, ("calibration.csv", "calibration.png"))
+    FILES.check(out, ("calibration.csv", "calibration.png"))
     found = replace(sbc(out=out, **given(options)), drop=drop_doubtful)
     found.save({"calibration.png": calibration(found)})
     if found.failed:

@@ -88,6 +88,13 @@ def _pairs(
     return found or None
 
 
+def named_numbers(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float] | None:
+    """Return the numbers of ``NAME=VALUE`` by name."""
+    return _pairs(float, "NAME=VALUE with a number", ctx, parameter, values)
+
+
 def _priors(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float | str] | None:

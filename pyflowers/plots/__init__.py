@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyflowers.cores import each
 from pyflowers.plots.conditional import conditional_effects
+from pyflowers.plots.designs import design
 from pyflowers.plots.groups import forest, group_intervals, observations, predictions, shrinkage
 from pyflowers.plots.posterior import pairs, prior_posterior, ranks, trace, trace_first_chain
 from pyflowers.plots.predictive import (
@@ -45,6 +46,7 @@ __all__ = [
     "calibration",
     "conditional_effects",
     "density_overlay",
+    "design",
     "elpd_differences",
     "forest",
     "group_intervals",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyflowers.analysis.average_effects import Effects
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.contrasts import Contrasts
+from pyflowers.analysis.designs import Design
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import Predictions, RowPredictions
 from pyflowers.analysis.prior_sensitivity import Sensitivity
@@ -22,6 +23,7 @@ from pyflowers.analysis.priors import PriorPredictive
 from pyflowers.display import Result
 from pyflowers.fits.posterior import element_names, flat
 from pyflowers.plots.conditional import conditional_effects
+from pyflowers.plots.designs import design
 from pyflowers.plots.groups import forest, group_intervals, predictions, values_of_result
 from pyflowers.plots.methods import comparison_drawings
 from pyflowers.plots.predictive import (
@@ -155,6 +157,10 @@ def _elements(quantities: Sequence[xr.DataArray]) -> tuple[list[str], str, NDArr
     return names, of_rows, draws
 
 
+def _of_design(found: Design) -> Drawings:
+    return {"design.png": partial(design, found)}
+
+
 def _of_sensitivity(found: Sensitivity) -> Drawings:
     if found.is_known:
         return {"sensitivity.png": partial(power_scaling, [found])}
@@ -165,6 +171,7 @@ _DRAWINGS: dict[str, Callable[[Any], Drawings]] = {
     "checks": _of_checks,
     "comparison": _of_comparison,
     "contrasts": _of_contrasts,
+    "design": _of_design,
     "effects": _of_effects,
     "predictions": _of_predictions,
     "prior": _of_prior,

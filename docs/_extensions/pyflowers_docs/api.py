@@ -24,7 +24,7 @@ TASKS = {
     "Check": "check improve sensitivity Sensitivity prior PriorPredictive sbc Calibration",
     "Predict": "predict effects contrast grid",
     "Compare": "loo leave_one_group_out k_fold explained compare",
-    "Many fits": "batch Batch Task Keep",
+    "Many fits": "batch Batch Task Keep design Design",
     "Report": "report table",
     "Errors": "PyflowersError DataError ConfigError ToolchainError CompileError FitError",
 }

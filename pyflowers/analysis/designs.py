@@ -1,0 +1,592 @@
+"""How much a study will tell: simulated data of several sizes, fitted as the study will be.
+
+The model is fitted to pilot data. Data are then simulated for each design, with all parameters at
+their posterior medians, except those that the user sets, and with new groups drawn from the
+population. Each data set is fitted with the same model, and its interval for each parameter that
+was set is kept. Over the data sets of a design, the average width of the interval, the share that
+excludes 0 (the power), the share that lies in a region, and the share that contains the true value
+(the coverage) follow, each with its Monte Carlo standard error.
+
+A design takes its covariates from the pilot data. Its groups are copies of the pilot's groups, in
+turn and each time in random order, and the rows of a group are rows of the copied group, in turn
+and in random order. In this way, treatments remain as balanced as in the pilot data.
+
+References
+----------
+Gelman and Carlin (2014), Beyond power calculations, Perspectives on Psychological Science 9(6);
+Kruschke and Liddell (2018), The Bayesian New Statistics, Psychonomic Bulletin & Review 25, for
+simulated power with intervals and regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pyflowers.analysis.predictions import predict
+from pyflowers.batches import Batch, Keep, Task, batch
+from pyflowers.batches.beside import FilesBeside
+from pyflowers.checked import whole_number
+from pyflowers.display import (
+    Line,
+    Result,
+    heading,
+    in_file,
+    interval_quantiles,
+    percent,
+    records_of,
+)
+from pyflowers.engines import new_seed
+from pyflowers.errors import ConfigError, PyflowersError
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.posterior import element_names, flat
+from pyflowers.fits.sampling import fit as sampled
+from pyflowers.fits.spec import INPUTS, READING, Spec, takes_inputs
+from pyflowers.programs import Program
+from pyflowers.programs.data import to_frame
+from pyflowers.programs.program import is_formula
+from pyflowers.text import counted, in_words, suggestion
+
+FILES = FilesBeside("design", frozenset({"effects", "designs", "seed"}))
+"""The files of a result, next to the ledger of its batch."""
+
+BLOCK = 100
+"""The number of data sets that are simulated together; more data sets do not change the first."""
+
+KEPT = "intervals"
+"""The table that is kept from each fit."""
+
+_OF_PILOT = {*READING, "seed", "engine", "cmdstan", "interval"}
+"""Inputs of the fit to the pilot data that the fits to simulated data do not take."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(Result):
+    """What designs of several sizes will tell about some parameters.
+
+    Attributes
+    ----------
+    batch : Batch
+        The fits to simulated data.
+    name : str
+        The program.
+    effects : mapping of str to float
+        The parameters of interest with their true values.
+    values : mapping of str to float
+        The other parameters with the values that the simulations use.
+    interval : float
+        Probability of the intervals.
+    region : tuple of float, or None
+        A region of values; the share of intervals within it is shown.
+    designs : tuple of tuple
+        The number of groups, 0 if the formula has none, and the rows of each group, or of the
+        table, for each design.
+    column : str
+        The column of the groups; empty if there are none.
+    sims : int
+        Number of data sets of each design.
+    seed : int
+        Seed of the simulated data and of the fits.
+    engine : str
+        The engine of the fits.
+
+    See Also
+    --------
+    pyflowers.design : Simulate designs.
+
+    Examples
+    --------
+    Few simulations keep the example short; a real study takes some hundred.
+
+    >>> import pyflowers
+    >>> found = pyflowers.design("weight ~ age + (1 | rat)", "examples/rats/rats.csv", out="design",
+    ...                          groups=[10], rows=[5], effects={"b[age]": 6}, sims=3, seed=1)
+    >>> found.table()["fits"].tolist()
+    [3]
+    """
+
+    holds: ClassVar[str] = "design"
+
+    batch: Batch
+    name: str
+    effects: Mapping[str, float]
+    values: Mapping[str, float]
+    interval: float
+    region: tuple[float, float] | None
+    designs: tuple[tuple[int, int], ...]
+    column: str
+    sims: int
+    seed: int
+    engine: str
+    notes_on_pilot: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        """The interval of each parameter in each fit, with the size of the design."""
+        found = self.batch.table(KEPT)
+        sizes = found["task"].str.partition("/")[0].str.partition("x")
+        found["groups"], found["rows"] = sizes[0].astype(int), sizes[2].astype(int)
+        return found
+
+    def table(self) -> pd.DataFrame:
+        """Return a row for each parameter of each design.
+
+        Returns
+        -------
+        DataFrame
+            ``fits``; ``width``, the average width of the interval; ``excludes 0``, the share of
+            intervals that exclude 0; ``in region``, the share that lies in the region, if there is
+            one; ``covers``, the share that contains the true value; and the Monte Carlo standard
+            error of each.
+        """
+        rows = []
+        for (groups, num, name), its in self.intervals.groupby(["groups", "rows", "parameter"]):
+            low, high, true = its["low"], its["high"], self.effects[str(name)]
+            shares = {"excludes 0": (low > 0) | (high < 0)}
+            if self.region is not None:
+                shares["in region"] = (low >= self.region[0]) & (high <= self.region[1])
+            shares["covers"] = (low <= true) & (true <= high)
+            size, width = len(its), high - low
+            row = {"groups": groups, "rows": num, "parameter": name, "fits": size}
+            row |= {"width": width.mean(), "width mcse": width.std() / np.sqrt(size)}
+            for what, is_so in shares.items():
+                row |= {what: is_so.mean(), f"{what} mcse": _error_of_share(is_so)}
+            rows.append(row)
+        index = ["groups", "rows", "parameter"] if self.column else ["rows", "parameter"]
+        found = pd.DataFrame(rows)
+        if not self.column:
+            del found["groups"]
+        return found.set_index(index)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the simulations assume, and their limitations, one sentence each."""
+        effects = in_words([f"{name} = {value:g}" for name, value in self.effects.items()])
+        said = [
+            f"the data were simulated with {effects} as given; the other parameters are the "
+            "posterior medians of the fit to the pilot data: "
+            + ", ".join(f"{name} = {value:.3g}" for name, value in self.values.items())
+        ]
+        if self.column:
+            said.append(
+                f"each {self.column} is new: its effects are drawn from the population, and its "
+                "rows have the covariates of the pilot data"
+            )
+        said += self.notes_on_pilot
+        failures, ledger = self.batch.failures, self.batch.ledger()
+        if len(failures):
+            said.append(
+                f"{len(failures)} of {len(ledger)} fits failed and are left out; the first error "
+                f"is: {failures.iloc[0]}"
+            )
+        doubtful = int((ledger["verdict"] == "doubtful").sum())
+        if doubtful:
+            said.append(
+                f"{counted(doubtful, 'fit')} of {len(ledger)} did not pass every check of the "
+                "sampling or the prior, and are counted anyway"
+            )
+        return said
+
+    def contents(self) -> list[Line]:
+        """Return the table and its notes."""
+        about = f"{self.sims} data sets of each design, {percent(self.interval)} intervals"
+        return [
+            heading(self.name, about),
+            in_file(self.table(), "design.csv"),
+            *(f"note: {note}" for note in self.notes),
+            f"seed: {self.seed}, engine: {self.engine}",
+        ]
+
+    def files(self) -> dict[str, pd.DataFrame]:
+        """Return the table by file name."""
+        return {"design.csv": self.table()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table and what was simulated as plain values, for JSON."""
+        return {
+            "program": self.name,
+            "designs": records_of(self.table()),
+            "effects": dict(self.effects),
+            "values": dict(self.values),
+            "interval": self.interval,
+            "region": self.region,
+            "sims": self.sims,
+            "seed": self.seed,
+            "engine": self.engine,
+            "notes": self.notes,
+            "folder": str(self.batch.folder),
+        }
+
+    def save(self, figures: Mapping[str, Any] | None = None) -> None:
+        """Write the record, the table and figures to the folder of the batch.
+
+        Parameters
+        ----------
+        figures : mapping of str to matplotlib.figure.Figure, optional
+            Figures by file name.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds a file of the same name that pyflowers did not write.
+        """
+        made = {**self.files(), **(figures or {})}
+        FILES.write(self.batch.folder, {"kind": self.holds, **self.to_dict()}, made)
+
+
+def _error_of_share(is_so: pd.Series[bool]) -> float:
+    """Return the standard error of a share; of 0 and 1, that of a share with one more of each."""
+    share = (is_so.sum() + 1) / (len(is_so) + 2) if is_so.nunique() == 1 else is_so.mean()
+    return float(np.sqrt(share * (1 - share) / len(is_so)))
+
+
+def of_fit(fit: Fit, names: Sequence[str], interval: float) -> dict[str, Any]:
+    """Return the interval of some elements of a fit, with a row for each element.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit of simulated data.
+    names : sequence of str
+        Elements, such as ``b[x]``.
+    interval : float
+        Probability of the interval.
+    """
+    ends = [level for name, level in interval_quantiles(interval).items() if name != "median"]
+    draws = [_draws_of(fit, name) for name in names]
+    low, high = np.quantile(draws, ends, axis=1)
+    return {"parameter": list(names), "low": low, "high": high, "median": np.median(draws, axis=1)}
+
+
+def _draws_of(fit: Fit, name: str) -> NDArray[np.float64]:
+    """Return all draws of an element."""
+    quantity = fit.posterior[name.partition("[")[0]]
+    return np.asarray(flat(quantity)[..., element_names(quantity).index(name)], float).ravel()
+
+
+def sizes(given: int | str | Sequence[int], what: str) -> tuple[int, ...]:
+    """Return sizes from a number, a list, or text such as ``5,10`` or ``20:80:20``.
+
+    Raises
+    ------
+    ConfigError
+        If a size is not a whole number of at least 1; the message names the option.
+    """
+    parts: Sequence[Any] = given if isinstance(given, list | tuple) else [given]
+    if isinstance(given, str):
+        parts = [each for part in given.split(",") for each in _stretch(part, what)]
+    for each in parts:
+        whole_number(what, each)
+    return tuple(dict.fromkeys(map(int, parts)))
+
+
+def _stretch(part: str, what: str) -> Sequence[int]:
+    """Return the sizes of ``10`` or ``20:80:20``, whose end belongs to it."""
+    try:
+        numbers = [int(each) for each in part.split(":")]
+        start, stop, step = numbers if len(numbers) == 3 else (numbers[0], numbers[-1], 1)
+        if len(numbers) > 3 or step < 1 or stop < start:
+            raise ValueError(part)
+    except ValueError as error:
+        raise ConfigError(
+            f"{what}: {part.strip()!r} is not a size; write whole numbers such as 20,40, or "
+            "start:stop:step, as in 20:80:20"
+        ) from error
+    return range(start, stop + 1, step)
+
+
+@takes_inputs(*INPUTS)
+def design(
+    program: str | Path | Program | Spec,
+    data: Any = None,
+    *,
+    out: str | Path,
+    effects: Mapping[str, float],
+    rows: int | str | Sequence[int],
+    groups: int | str | Sequence[int] | None = None,
+    unit: str | None = None,
+    region: tuple[float, float] | None = None,
+    sims: int = 200,
+    executor: Any = None,
+    workers: int | None = None,
+    **inputs: Any,
+) -> Design:
+    """Simulate studies of several sizes, fit each, and show how narrow and how clear they are.
+
+    The model is fitted to pilot data. The simulations use the posterior medians of that fit, with
+    `effects` in their place, and new groups from the population. A second run with the same inputs
+    continues where the first stopped, and more simulations keep the first.
+
+    Parameters
+    ----------
+    program : str, Path, Program or Spec
+        A program whose rows can be predicted, as every formula's can.
+    data : path, DataFrame or mapping
+        The pilot data. Their covariates are those of the designs.
+    out : path
+        The folder of the batch; see :func:`pyflowers.batch`.
+    effects : mapping of str to float
+        The parameters of interest, such as ``{"b[x]": 0.3}``, and their true values. The other
+        parameters are not changed; an intercept is that of covariates at 0.
+    rows : int, str or sequence of int
+        The numbers of rows of each group or, without groups, of the table: ``[5, 10]``, ``"5,10"``
+        or ``"10:50:10"``, whose end belongs to it.
+    groups : int, str or sequence of int, optional
+        The numbers of groups, in the same forms.
+    unit : str, optional
+        The column of these groups. Default: the only one with group effects.
+    region : (low, high), optional
+        A region, such as one of practical equivalence: the share of intervals within it is shown.
+    sims : int
+        Number of data sets for each design.
+    executor : Pool, distributed.Client or Cluster, optional
+        Where to fit; see :func:`pyflowers.batch`. Default: the cores of this machine.
+    workers : int, optional
+        Number of processes on this machine. Default: the usable cores.
+    **inputs
+
+    Returns
+    -------
+    Design
+        The table of widths and shares, and the fits.
+
+    Raises
+    ------
+    ConfigError
+        If no data can be simulated, there is no such parameter, or a size cannot be used.
+    PyflowersError
+        If the pilot data cannot be fitted.
+
+    See Also
+    --------
+    pyflowers.sbc : Check the computation by simulation.
+
+    References
+    ----------
+    Gelman and Carlin (2014), Beyond power calculations, Perspectives on Psychological Science 9(6);
+    Kruschke and Liddell (2018), The Bayesian New Statistics, Psychonomic Bulletin & Review 25.
+
+    Examples
+    --------
+    Few simulations keep the example short; a real study takes some hundred.
+
+    >>> import pyflowers
+    >>> found = pyflowers.design("weight ~ age + (1 | rat)", "examples/rats/rats.csv", out="design",
+    ...                          groups=[5, 20], rows=5, effects={"b[age]": 6}, sims=3, seed=1)
+    >>> bool(found.table()["width"].is_monotonic_decreasing)
+    True
+    """
+    sims = whole_number("sims", sims)
+    FILES.check(out)
+    all_rows = sizes(rows, "rows")
+    all_groups = () if groups is None else sizes(groups, "groups")
+    spec = Spec.of_call(program, data, **inputs)
+    seed = spec.seed
+    if seed is None:
+        with suppress(ConfigError):  # without an earlier run, a new seed is drawn below
+            seed = Batch(Path(out)).seed
+    spec = Spec.of_call(spec, seed=new_seed() if seed is None else seed)
+    pilot = _pilot(spec.with_table())
+    _refuse(pilot, effects, region)
+    column = _column_of_groups(pilot, unit, all_groups)
+    at, others = _true_values(pilot, effects)
+    designs = tuple((g, n) for g in all_groups or (0,) for n in all_rows)
+    tasks = _Tasks(pilot, spec, column, designs, at, sims, tuple(effects))
+    engine = pilot.record.engine.find() if spec.engine == "auto" else spec.engine
+    made = batch(
+        tasks,
+        out=out,
+        seed=pilot.options.seed,
+        engine=engine,
+        cmdstan=None if spec.engine == "auto" else spec.cmdstan,
+        executor=executor,
+        workers=workers,
+    )
+    notes = ()
+    if not pilot.verdict.passed:
+        notes = (f"the fit to the pilot data: {pilot.verdict.sentence}",)
+    found = Design(
+        made,
+        pilot.name,
+        dict(effects),
+        others,
+        pilot.interval,
+        region,
+        designs,
+        column,
+        sims,
+        pilot.options.seed,
+        pilot.record.engine.name,
+        notes,
+    )
+    found.save()
+    return found
+
+
+def _pilot(spec: Spec) -> Fit:
+    """Fit the pilot data, by independent draws if the program and the inputs allow it."""
+    if spec.engine == "auto":
+        with suppress(PyflowersError):
+            fit = sampled(spec, engine="exact")
+            if fit.diagnostics.passed:
+                return fit
+    return sampled(spec)
+
+
+def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
+    """Refuse a model of which no data can be simulated, and parameters that it does not have."""
+    model, name = pilot.model, pilot.name
+    if not model.predicts_rows:
+        raise ConfigError(
+            f"design: {name} cannot predict rows of a table, so no data can be simulated; use a "
+            "formula, or declare [prediction]"
+        )
+    if model.is_censored or model.multiplies_likelihood:
+        raise ConfigError(
+            f"design: the response of {name} is censored or weighted, so its data cannot be "
+            "simulated; leave cens() and weights() out of the formula"
+        )
+    if not effects:
+        raise ConfigError("design: effects is empty; name a parameter, such as b[x]=0.3")
+    known = [
+        e
+        for n, its in pilot.posterior.items()
+        if not str(n).startswith("r_")
+        for e in element_names(its)
+    ]
+    for effect, value in effects.items():
+        if effect not in known:
+            raise ConfigError(
+                f"effect: {name} has no parameter {effect!r}; {suggestion(effect, known)}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+            raise ConfigError(f"effect: {effect} must be a number, got {value!r}")
+    if region is not None and not (len(region) == 2 and region[0] < region[1]):
+        raise ConfigError(f"region must have a low and a higher end, got {region!r}")
+
+
+def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> str:
+    """Return the column of the groups whose number the design sets; empty without groups."""
+    known = list(dict.fromkeys(each for n in pilot.model.groups for each in n.split(":")))
+    if not known:
+        if groups or unit:
+            raise ConfigError(
+                f"groups: {pilot.name} has no effects of groups; leave groups out, and give the "
+                "rows of the table"
+            )
+        return ""
+    if not groups:
+        raise ConfigError(
+            f"groups: {pilot.name} has effects of {in_words(known)}; give the number of groups"
+        )
+    if unit is None and len(known) > 1:
+        raise ConfigError(
+            f"unit: {pilot.name} has effects of {in_words(known)}; name the one whose number "
+            "the design sets"
+        )
+    if unit is not None and unit not in known:
+        raise ConfigError(f"unit: no effects vary by {unit!r}; {suggestion(unit, known)}")
+    return unit or known[0]
+
+
+def _true_values(
+    pilot: Fit, effects: Mapping[str, float]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, float]]:
+    """Return the value of each quantity, and the parameters that are not set, by element."""
+    blocks, at, others = pilot.program.source.blocks, dict[str, NDArray[np.float64]](), {}
+    for name, draws in pilot.draws.items():
+        at[name] = np.median(draws, axis=(0, 1))
+        variable = blocks.parameters.get(name)
+        if variable is not None and variable.kind == "simplex":  # medians need not sum to 1
+            at[name] = at[name] / at[name].sum(axis=-1, keepdims=True)
+    of_units = pilot.model.is_of_units
+    for name, quantity in pilot.posterior.items():
+        elements = element_names(quantity)
+        values = np.array(at[str(name)], float)
+        flattened = values.reshape(-1)
+        for i, element in enumerate(elements):
+            if element in effects:
+                flattened[i] = effects[element]
+            elif not of_units(list(map(str, quantity.dims[2:]))):
+                others[element] = float(flattened[i])
+        at[str(name)] = values
+    return at, others
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """The tasks of all designs, which are made one by one."""
+
+    pilot: Fit
+    spec: Spec
+    column: str
+    designs: Sequence[tuple[int, int]]
+    at: Mapping[str, NDArray[np.float64]]
+    sims: int
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.designs) * self.sims
+
+    def __iter__(self) -> Iterator[Task]:
+        given = self.spec.model_fields_set - _OF_PILOT - {"program", "data"}
+        how = {name: getattr(self.spec, name) for name in given}
+        if not is_formula(self.spec.program):
+            how |= {
+                name: getattr(self.spec, name) for name in ("group", "time", "value", "columns")
+            }
+        options = {"names": list(self.names), "interval": self.pilot.interval}
+        keep = (Keep(f"{of_fit.__module__}:of_fit", options, KEPT),)
+        observed = self.pilot.data.value_name
+        for groups, rows in self.designs:
+            table = self._design(groups, rows)
+            for i, y in enumerate(self._responses(table, [groups, rows])):
+                spec = Spec(self.spec.program, table.assign(**{observed: y}), **how)
+                yield Task(spec, name=f"{groups}x{rows}/{i + 1}", repeat=i, keep=keep)
+
+    def _design(self, groups: int, rows: int) -> pd.DataFrame:
+        """Return the covariates of a design, with new labels of its groups."""
+        rng = np.random.default_rng([self.pilot.options.seed, 7, groups, rows])
+        frame = to_frame(self.pilot.data)
+        if not self.column:
+            return frame.iloc[_in_turn(np.arange(len(frame)), rows, rng)].reset_index(drop=True)
+        of_label = frame.groupby(self.column, sort=True, observed=True).indices
+        labels = np.array(list(of_label), dtype=object)
+        parts = []
+        for number, place in enumerate(_in_turn(np.arange(len(labels)), groups, rng), 1):
+            part = frame.iloc[_in_turn(of_label[labels[place]], rows, rng)]
+            parts.append(part.assign(**{self.column: f"n{number}"}))
+        made = pd.concat(parts, ignore_index=True)
+        others = {each for name in self.pilot.model.groups for each in name.split(":")}
+        for name in others - {self.column, *self.pilot.model.covariates}:
+            made[name] = "n" + made[name].astype(str)  # their effects are also drawn anew
+        return made
+
+    def _responses(self, table: pd.DataFrame, size: Sequence[int]) -> Iterator[NDArray[Any]]:
+        """Yield the simulated responses of a design."""
+        is_int = self.pilot.program.source.blocks.data[self.pilot.data.observed].is_int
+        for first in range(0, self.sims, BLOCK):
+            draws = {
+                name: np.broadcast_to(value, (1, BLOCK, *value.shape))
+                for name, value in self.at.items()
+            }
+            fit = replace(self.pilot, draws=draws, stats={})
+            seed = np.random.SeedSequence([self.pilot.options.seed, 8, *size, first])
+            state = int(seed.generate_state(1, np.uint32)[0])
+            made = predict(fit, table, kind="observation", groups="data", seed=state)
+            for y in np.asarray(made.draws())[0][: self.sims - first]:
+                yield y.astype(np.int64) if is_int else y
+
+
+def _in_turn(places: NDArray[np.int64], num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return `num` of some places, each about equally often, in random order in each turn."""
+    turns = -(-num // len(places))
+    return np.concatenate([rng.permutation(places) for _ in range(turns)])[:num]

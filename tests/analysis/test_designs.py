@@ -1,0 +1,173 @@
+"""Designs are simulated from the pilot fit: their covariates, responses, shares and refusals."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run
+
+import pyflowers
+from pyflowers.analysis.designs import _Tasks, _true_values, sizes
+from pyflowers.errors import ConfigError
+from pyflowers.plots.results import figures_of
+
+OPTIONS = {"seed": 1, "effects": {"b[x]": 0.5}, "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory):
+    """A file with 12 rows of pilot data in 4 groups, of which two are treated."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"g": np.repeat(list("abcd"), 3), "x": rng.normal(size=12)})
+    frame["treated"] = frame.g.isin(["a", "b"]).astype(int)
+    frame["y"] = frame.x + rng.normal(size=12)
+    path = tmp_path_factory.mktemp("pilot") / "pilot.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(pilot):
+    """Three simulations of tables with 10 and 40 rows."""
+    out = pilot.with_name("design")
+    return pyflowers.design("y ~ x", pilot, rows="10:40:30", sims=3, out=out, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def tasks(pilot):
+    """The tasks of a design with groups, with values that are easily told apart."""
+    fit = pyflowers.fit(
+        "y ~ x + treated + (1 | g)", pilot, seed=1, engine="stanli", chains=2, warmup=200, draws=50
+    )
+    spec = pyflowers.Spec("y ~ x + treated + (1 | g)", pilot, seed=1)
+    at, _ = _true_values(fit, {"b[x]": 3.0, "sd_g[Intercept]": 2.0, "sigma": 0.5})
+    return _Tasks(fit, spec, "g", ((7, 5),), at, 100, ("b[x]",))
+
+
+def test_the_table_summarises_the_intervals(found):
+    table, intervals = found.table(), found.intervals
+    assert table.index.tolist() == [(10, "b[x]"), (40, "b[x]")]
+    assert table["fits"].tolist() == [3, 3]
+    for (rows, _), its in table.iterrows():
+        own = intervals[intervals["rows"] == rows]
+        width = own["high"] - own["low"]
+        assert its["width"] == pytest.approx(width.mean())
+        assert its["excludes 0"] == pytest.approx(((own["low"] > 0) | (own["high"] < 0)).mean())
+        assert its["covers"] == pytest.approx(own["low"].le(0.5).mul(own["high"].ge(0.5)).mean())
+    assert table["width"].is_monotonic_decreasing
+    inside = replace(found, region=(-9.0, 9.0)).table()
+    assert (inside["in region"] == 1).all()
+    assert list(figures_of(found)) == ["design.png"]
+
+
+def test_the_notes_say_which_values_were_used(pilot, found):
+    fit = pyflowers.fit("y ~ x", pilot, seed=1, engine="exact")
+    assert found.engine == "exact"
+    assert found.values == pytest.approx(fit.summary(["Intercept", "sigma"])["median"].to_dict())
+    assert "b[x] = 0.5 as given" in found.notes[0]
+    assert "posterior medians of the fit to the pilot data" in found.notes[0]
+
+
+def test_the_command_resumes_and_more_simulations_keep_the_first(pilot, found, capsys):
+    folder = found.batch.folder
+    words = ("design", "y ~ x", "--data", pilot, "--rows", "10,40", "--effect", "b[x]=0.5")
+    before = found.batch.ledger()
+    assert run(*words, "--sims", 4, "--workers", 1, "--seed", 1, "--out", folder, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [each["fits"] for each in printed["designs"]] == [4, 4]
+    after = found.batch.ledger()
+    assert after.loc[before.index, "key"].equals(before["key"])
+    assert after.loc[before.index, "seconds"].equals(before["seconds"])
+    assert {"design.json", "design.csv", "design.png"} <= {each.name for each in folder.iterdir()}
+
+
+def test_covariates_are_those_of_the_pilot_in_turn(tasks):
+    frame = pd.read_csv(tasks.pilot.data.source)
+    made = tasks._design(7, 5)
+    assert made.groupby("g").size().tolist() == [5] * 7
+    assert not set(made["g"]) & set(frame["g"])
+    pairs = set(frame[["x", "treated"]].itertuples(index=False, name=None))
+    assert set(made[["x", "treated"]].itertuples(index=False, name=None)) <= pairs
+    assert made.groupby("g")["treated"].nunique().eq(1).all()
+    # 7 of 4 groups in turn are 3 or 4 of the two that are treated; 5 of 3 rows, 1 or 2 of each.
+    assert made.groupby("g")["treated"].first().sum() in (3, 4)
+    assert made.groupby("g")["x"].value_counts().isin([1, 2]).all()
+
+
+def test_responses_have_the_values_that_were_set(tasks):
+    table = tasks._design(7, 5)
+    y = np.array(list(tasks._responses(table, [7, 5])))
+    assert y.shape == (100, 35)
+    slope = tasks.at["b"][0] * table["x"] + tasks.at["b"][1] * table["treated"]
+    assert tasks.at["b"][0] == 3
+    rest = y - tasks.at["Intercept"] - slope.to_numpy()
+    of_group = rest.reshape(100, 7, 5)
+    within, between = of_group.var(axis=2, ddof=1).mean(), of_group.mean(axis=2).var()
+    # 700 group effects with sd 2, and 3,500 errors with sd 0.5, each within 4 standard errors.
+    assert within == pytest.approx(0.25, rel=4 * np.sqrt(2 / 2800))
+    assert between == pytest.approx(4 + 0.05, rel=4 * np.sqrt(2 / 700))
+    assert rest.mean() == pytest.approx(0, abs=4 * np.sqrt(4.05 / 700))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(5, (5,)), ("5,10", (5, 10)), ("20:80:20", (20, 40, 60, 80)), ("3:5", (3, 4, 5)), ([2], (2,))],
+)
+def test_sizes(given, expected):
+    assert sizes(given, "rows") == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rows": "5;10"}, "rows: '5;10' is not a size"),
+        ({"rows": "10:5:1"}, "rows: '10:5:1' is not a size"),
+        ({"rows": "1:2:3:4"}, "rows: '1:2:3:4' is not a size"),
+        ({"rows": 0}, "rows must be a whole number of at least 1"),
+        ({"sims": 0}, "sims must be a whole number of at least 1"),
+        ({"effects": {}}, "effects is empty"),
+        ({"effects": {"b[z]": 1}}, r"effect: y_x has no parameter 'b\[z\]'"),
+        ({"effects": {"b[x]": "much"}}, r"effect: b\[x\] must be a number"),
+        ({"region": (1, 0)}, "region must have a low and a higher end"),
+        ({"groups": 5}, "y_x has no effects of groups; leave groups out"),
+        ({"unit": "g"}, "y_x has no effects of groups; leave groups out"),
+    ],
+)
+def test_mistaken_requests_are_refused(pilot, tmp_path, given, message):
+    how = {"rows": 10, "sims": 2, **OPTIONS, "engine": "exact", **given}
+    with pytest.raises(ConfigError, match=message):
+        pyflowers.design("y ~ x", pilot, out=tmp_path / "design", **how)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({}, "has effects of g; give the number"), ({"groups": 5, "unit": "h"}, "no effects vary")],
+)
+def test_the_groups_must_be_given(pilot, tmp_path, given, message):
+    how = {"rows": 10, "sims": 2, **OPTIONS, "engine": "stanli", "chains": 1, "draws": 50}
+    with pytest.raises(ConfigError, match=message):
+        pyflowers.design("y ~ x + (1 | g)", pilot, out=tmp_path, warmup=50, **how, **given)
+
+
+@pytest.mark.slow
+def test_power_width_and_coverage_agree_with_theory(pilot, tmp_path):
+    """Of a regression, against the distribution of Student's t, within 3.5 standard errors."""
+    from scipy.stats import nct, t
+
+    sims, num = 400, 40
+    made = pyflowers.design(
+        "y ~ x", pilot, rows=num, sims=sims, out=tmp_path / "design", seed=2, effects={"b[x]": 0.5}
+    )
+    fit = pyflowers.fit("y ~ x", pilot, seed=2, engine="exact")
+    x = _Tasks(fit, None, "", (), {}, 0, ())._design(0, num)["x"]
+    error = made.values["sigma"] / np.sqrt(((x - x.mean()) ** 2).sum())
+    quantile = t.ppf(0.95, num - 2)
+    power = nct.sf(quantile, num - 2, 0.5 / error) + nct.cdf(-quantile, num - 2, 0.5 / error)
+    row = made.table().iloc[0]
+    assert row["excludes 0"] == pytest.approx(power, abs=3.5 * np.sqrt(power * (1 - power) / sims))
+    assert row["covers"] == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / sims))
+    # E(s) / sigma is below 1 by 1 / (4 df).
+    expected = 2 * quantile * error * (1 - 1 / (4 * (num - 2)))
+    assert row["width"] == pytest.approx(expected, abs=4 * row["width mcse"] + 0.02 * expected)
