@@ -410,7 +410,7 @@ def design(
         executor=executor,
         workers=workers,
     )
-    notes = ()
+    notes: tuple[str, ...] = ()
     if not pilot.verdict.passed:
         notes = (f"the fit to the pilot data: {pilot.verdict.sentence}",)
     found = Design(

@@ -134,6 +134,8 @@ class Improvement(Result):
     >>> found = pyflowers.improve(fit)
     >>> found.chosen is fit, found.sentence
     (True, 'multilevel_poisson passes all checks, so nothing was changed')
+    >>> found.table()["result"].tolist()
+    ['passed']
     """
 
     holds: ClassVar[str] = "improvement"

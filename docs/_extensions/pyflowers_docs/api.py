@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 TASKS = {
-    "Fit": "fit Spec Fit PooledFit Verdict approximate",
-    "Data": "example read_table from_frame Table Data",
-    "Programs": "Program Capabilities PriorModel ClosedForm",
-    "Check": "check improve sensitivity Sensitivity prior PriorPredictive sbc Calibration",
+    "Fit": "fit Fit Spec Program approximate",
+    "Data": "example read_table from_frame",
+    "Check": "check improve sensitivity prior sbc",
     "Predict": "predict effects contrast grid",
     "Compare": "loo leave_one_group_out k_fold explained compare",
-    "Many fits": "batch Batch Task Keep design Design",
+    "Many fits": "batch Task design",
     "Report": "report table",
     "Errors": "PyflowersError DataError ConfigError ToolchainError CompileError FitError",
+    "Classes": "PooledFit Verdict Table Data Capabilities PriorModel ClosedForm Sensitivity "
+    "PriorPredictive Calibration Design Batch Keep",
 }
-"""The names of ``pyflowers`` itself, by the task that they serve."""
+"""The names of ``pyflowers``, by the task that they serve; the classes are found but not listed."""
 
 PACKAGES = {
     "Results": "pyflowers.analysis",
@@ -41,8 +42,8 @@ PACKAGES = {
 }
 """The other packages that users import; each has one page."""
 
-ON_ONE_PAGE = "Errors"
-"""The task whose names share a page."""
+ON_ONE_PAGE = ("Errors", "Classes")
+"""The tasks whose names share a page."""
 
 TAUGHT = ("convergence", "vb", "exact", "samplers", "lectures")
 """Packages that are read as code: their pages have signatures and summaries."""
@@ -92,11 +93,11 @@ def write_lists(folder: Path) -> list[Path]:
         page = f"section-{title.lower().replace(' ', '-')}"
         if title in PACKAGES:
             pages[page] = _module(title, names)
-        elif title == ON_ONE_PAGE:
+        elif title in ON_ONE_PAGE:
             pages[page] = [title, "=" * len(title), "", *_described(names)]
         else:
             index += [title, "-" * len(title), "", *_listed(names)]
-    index += ["Errors and modules", "-" * 18, "", ".. toctree::", ""]
+    index += ["Classes, errors and modules", "-" * 27, "", ".. toctree::", ""]
     index += [f"   {page}" for page in pages]
     known = {
         "index",
