@@ -562,7 +562,8 @@ class _Tasks:
         labels = np.array(list(of_label), dtype=object)
         parts = []
         for number, place in enumerate(_in_turn(np.arange(len(labels)), groups, rng), 1):
-            part = frame.iloc[_in_turn(of_label[labels[place]], rows, rng)]
+            its = np.asarray(of_label[labels[place]])
+            part = frame.iloc[_in_turn(its, rows, rng)]
             parts.append(part.assign(**{self.column: f"n{number}"}))
         made = pd.concat(parts, ignore_index=True)
         others = {each for name in self.pilot.model.groups for each in name.split(":")}
