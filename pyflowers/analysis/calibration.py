@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from pyflowers.analysis.ecdf import from_ranks, p_value
 from pyflowers.analysis.priors import PriorPredictive, prior
 from pyflowers.batches import Batch, Keep, Task, batch
-from pyflowers.batches.beside import FilesBeside
+from pyflowers.batches.files import BatchFiles
 from pyflowers.batches.keep import function_of, ranks
 from pyflowers.checked import whole_number
 from pyflowers.convergence import ess_bulk
@@ -78,7 +78,7 @@ _LARGEST_COUNT = 2**31 - 1
 OF_FITS = {*SAMPLER, "centered", "inits"} - {"seed"}
 """The inputs that concern only the fits, and not the simulated data."""
 
-FILES = FilesBeside("calibration", frozenset({"simulator_is_program", "seed"}))
+FILES = BatchFiles("calibration", frozenset({"simulator_is_program", "seed"}))
 """The files of a calibration, next to the ledger of its batch."""
 
 

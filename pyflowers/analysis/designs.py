@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from pyflowers.analysis.predictions import predict
 from pyflowers.batches import Batch, Keep, Task, batch
-from pyflowers.batches.beside import FilesBeside
+from pyflowers.batches.files import BatchFiles
 from pyflowers.checked import whole_number
 from pyflowers.display import (
     Line,
@@ -55,7 +55,7 @@ from pyflowers.programs.data import to_frame
 from pyflowers.programs.program import is_formula
 from pyflowers.text import counted, in_words, suggestion
 
-FILES = FilesBeside("design", frozenset({"effects", "designs", "seed"}))
+FILES = BatchFiles("design", frozenset({"effects", "designs", "seed"}))
 """The files of a result, next to the ledger of its batch."""
 
 BLOCK = 100

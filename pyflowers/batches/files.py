@@ -13,7 +13,7 @@ from pyflowers.storage import FileKind, check_file, new_file, read_json
 
 
 @dataclass(frozen=True)
-class FilesBeside:
+class BatchFiles:
     """Files in the folder of a batch: a record, which lists the others, tables and figures.
 
     Attributes
