@@ -156,10 +156,10 @@ def _shorten(
     if package in TAUGHT:
         kept = ()
     elif what in ("method", "property"):
-        kept = ("Parameters", "Returns", "Yields")
+        kept = ("Parameters", "Returns") if name.startswith("pyflowers.Fit.") else ()
     elif package == "plots":
         kept = ("Parameters", "Returns", "Attributes")
-    elif package == "analysis":
+    elif package == "analysis" or package in TASKS["Classes"].split():
         kept = ("Parameters", "Attributes")
     if kept is not None and what != "module":
         lines[:] = _with_sections(lines, kept)
