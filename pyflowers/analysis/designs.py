@@ -508,16 +508,16 @@ def _true_values(
         if variable is not None and variable.kind == "simplex":  # medians need not sum to 1
             at[name] = at[name] / at[name].sum(axis=-1, keepdims=True)
     of_units = pilot.model.is_of_units
-    for name, quantity in pilot.posterior.items():
-        elements = element_names(quantity)
-        values = np.array(at[str(name)], float)
+    for key, quantity in pilot.posterior.items():
+        name, elements = str(key), element_names(quantity)
+        values = np.array(at[name], float)
         flattened = values.reshape(-1)
         for i, element in enumerate(elements):
             if element in effects:
                 flattened[i] = effects[element]
             elif not of_units(list(map(str, quantity.dims[2:]))):
                 others[element] = float(flattened[i])
-        at[str(name)] = values
+        at[name] = values
     return at, others
 
 
