@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tqdm import tqdm
 
@@ -17,6 +18,9 @@ logger = logging.getLogger("pyflowers")
 
 SECONDS = 60.0
 """The time between lines in the log, if there is no terminal."""
+
+TICK = 1.0
+"""The time between the seconds of a clock on the terminal."""
 
 
 def duration(seconds: float) -> str:
@@ -31,8 +35,20 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def heartbeat(title: str) -> Iterator[None]:
-    """Write a line in the log each minute while work of unknown length is in progress."""
+def heartbeat(title: str, *, has_clock: bool = False) -> Iterator[None]:
+    """Write a line in the log each minute while work of unknown length is in progress.
+
+    Parameters
+    ----------
+    title : str
+        What is done, as shown to the user.
+    has_clock : bool
+        Whether to show a clock on the terminal instead, for work that draws no bars.
+    """
+    if has_clock:
+        with stage(title):
+            yield
+        return
     # A bar on a terminal shows more, and work in other threads is part of a stage.
     is_main = threading.current_thread() is threading.main_thread()
     if not logger.isEnabledFor(logging.INFO) or not is_main:
@@ -68,6 +84,27 @@ class Minutes:
 
 
 @contextmanager
+def _ticking(bar: "tqdm[Any]", *, is_needed: bool) -> Iterator[None]:
+    """Draw a bar each second, so that its clock goes on while nothing advances it."""
+    if bar.disable or not is_needed:
+        yield
+        return
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(TICK):
+            bar.refresh()
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextmanager
 def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
     """Show one stage of long-running work and yield the function that advances it.
 
@@ -79,16 +116,17 @@ def stage(title: str, total: int | None = None) -> Iterator[Callable[[int], obje
     title : str
         What the stage does, as shown to the user.
     total : int, optional
-        Number of steps. If it is not known, the bar only counts the steps that are done.
+        Number of steps. If it is not known, a clock takes the place of the bar.
     """
     logger.info("%s", title)
     off = None  # draws the bar on a terminal only
     if not logger.isEnabledFor(logging.WARNING):
         off = True
-    of_total = ""
+    of_total, form = "", "{desc} [{elapsed}]"
     if total:
-        of_total = f" of {total}"
-    with tqdm(total=total, desc=title, disable=off, leave=False, file=sys.stderr) as bar:
+        of_total, form = f" of {total}", "{l_bar}{bar}{r_bar}"
+    bar = tqdm(total=total, desc=title, disable=off, leave=False, file=sys.stderr, bar_format=form)
+    with bar, _ticking(bar, is_needed=not total):
         own, minutes, num = os.getpid(), Minutes(), 0
 
         def advance(steps: int) -> None:

@@ -294,7 +294,7 @@ def prior(
             options,
             priors=values,
             centered=spec.centered,
-            engine=spec.find_engine(),
+            engine=spec.find_engine(opened),
             inits=spec.inits,
             show_progress=show_progress,
         )

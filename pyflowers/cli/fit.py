@@ -77,8 +77,8 @@ def fit_command(
     gets a run folder.
 
     The run folder is written to --out, or to runs/NAME. If it holds the fit of the same inputs, the
-    fit is not repeated, but read and shown. A seed that is not given is that of the run in the
-    folder.
+    fit is not repeated, but read and shown. A seed or an engine that is not given is that of the
+    run in the folder.
 
     If the diagnostics do not pass and sampling took at most 10 seconds, their remedies are tried,
     in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
@@ -113,17 +113,19 @@ def fit_command(
         pooled = fit_tables(program, tables, out=out, **how, **inputs)
         failed = check and not pooled.verdict.passed
         return told(pooled, out, EXIT_DIAGNOSTICS_FAIL if failed else 0)
-    from pyflowers.fits.sampling import prepare, with_seed_of
+    from pyflowers.fits.sampling import about_engine, as_in_folder, prepare
 
     spec = Spec(**given(options)).with_table()
     program = spec.open()
     if out is None:
         out = default_folder(program)
         check_run_folder(out)
-    spec = with_seed_of(spec, out)
+    spec = as_in_folder(spec, out)
     prepared = prepare(spec, program, spec.read(program))
     fit = prepared.reused(out, refit=refit, overwrite=overwrite, announce=say)
     if fit is None:
+        if line := about_engine(spec, out, prepared.engine):
+            say(line)
         fit = _sampled(prepared, out, plots, overwrite)
     else:
         from pyflowers.workflow.experiment import up_to_date

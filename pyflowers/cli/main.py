@@ -25,6 +25,7 @@ from pyflowers.cli.console import (
     exit_status,
     open_streams,
     output_options,
+    shows_progress,
 )
 from pyflowers.cores import PROCESS_LIMIT, is_process_limit
 from pyflowers.errors import PyflowersError, ToolchainError, UnusedOptionError
@@ -126,7 +127,7 @@ def cli() -> None:
     logger = logging.getLogger("pyflowers")
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
-    if sys.stderr.isatty():  # the progress bars of pyflowers.progress show the same information
+    if shows_progress():  # the bars show the same as the log
         logger.setLevel(logging.WARNING)
 
 

@@ -1,7 +1,8 @@
 """Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``.
 
-The caller may name the engine. Otherwise CmdStan, the reference, is used if it is available. If it
-is not, the interpreter is used, and CmdStan only for requests that the interpreter cannot satisfy.
+The caller may name the engine. Otherwise compiled Stan is used for a program whose executable is
+ready, and the interpreter for all others, so that no fit waits for a compiler unasked.
+CmdStan also compiles what the interpreter cannot run.
 ``exact`` is used only if it is named, because its draws do not come from a Markov chain.
 """
 
@@ -28,11 +29,12 @@ from pyflowers.engines.base import (
     refuse_unused,
 )
 from pyflowers.engines.stanli import StanliEngine, stanli_is_installed
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, ToolchainError
 from pyflowers.programs import Program
 
 __all__ = [
     "LARGEST_SEED",
+    "AutoEngine",
     "Engine",
     "EngineLacksError",
     "Identity",
@@ -48,17 +50,23 @@ __all__ = [
 logger = logging.getLogger("pyflowers")
 
 
-def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) -> Engine:
+def find_engine(
+    name: str | Engine = "auto",
+    cmdstan: str | Path | None = None,
+    program: Program | None = None,
+) -> Engine:
     """Return the engine to sample with.
 
     Parameters
     ----------
     name : str or Engine
         One of :data:`~pyflowers.engines.base.ENGINES`. With ``auto``, CmdStan is used if it is
-        named by `cmdstan`, installed or already built; otherwise stanli is used, and CmdStan only
-        for requests that stanli cannot satisfy. An Engine is returned unchanged.
+        named by `cmdstan`, or has an executable of `program`; otherwise stanli is used, and CmdStan
+        only for requests that stanli cannot satisfy. An Engine is returned unchanged.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
+    program : Program, optional
+        The program to sample. Without it, ``auto`` looks for no executable.
 
     Raises
     ------
@@ -81,18 +89,30 @@ def find_engine(name: str | Engine = "auto", cmdstan: str | Path | None = None) 
         return found
     # Neither the interpreter nor exact needs the toolchain.
     from pyflowers.engines.cmdstan import CmdStanEngine
-    from pyflowers.toolchain import available_cmdstan, find_cmdstan
+    from pyflowers.toolchain import find_cmdstan
 
     if name == "cmdstan" or cmdstan is not None:
         return CmdStanEngine(find_cmdstan(cmdstan))
-    installed = available_cmdstan()
-    if installed is None and stanli_is_installed():
-        logger.info(
-            "CmdStan is not installed yet, so the interpreter stanli is used; run pyflowers setup "
-            "to build CmdStan"
-        )
+    if program is not None and (ready := _compiled(program)) is not None:
+        return ready
+    if stanli_is_installed():
         return AutoEngine()
-    return CmdStanEngine(installed or find_cmdstan())
+    return CmdStanEngine(find_cmdstan())
+
+
+def _compiled(program: Program) -> Engine | None:
+    """Return CmdStan if it has an executable of a program, without building anything."""
+    from pyflowers.engines.cmdstan import CmdStanEngine
+    from pyflowers.toolchain import available_cmdstan, executable_of
+    from pyflowers.toolchain.build import is_intact
+
+    try:
+        found = available_cmdstan()
+        if found is not None and is_intact(executable_of(program.source, found).path):
+            return CmdStanEngine(found)
+    except ToolchainError as error:  # no compiler, or a CmdStan that cannot be used
+        logger.debug("no compiled Stan: %s", error)
+    return None
 
 
 class AutoEngine:

@@ -32,13 +32,19 @@ ENGINES: dict[str, str] = {
     "cmdstan": "cmdstan",
     "stanli": "stanli (a Stan interpreter that needs no compiler)",
     "exact": "exact (draws without a Markov chain, for programs and formulas that allow it)",
-    "auto": "or auto (cmdstan if it is installed or already built, otherwise stanli)",
+    "auto": "or auto (cmdstan for a program whose executable is ready, otherwise stanli)",
 }
 """What the help says about each engine, in this order.
 
 The module of the engine's name in this package defines ``ENGINE``. Only ``cmdstan``, which needs a
 CmdStan, and ``auto``, which chooses between it and ``stanli``, are cases of ``find_engine``.
 """
+
+COMPILED_STAN = (
+    "You need no compiler: a Stan interpreter is included. For large data, and for work that you "
+    "publish, pyflowers setup adds compiled Stan (CmdStan), and --engine cmdstan uses it."
+)
+"""When to use CmdStan: the words of the help, of ``pyflowers doctor``, the README and the docs."""
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed; Stan's seeds are unsigned 32-bit integers."""

@@ -50,6 +50,7 @@ class Questions:
     effects = Question("effects")
     explained = Question("explained")
     grid = Question("grid")
+    improve = Question("improve")
     k_fold = Question("k_fold")
     loo = Question("loo")
     predict = Question("predict")

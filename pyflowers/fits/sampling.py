@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyflowers.checked import whole_number
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
-from pyflowers.engines import Engine, Identity, Sample, SamplerOptions, refuse_unused
+from pyflowers.engines import AutoEngine, Engine, Identity, Sample, SamplerOptions, refuse_unused
 from pyflowers.engines.base import LARGEST_SEED, read_inits
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.fit import Fit, fit_of
@@ -168,7 +168,7 @@ def fit(
     if folder is None:
         return _fit_once(prepare_spec(spec), spec, folder, **how)
     check_run_folder(folder)
-    return _fit_once(prepare_spec(with_seed_of(spec, folder)), spec, folder, **how)
+    return _fit_once(prepare_spec(as_in_folder(spec, folder)), spec, folder, **how)
 
 
 def _fit_once(
@@ -187,6 +187,8 @@ def _fit_once(
     found = prepared.reused(folder, refit=refit, overwrite=overwrite)
     if found is not None:
         return found.with_interval(spec.interval)
+    if line := about_engine(spec, folder, prepared.engine):
+        logger.info(line)
     made = prepared.sample(cores=cores, show_progress=show_progress)
     made.save(folder, overwrite=overwrite)
     return replace(made, folder=folder)
@@ -211,7 +213,7 @@ def _fit_tables(
         if out is not None:
             folder = out / f"table-{number}"
             check_run_folder(folder)
-            spec = with_seed_of(spec, folder) if number == 1 else spec
+            spec = as_in_folder(spec, folder) if number == 1 else spec
         try:
             spec = spec.with_table()
             # The priors of a formula are on the scale of its table: that of the first serves all.
@@ -281,15 +283,38 @@ def fit_data(
     return prepare(spec, program, data).sample(cores=cores, show_progress=show_progress)
 
 
-def with_seed_of(spec: Spec, folder: Path) -> Spec:
-    """Return a question that has no seed with the seed of the run in a folder, if there is one."""
-    if spec.seed is not None or not (folder / FILE).is_file():
+def as_in_folder(spec: Spec, folder: Path) -> Spec:
+    """Return a question with the seed and engine of the run in a folder, if it names none itself.
+
+    So the same question finds its run again, also after the program has been compiled.
+    """
+    if not (folder / FILE).is_file():
         return spec
     try:
         record = read_record(folder)
     except DataError:
         return spec
-    return Spec.of_call(spec, seed=record.options.seed)
+    inputs: dict[str, Any] = {}
+    if spec.seed is None:
+        inputs["seed"] = record.options.seed
+    if spec.engine == "auto" and spec.cmdstan is None and record.engine.name == AutoEngine.name:
+        inputs["engine"] = AutoEngine()
+    return Spec.of_call(spec, **inputs)
+
+
+def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
+    """Return a line if the engine was not named, and the last run beside a folder had another."""
+    runs = sorted(folder.parent.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    if spec.engine != "auto" or not runs:
+        return ""
+    last = runs[-1].parent
+    try:
+        before = read_record(last).engine.name
+    except DataError:
+        return ""
+    if before == engine.name:
+        return ""
+    return f"engine: {engine.name}, but {last} has {before}; to choose one, use --engine"
 
 
 def prepare_spec(spec: Spec) -> Prepared:
@@ -321,7 +346,7 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
     priors = program.resolve_priors(spec.priors, data)
     whole, notes = program.fill(data, priors, centered=spec.centered)
     # The engine comes last: errors in the data or the priors are reported before CmdStan is built.
-    used = engine or spec.find_engine()
+    used = engine or spec.find_engine(program)
     run_by = (*SAMPLER, "centered", "inits")
     refuse_unused(used.name, used.uses, [n for n in run_by if n in spec.model_fields_set])
     options = spec.options()
@@ -488,7 +513,9 @@ class Prepared:
         keep = kept_elements(options.keep, program, self.data)
         loaded = self.engine.load(program)
         inputs = self.record_with(loaded)
-        with heartbeat(f"Sampling {program.name}"):
+        # An engine with chains draws a bar for each of them.
+        has_clock = show_progress and "warmup" not in self.engine.uses
+        with heartbeat(f"Sampling {program.name}", has_clock=has_clock):
             sample = loaded.sample(
                 program.stan_values(self.data),
                 options,

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import Engine, SamplerOptions, find_engine
-from pyflowers.engines.base import ENGINES, LARGEST_SEED, EngineName, Whole
+from pyflowers.engines.base import COMPILED_STAN, ENGINES, LARGEST_SEED, EngineName, Whole
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import read_once
@@ -183,7 +183,7 @@ class Sampling(SamplerOptions):
         unset="2",
         metavar="FILE|RADIUS",
     )
-    engine: EngineName = asked(f"{'; '.join(ENGINES.values())}.", "auto")
+    engine: EngineName = asked(f"{'; '.join(ENGINES.values())}. {COMPILED_STAN}", "auto")
 
 
 class Spec(Reading, Sampling):
@@ -470,8 +470,13 @@ class Spec(Reading, Sampling):
         """
         return program.read(self.data, design_only=design_only, **self.reading)
 
-    def find_engine(self) -> Engine:
+    def find_engine(self, program: Program | None = None) -> Engine:
         """Return the engine that samples.
+
+        Parameters
+        ----------
+        program : Program, optional
+            The program; ``auto`` samples it with CmdStan if its executable is ready.
 
         Returns
         -------
@@ -489,7 +494,9 @@ class Spec(Reading, Sampling):
         >>> pyflowers.Spec("iid_normal", engine="exact").find_engine().name
         'exact'
         """
-        return find_engine(self.engine, self.cmdstan)
+        if self.metric == "pilot":  # only the interpreter has pilot runs
+            program = None
+        return find_engine(self.engine, self.cmdstan, program)
 
 
 READING = tuple(Reading.model_fields)

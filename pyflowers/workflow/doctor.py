@@ -66,8 +66,10 @@ def _toolchain() -> Iterator[Finding]:
 
 
 def _cmdstan() -> Iterator[Finding]:
+    from pyflowers.engines.base import COMPILED_STAN
     from pyflowers.toolchain import available_cmdstan
 
+    yield Finding("engines", COMPILED_STAN)
     found = available_cmdstan()
     if found is None:
         yield Finding("cmdstan", "none yet; pyflowers setup builds one, with g++ and make")

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyflowers.engines import Engine, find_engine
 from pyflowers.errors import DataError, FitError, PyflowersError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import FILE, PLOTS, check_run_folder, read_record, refuse_to_replace
 from pyflowers.fits.posterior import element_names
-from pyflowers.fits.sampling import Prepared, prepare, with_seed_of
+from pyflowers.fits.sampling import Prepared, as_in_folder, prepare
 from pyflowers.fits.spec import Spec
 from pyflowers.programs import Capability, Data, Program, find_program
 from pyflowers.workflow.config import Experiment
@@ -109,12 +108,13 @@ def run_experiment(
         If the data cannot be read, a run must not be replaced, or a fit does not finish. If a
         program rejects data that can be read, this is an outcome and not an error.
     """
-    tasks = _tasks(experiment)
-    engine = find_engine(experiment.sampler.engine, cmdstan)
-    tasks = [_with_reasons(task, engine, refit) for task in tasks]
+    tasks = [_with_reasons(task, refit) for task in _tasks(experiment, cmdstan)]
     if not overwrite:
         for task in tasks:
             _refuse_to_lose(task, refit_changed)
+    for task in tasks:  # all programs are compiled before the first chain runs
+        if task.reasons and task.prepared is not None:
+            task.prepared.engine.load(task.program)
     outcomes = []
     for task in tasks:
         outcome = _run(task, experiment, show_progress, announce)
@@ -209,7 +209,7 @@ def compare_all(fits: Sequence[Fit]) -> dict[str, Comparison | str]:
     return found
 
 
-def _tasks(experiment: Experiment) -> list[_Task]:
+def _tasks(experiment: Experiment, cmdstan: str | Path | None) -> list[_Task]:
     """Open all programs, and read and check their data, before the first chain runs."""
     opened = [(spec, spec.open()) for spec in experiment.specs()]
     for name in experiment.priors.keys() - {program.name for _, program in opened}:
@@ -218,24 +218,22 @@ def _tasks(experiment: Experiment) -> list[_Task]:
     for spec, program in opened:
         folder = experiment.output.folder / program.name
         check_run_folder(folder)
-        spec = with_seed_of(spec, folder)
+        spec = as_in_folder(Spec.of_call(spec, cmdstan=cmdstan), folder)
         data = spec.read(program)
         program.resolve_priors(spec.priors, data)  # reports errors before CmdStan is built
         tasks.append(_Task(spec, program, data, folder))
     return tasks
 
 
-def _with_reasons(task: _Task, engine: Engine, refit: bool) -> _Task:
+def _with_reasons(task: _Task, refit: bool) -> _Task:
     """Determine whether a task can be fitted, whether it must be fitted, and why."""
     try:
-        prepared = prepare(task.spec, task.program, task.data, engine)
+        prepared = prepare(task.spec, task.program, task.data)
     except DataError as error:
         return replace(task, refused=str(error))
     earlier, reasons = prepared.stored(task.folder)
     if earlier is not None and refit:
         earlier, reasons = None, ("a refit was requested",)
-    if reasons:  # all programs are compiled before the first chain runs
-        engine.load(task.program)
     return replace(task, prepared=prepared, earlier=earlier, reasons=reasons)
 
 

@@ -1,16 +1,25 @@
 """Which engine is used, and what happens if it lacks something."""
 
 import logging
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 import pyflowers
 from pyflowers.engines import find_engine
-from pyflowers.engines.base import ENGINES, EngineName
+from pyflowers.engines.base import COMPILED_STAN, ENGINES, EngineName
 from pyflowers.errors import ConfigError, FitError
+from pyflowers.fits.spec import Spec
+from pyflowers.programs import find_program
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SIMULATE = "generated quantities { real x = normal_rng(0, 1); }"
+
+
+ONE = "parameters { real m; } model { m ~ normal(0, 1); }"
+QUICK = {"warmup": 20, "draws": 20, "chains": 1}
 
 
 @pytest.fixture
@@ -18,14 +27,69 @@ def no_cmdstan(monkeypatch):
     monkeypatch.setattr("pyflowers.toolchain.available_cmdstan", lambda: None)
 
 
-def test_a_cmdstan_that_is_there_is_taken(cmdstan):
+def test_a_cmdstan_that_is_named_is_taken(cmdstan):
     assert find_engine("auto", "embedded").name == "cmdstan"
 
 
-def test_without_one_the_interpreter_is_taken_and_says_so(no_cmdstan, caplog):
-    caplog.set_level(logging.INFO, "pyflowers")
+def test_auto_takes_compiled_stan_where_it_is_ready_and_otherwise_interprets(
+    executables, tmp_path, monkeypatch
+):
+    ready = find_program("iid_normal")
+    assert find_engine("auto", None, ready).name == "cmdstan"
+    assert pyflowers.Spec(ready).find_engine(ready).name == "cmdstan"
+    (tmp_path / "one.stan").write_text(ONE)
+    assert find_engine("auto", None, find_program(tmp_path / "one.stan")).name == "stanli"
     assert find_engine("auto").name == "stanli"
-    assert "pyflowers setup" in caplog.text
+    # only the interpreter has pilot runs
+    assert pyflowers.Spec(ready, metric="pilot").find_engine(ready).name == "stanli"
+    monkeypatch.setattr("pyflowers.toolchain.build.is_intact", lambda _: False)
+    assert find_engine("auto", None, ready).name == "stanli"
+
+
+def test_auto_interprets_if_there_is_no_cmdstan_or_compiler(no_cmdstan, monkeypatch):
+    ready = find_program("iid_normal")
+    assert find_engine("auto", None, ready).name == "stanli"
+    monkeypatch.undo()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert find_engine("auto", None, ready).name == "stanli"
+
+
+def test_auto_compiles_nothing(cmdstan, tmp_path, monkeypatch):
+    def compiled(*_):
+        raise AssertionError("a compiler was called")
+
+    monkeypatch.setattr("pyflowers.toolchain.build._make", compiled)
+    (tmp_path / "one.stan").write_text(ONE)
+    assert pyflowers.fit(tmp_path / "one.stan", seed=1, **QUICK).record.engine.name == "stanli"
+
+
+def test_a_run_is_found_again_after_its_program_was_compiled(executables, tmp_path, caplog):
+    out = tmp_path / "runs" / "a"
+    first = pyflowers.fit("iid_normal", seed=1, engine="stanli", out=out, **QUICK)
+    again = pyflowers.fit("iid_normal", out=out, **QUICK)
+    assert again.record == pyflowers.Fit.load(out).record
+    assert again.record.engine.name == "stanli"
+    assert again.options.seed == first.options.seed
+    caplog.set_level(logging.INFO, "pyflowers")
+    other = pyflowers.fit("iid_normal", seed=2, out=tmp_path / "runs" / "b", **QUICK)
+    assert other.record.engine.name == "cmdstan"
+    assert f"engine: cmdstan, but {out} has stanli; to choose one, use --engine" in caplog.messages
+    caplog.clear()
+    pyflowers.fit("iid_normal", seed=3, out=tmp_path / "runs" / "c", **QUICK)
+    pyflowers.fit("iid_normal", seed=3, out=tmp_path / "runs" / "d", engine="stanli", **QUICK)
+    assert "engine: " not in caplog.text
+
+
+def test_the_words_on_compiled_stan_are_the_same_everywhere():
+    said = [Spec.model_fields["engine"].description or ""]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for path in pages:
+        text = " ".join(path.read_text(encoding="utf-8").replace("`", "").split())
+        if "a Stan interpreter is included" in text:
+            said.append(text)
+    assert len(said) > 2
+    for text in said:
+        assert COMPILED_STAN in text
 
 
 def test_each_name_of_an_engine_has_its_help():

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyflowers.cli.main import cli
+from pyflowers.engines.base import COMPILED_STAN
 from pyflowers.errors import ToolchainError
 from pyflowers.workflow import doctor
 
@@ -28,7 +29,8 @@ def test_a_missing_compiler_is_a_finding_with_its_remedy(monkeypatch):
 
 def test_the_doctor_makes_no_cmdstan(monkeypatch):
     monkeypatch.setattr("pyflowers.toolchain.available_cmdstan", lambda: None)
-    (finding,) = doctor._guarded(doctor._cmdstan)
+    engines, finding = doctor._guarded(doctor._cmdstan)
+    assert engines == ("engines", COMPILED_STAN, True)
     assert finding == ("cmdstan", "none yet; pyflowers setup builds one, with g++ and make", True)
 
 

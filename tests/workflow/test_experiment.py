@@ -328,6 +328,30 @@ def test_programs_of_ones_own_are_part_of_an_experiment(write, own_program, tmp_
     assert [outcome.refitted for outcome in third] == [(), ("the declaration changed",)]
 
 
+def test_a_folder_conflict_is_found_before_anything_is_compiled(
+    write, own_program, monkeypatch, executables
+):
+    data = "data { int N; vector[N] y; }\nparameters { real m; }\n"
+    declaration = '[data]\ny = { column = "flowers" }\n'
+    own_program("mine", data + "model { y ~ normal(m, 1); m ~ normal(0, 9); }", declaration)
+    config = write(models=["mine.stan"])
+    how = ["fit", "--config", str(config), "--engine", "stanli"]
+    assert CliRunner().invoke(cli, how).exit_code == 0
+
+    def compiled(*_):
+        raise AssertionError("a compiler was called")
+
+    monkeypatch.setattr("pyflowers.toolchain.build._make", compiled)
+    own_program("mine", data + "model { y ~ normal(m, 1); m ~ normal(0, 8); }", declaration)
+    experiment = read_config(config)
+    with pytest.raises(ConfigError, match="holds another run"):
+        run_experiment(experiment, cmdstan="embedded", refit_changed=False)
+    words = ["fit", "mine.stan", "--data", "flowers.csv", "--engine", "cmdstan"]
+    out = ["--out", str(config.parent / "out" / "mine")]
+    found = CliRunner().invoke(cli, [*words, *out])
+    assert "holds another run" in str(found.exception)
+
+
 def test_the_interpreter_runs_an_experiment_of_both_kinds(write, tmp_path, executables):
     (tmp_path / "mine.stan").write_text(
         "data { int N; vector[N] y; real<lower=0> tau; }\nparameters { real m; }\n"
