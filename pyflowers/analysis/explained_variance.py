@@ -55,6 +55,7 @@ from pyflowers.programs import Capability
 from pyflowers.programs.families import TRIALS, Family, Values
 from pyflowers.programs.families._links import averaged
 from pyflowers.programs.prediction import Predictor, indices_of
+from pyflowers.text import in_words
 
 FloatArray = NDArray[np.float64]
 Function = Callable[[FloatArray], FloatArray]
@@ -371,10 +372,13 @@ def _of_population(
     num = int(rows.sum())
     columns = {index: column for column, index in fit.model.groups.items()}
     of_column = dict[str, FloatArray]()
+    of_name = dict[str, list[str]]()
     for name, index in indices_of(predictor.rule):
         if name in by_name and index in columns:
-            column = columns[index]
-            of_column[column] = of_column.get(column, 0.0) + by_name[name].first / num
+            of_name.setdefault(name, []).append(columns[index])
+    for name, members in of_name.items():
+        column = in_words(members)
+        of_column[column] = of_column.get(column, 0.0) + by_name[name].first / num
     latent = _latent_variance(predictor, rows, every.first / num + centre, within.first / num)
     if latent is not None:
         total = np.asarray(sum(of_column.values())) + latent

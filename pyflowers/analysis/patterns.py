@@ -307,7 +307,7 @@ class Residuals:
         sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
         self.weight = (np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)) / self.sd
-        self.groups = {name: model.rows.codes[index] for name, index in model.groups.items()}
+        self.groups = {name: model.rows.codes[index] for name, index in model.partitions.items()}
         self.columns = [model.fixed_design() * self.weight[:, None]]
         for codes, z in model.random_designs():
             if 2 * (codes.max() + 1) <= len(codes):

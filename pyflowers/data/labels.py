@@ -62,6 +62,16 @@ class Labels:
         return any(name.casefold().startswith(self.column.casefold()) for name in self.names)
 
 
+def shared(columns: Sequence[Labels]) -> list[Labels]:
+    """Return columns whose labels are those of all of them, in order of appearance."""
+    names = tuple(dict.fromkeys(name for each in columns for name in each.names))
+    place = {name: i for i, name in enumerate(names)}
+    return [
+        Labels(each.column, names, np.array([place[name] for name in each.names])[each.codes])
+        for each in columns
+    ]
+
+
 def are_dates(names: Sequence[str]) -> bool:
     """Whether labels are all ISO dates."""
     return all(map(_ISO_DATE.fullmatch, names))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table, from_frame, read_table
 from pyflowers.data.columns import number_of, plain_text
+from pyflowers.data.labels import shared
 from pyflowers.data.table import listed
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
@@ -532,6 +533,9 @@ def _from_table(
         order_asked = written.label_order(column) == "value"
         order = declared.label_order(column)
         labels[column] = table.labels(names[column], order=order, order_asked=order_asked)
+    for columns_of_set in declared.shared:
+        its = shared([labels[column] for column in columns_of_set])
+        labels |= dict(zip(columns_of_set, its, strict=True))
     if group and time:
         leave = "leave --time out"
         if declared.reads_time:

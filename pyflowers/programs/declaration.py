@@ -175,6 +175,9 @@ class Column(Kind):
         The two labels that stand for 0 and 1. Default: the cells are numbers.
     codes : mapping of str to float
         The numbers that stand for the words in a column of words; True and False are 1 and 0.
+    shared : tuple of str
+        Columns, this one among them, that have the same labels: those of all of them. Default:
+        the column has labels of its own.
     """
 
     fills: ClassVar = (1, "a vector")
@@ -185,6 +188,7 @@ class Column(Kind):
     lower: float | None = None
     outcomes: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] = ()
     codes: dict[str, float] = Field(default_factory=dict)
+    shared: tuple[str, ...] = ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -662,6 +666,12 @@ class Declaration(Record):
         return "appearance"
 
     @property
+    def shared(self) -> list[tuple[str, ...]]:
+        """The sets of columns that have the same labels."""
+        found = (getattr(source, "shared", ()) for source in self.data.values())
+        return list(dict.fromkeys(its for its in found if its))
+
+    @property
     def in_role(self) -> dict[str, str]:
         """The columns of groups, times and observed values; empty if a role has no column."""
         value = getattr(self.data.get(self.roles.observed), "column", "")
@@ -749,8 +759,10 @@ class Declaration(Record):
 
         data = {}
         for name, source in self.data.items():
-            labels = {key: new(label, key) for key, label in source.labels.items()}
-            data[name] = source.model_copy(update=labels)
+            update: dict[str, Any] = {k: new(label, k) for k, label in source.labels.items()}
+            if isinstance(source, Column) and source.shared:
+                update["shared"] = tuple(map(new, source.shared))
+            data[name] = source.model_copy(update=update)
         dims = {name: tuple(new(dim, "dims") for dim in its) for name, its in self.dims.items()}
         table = TableRoles(group=new(self.table.group), time=new(self.table.time))
         return self.model_copy(update={"data": data, "dims": dims, "table": table})

@@ -21,7 +21,7 @@ from pyflowers.data import Labels
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capability, Draws
 from pyflowers.programs.data import Data
-from pyflowers.programs.declaration import OBS, Declaration, PredictionRule, Terms
+from pyflowers.programs.declaration import OBS, Column, Declaration, PredictionRule, Terms
 from pyflowers.programs.families import Family, Link, find_family
 from pyflowers.programs.families._response import (
     as_censored,
@@ -366,6 +366,16 @@ class Model:
         found = group_columns(self.rule, self.frozen)
         return {self.data.name_of(column): index for column, index in found.items()}
 
+    @property
+    def partitions(self) -> dict[str, str]:
+        """The columns of groups of which each row belongs to one, and their index variables."""
+        several = {name for columns in self.frozen.shared for name in columns}
+        return {
+            name: index
+            for name, index in self.groups.items()
+            if self.frozen.data[index].index_of not in several
+        }
+
     def y_of_new_groups(self, column: str, draws: Draws, rng: np.random.Generator) -> FloatArray:
         """Return replicated data in which each label of a column has new effects.
 
@@ -481,9 +491,12 @@ class Model:
 
     def _covariates(self, *, offsets: bool) -> dict[str, dict[str, ast.expr]]:
         names, found = names_of(self.rule), dict[str, dict[str, ast.expr]]()
+        of_members = self.groups.keys() - self.partitions.keys()
+        weights = only_of_effects(self.rule, [self.groups[name] for name in of_members])
         for name, source in self.frozen.data.items():
             left_out = name in ("trials", *self.rule.response)
             left_out |= name.startswith("offset_") and not offsets
+            left_out |= name in weights and isinstance(source, Column)
             if name not in names or left_out:
                 continue
             for column in (*source.numbers, *source.cells):

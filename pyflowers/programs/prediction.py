@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
+import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
@@ -357,17 +358,42 @@ def _for_rows(
     return declared.model_copy(update={"data": data, "table": TableRoles()})
 
 
-def only_of_effects(rule: PredictionRule) -> set[str]:
-    """Return the matrices that only multiply group effects, which are 0 without a group."""
+def only_of_effects(rule: PredictionRule, indices: Collection[str] | None = None) -> set[str]:
+    """Return the data that only multiply group effects, which are 0 without a group.
+
+    Parameters
+    ----------
+    rule : PredictionRule
+        The rule.
+    indices : collection of str, optional
+        The indices of the effects. Default: all.
+    """
     texts = (rule.linear_predictor, *rule.where.values(), *rule.effects.values())
-    nodes = [node for text in texts for node in ast.walk(_parsed(text))]
-    names = Counter(node.id for node in nodes if isinstance(node, ast.Name))
-    found = Counter[str]()
-    for node in nodes:
-        match node:
-            case ast.Call(ast.Name(id="rows_dot_product"), [ast.Name(id=name), other]):
-                found[name] += _is_effect(other, rule)
+    names = Counter(
+        node.id for text in texts for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name)
+    )
+    found = Counter(
+        name for text in texts for name in _factors_of_effects(_parsed(text), rule, indices)
+    )
     return {name for name, num in found.items() if num == names[name]}
+
+
+def _factors_of_effects(
+    node: ast.AST, rule: PredictionRule, indices: Collection[str] | None
+) -> Iterator[str]:
+    """Yield the names in the parts of an expression that are 0 if effects are, without indices."""
+    if not _is_effect(node, rule):
+        for child in ast.iter_child_nodes(node):
+            yield from _factors_of_effects(child, rule, indices)
+        return
+    inside = [each for each in ast.walk(node) if isinstance(each, ast.Subscript)]
+    if indices is not None and not {ast.unparse(each.slice) for each in inside} <= {*indices}:
+        return
+    indexed = {its for each in inside for its in ast.walk(each)}
+    calls = {each.func for each in ast.walk(node) if isinstance(each, ast.Call)}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and each not in indexed | calls:
+            yield each.id
 
 
 def _function_of(text: str) -> str:
@@ -405,10 +431,18 @@ def varying_columns(rule: PredictionRule) -> list[tuple[str, str]]:
 
 
 def _is_effect(node: ast.AST, rule: PredictionRule) -> bool:
-    """Whether an expression is the effects of a group whose population has the mean 0."""
+    """Whether an expression is 0 if the effects of groups are 0, the mean of their population."""
     match node:
         case ast.Subscript(ast.Name(id=name)):
-            return rule.effects.get(name, "").startswith("multi_normal")
+            return re.match(r"multi_normal\(|normal\(0,", rule.effects.get(name, "")) is not None
+        case ast.BinOp(left, ast.Mult(), right):
+            return _is_effect(left, rule) or _is_effect(right, rule)
+        case ast.BinOp(left, ast.Add() | ast.Sub(), right):
+            return _is_effect(left, rule) and _is_effect(right, rule)
+        case ast.BinOp(left, ast.Div()):
+            return _is_effect(left, rule)
+        case ast.Call(ast.Name(id="rows_dot_product"), [_, other]):
+            return _is_effect(other, rule)
     return False
 
 
@@ -627,9 +661,10 @@ class Predictor:
         Seed for the effects of new labels, and for observations.
     groups : str
         See :data:`Groups`.
-    unit : (str, int, float) or None
-        Name and position of a group effect, and the amount by which it is raised above its mean to
-        determine how it enters the linear predictor.
+    unit : (str, int, float, str) or None
+        Name and position of a group effect, the amount by which it is raised above its mean to
+        determine how it enters the linear predictor, and the index for whose labels it is raised;
+        empty for all.
     varying : str
         Index variable of a group whose labels have their own effects, regardless of `groups`.
     scores : array, shape (J,), or None
@@ -646,7 +681,7 @@ class Predictor:
     rows: NewRows
     seed: int = 0
     groups: Groups = "data"
-    unit: tuple[str, int, float] | None = None
+    unit: tuple[str, int, float, str] | None = None
     varying: str = ""
     scores: FloatArray | None = None
     link: Link | None = None
@@ -832,18 +867,25 @@ class Predictor:
                     "over which the expected response may be infinite; use groups 'data' or 'none'"
                 )
             _, scale = self._population(name)
-            factors, total = self._factors_of(name), np.zeros((1, 1, 1))
-            for j in range(scale.shape[-1]):
-                column = sum(scale[..., i, j, None] * each for i, each in enumerate(factors))
-                total = total + np.square(column)
+            total = np.zeros((1, 1, 1))
+            # Members of one row, in several indices of the same effects, are different labels.
+            for factors in (self._factors_of(name, its) for its in self._indices_of(name)):
+                for j in range(scale.shape[-1]):
+                    column = sum(scale[..., i, j, None] * each for i, each in enumerate(factors))
+                    total = total + np.square(column)
             found[name] = total
         return found
 
-    def _factors_of(self, name: str) -> list[FloatArray]:
+    def _indices_of(self, name: str) -> list[str]:
+        """Return the indices with which effects enter the linear predictor."""
+        rule = self.rule.model_copy(update={"where": {}})
+        return [index for own, index in indices_of(rule) if own == name]
+
+    def _factors_of(self, name: str, index: str = "") -> list[FloatArray]:
         """Return what one unit of each of a label's effects adds to the linear predictor."""
         at_mean, found = self.linear(), []
         for m in range(self._size(name) or 1):
-            once, twice = (replace(self, unit=(name, m, by)).linear() for by in (1.0, 2.0))
+            once, twice = (replace(self, unit=(name, m, by, index)).linear() for by in (1.0, 2.0))
             found.append(once - at_mean)
             if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
                 raise ConfigError(
@@ -939,7 +981,9 @@ class Predictor:
     def _new(self, name: str, index: str) -> FloatArray:
         """Return the effects of new labels, shape (chain, draw, label[, M])."""
         labels = self.rows.labels[index][self.rows.known[index] :]
-        rngs = (generator(self.seed, index, label, name) for label in labels)
+        # A label has the same effects in all columns of members.
+        key = next(its for own, its in indices_of(self.rule) if own == name)
+        rngs = (generator(self.seed, key, label, name) for label in labels)
         return np.concatenate([self.drawn(name, index, 1, rng) for rng in rngs], axis=2)
 
     def drawn(self, name: str, index: str, num: int, rng: np.random.Generator) -> FloatArray:
@@ -968,6 +1012,13 @@ class Predictor:
                 return float(number)
             case ast.Name(id=name):
                 return self._named(name)
+            case ast.BinOp() | ast.Call() if (
+                self.groups == "none"
+                and not self.varying
+                and self.unit is None
+                and _is_effect(node, self.rule)
+            ):
+                return np.zeros((1, 1, 1))
             case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
                 one, other = self._value(left), self._value(right)
                 if isinstance(op, ast.Mult) and np.ndim(one) == 2:
@@ -981,13 +1032,6 @@ class Predictor:
                 return self._indexed(name, index)
             case ast.Call(ast.Name(id=name), [argument]) if name in _FUNCTIONS:
                 return _FUNCTIONS[name](self._value(argument))
-            case ast.Call(ast.Name(id="rows_dot_product"), [_, other]) if (
-                self.groups == "none"
-                and not self.varying
-                and self.unit is None
-                and _is_effect(other, self.rule)
-            ):
-                return np.zeros((1, 1, 1))
             case ast.Call(ast.Name(id="rows_dot_product"), [one, other]):
                 left, right = self._value(one), self._value(other)
                 return sum(left[:, m] * right[..., m] for m in range(left.shape[1]))
@@ -1017,7 +1061,7 @@ class Predictor:
         """Return the element of a quantity for the label of each row."""
         if name in self.rule.effects and self.groups != "data" and index != self.varying:
             mean = self._population(name)[0][..., None, :]
-            if self.unit is not None and self.unit[0] == name:
+            if self.unit is not None and self.unit[0] == name and self.unit[3] in ("", index):
                 mean = mean + self.unit[2] * np.eye(mean.shape[-1])[self.unit[1]]
             if self._size(name):
                 return mean

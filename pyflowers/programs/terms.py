@@ -224,7 +224,8 @@ EDIT_PROGRAM = (
 
 _OF_BRMS = {
     **dict.fromkeys(("ar", "ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
-    **dict.fromkeys(("me", "mi", "mm", "cs", "t2"), EDIT_PROGRAM),
+    **dict.fromkeys(("me", "mi", "cs", "t2"), EDIT_PROGRAM),
+    "mm": "write it as a group, (1 | mm(g1, g2))",
     "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",
     "cut": "make a column of intervals, such as with pandas.cut",
 }

@@ -122,7 +122,7 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     found = []
     for i, (its, place) in enumerate(zip(model.effects, outer, strict=True)):
         within = ""
-        is_plain = place is not None and not model.effects[place].term.options
+        is_plain = place is not None and model.effects[place].term.is_plain
         if (
             place is not None
             and is_plain
@@ -143,8 +143,8 @@ class _Groups:
     @cached_property
     def _codes(self) -> dict[str, NDArray[np.int64]]:
         """The position of each row's label, by group."""
-        groups = [its.term.group for its in self.model.effects]
-        return {group: self.model.table.labels(group).codes for group in groups}
+        terms = [its.term for its in self.model.effects]
+        return {term.group: self.model.labels_of(term).codes for term in terms}
 
     def size(self, its: Effects) -> int:
         """Return the number of labels of a term's group."""
@@ -330,11 +330,11 @@ def is_curve_known(model: Model, terms: str) -> bool:
     ones, num = np.ones((len(own), 1)), own.shape[1]
     whole = np.hstack([own, model.linked[:, None], ones, model.population_design[0], *others])
     dof = len(own) - whole.shape[1] + 1
-    sizes = {its.name: len(model.table.labels(its.term.group)) for its in model.effects}
+    sizes = {its.name: len(model.labels_of(its.term)) for its in model.effects}
     for its in sorted(model.effects, key=lambda its: -sizes[its.name]):
         within, _ = model.design(its.terms)
         if sizes[its.name] * within.shape[1] <= (dof - num) / 2:
-            codes = model.table.labels(its.term.group).codes
+            codes = model.labels_of(its.term).codes
             dof -= sizes[its.name] * within.shape[1]
             for rows in pd.Series(codes).groupby(codes).indices.values():
                 fit = np.linalg.lstsq(within[rows], whole[rows], rcond=None)[0]

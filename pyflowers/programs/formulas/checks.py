@@ -233,7 +233,7 @@ def _about_groups(model: Model) -> Iterator[str]:
     table = model.table
     factors = model.levels(model.formula.population)
     for its in model.effects:
-        term, labels = its.term, table.labels(its.term.group)
+        term, labels = its.term, model.labels_of(its.term)
         factor = next((column for column in term.columns if column in factors), None)
         if factor is not None and len(term.columns) == 1 and "Intercept" in its.effects:
             raise DataError(
@@ -244,13 +244,16 @@ def _about_groups(model: Model) -> Iterator[str]:
             raise DataError(f"{table.source}: {term.group} has one label; leave {term} out")
         if term.by:
             _refuse_several_levels(model, term)
+        if term.weights:
+            _refuse_weights(model, term)
         if len(labels) < FEWEST_GROUPS:
             yield (
                 f"{term.group} has {len(labels)} labels, so that sd_{its.name} rests mostly on its "
                 "prior"
             )
         has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
-        if has_residual and model.parameter is None and len(labels) == len(table):
+        is_row = len(labels) == len(table) and not term.members
+        if has_residual and model.parameter is None and is_row:
             raise DataError(
                 f"{table.source}: each row has its own label of {term.group}, so the effects of "
                 f"{term} cannot be told apart from the residuals; leave {term} out"
@@ -284,9 +287,29 @@ def _refuse_several_levels(model: Model, term: GroupTerm) -> None:
         )
 
 
+def _refuse_weights(model: Model, term: GroupTerm) -> None:
+    """Refuse weights of members from which no mean can be computed."""
+    table = model.table
+    values = np.stack([table.numbers(name) for name in term.weights])
+    if not term.is_scaled:
+        return
+    if (values < 0).any():
+        column, row = np.argwhere(values < 0)[0]
+        raise DataError(
+            f"{table.where(int(row))}: {term.weights[column]} is {number_text(values[column, row])}"
+            f", but a weight in {term} must be 0 or above; correct it, or write scale=FALSE"
+        )
+    total = values.sum(axis=0)
+    if not total.all():
+        raise DataError(
+            f"{table.where(int(np.argmax(total == 0)))}: all weights in {term} are 0; give one of "
+            "them a weight above 0, or leave the row out"
+        )
+
+
 def _about_labels(model: Model) -> Iterator[str]:
     """Yield notes on labels of an inner group that occur in several outer groups."""
-    groups = [term.group for term in model.formula.groups]
+    groups = [term.group for term in model.formula.groups if not term.members]
     for outer in groups:
         for inner in groups:
             if inner.startswith(f"{outer}:"):

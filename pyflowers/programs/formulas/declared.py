@@ -41,6 +41,7 @@ def declaration_of(
     """
     about = {"text": formula.text, "family": family.text, "priors": priors, "sha256": sha256}
     in_tables = predictors_first(parts)
+    groups = (its.group for its in formula.groups if not its.members)
     numbers = merged(in_tables, "numbers")
     found: dict[str, Any] = {
         "title": f"{formula.text} ({family.text})",
@@ -48,7 +49,7 @@ def declaration_of(
         "story": " ".join(part.story for part in parts if part.story),
         "omit": joined(parts, "omit"),
         "formula": _without_empty(about),
-        "table": {"group": formula.groups[0].group} if formula.groups else {},
+        "table": _without_empty({"group": next(groups, "")}),
         "data": merged(parts, "sources"),
         "dims": merged(parts, "dims"),
         "coords": merged(parts, "coords"),

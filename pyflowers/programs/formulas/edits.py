@@ -153,7 +153,9 @@ def _joined(
 def _written(term: GroupTerm) -> str:
     """Return a group term in which names are quoted where they need it."""
     group = ":".join(map(quote, term.columns))
-    return str(replace(term, group=group, by=quote(term.by) if term.by else ""))
+    members, weights = (tuple(map(quote, its)) for its in (term.members, term.weights))
+    by = quote(term.by) if term.by else ""
+    return str(replace(term, group=group, by=by, members=members, weights=weights))
 
 
 def _summands(population: str) -> list[str]:

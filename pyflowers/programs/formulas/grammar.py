@@ -17,9 +17,12 @@ from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.formulas.response import NAME as _NAME
-from pyflowers.programs.formulas.response import ResponseTerms, read_terms_of_response
+from pyflowers.programs.formulas.response import (
+    ResponseTerms,
+    read_terms_of_response,
+    split_at,
+)
 from pyflowers.programs.terms import (
-    EDIT_PROGRAM,
     LONGEST,
     OF_CURVES,
     SEVERAL,
@@ -28,6 +31,7 @@ from pyflowers.programs.terms import (
     read_terms,
     show_columns,
 )
+from pyflowers.text import counted
 
 _RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|(?!\|)(.*))?", re.DOTALL)
 _GROUP = re.compile(rf"\s*{_NAME}\s*(?:[:/]\s*{_NAME}\s*)*")
@@ -55,6 +59,12 @@ class GroupTerm:
         The name of the known covariance of the labels, in ``gr(g, cov=A)``.
     is_student : bool
         Whether the effects have a Student t distribution, in ``gr(g, dist=student)``.
+    members : tuple of str
+        The columns of a row's members, in ``mm(g1, g2)``; empty if a row has one label.
+    weights : tuple of str
+        The columns of the members' weights; empty if all members have the same weight.
+    is_scaled : bool
+        Whether the weights of a row are divided by their sum.
     """
 
     effects: str
@@ -64,11 +74,24 @@ class GroupTerm:
     by: str = ""
     covariance: str = ""
     is_student: bool = False
+    members: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    is_scaled: bool = True
 
     @property
     def columns(self) -> list[str]:
-        """The columns whose combination is the group."""
-        return self.group.split(":")
+        """The columns whose combination is the group, or those of its members."""
+        return list(self.members) or self.group.split(":")
+
+    @property
+    def others(self) -> list[str]:
+        """The other columns that the group reads."""
+        return [*self.weights, *[self.by] * bool(self.by)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each row has one label, and there are no options."""
+        return not self.options and not self.members
 
     @property
     def options(self) -> list[str]:
@@ -81,6 +104,10 @@ class GroupTerm:
         bar, group = "|" if self.correlated else "||", self.group
         if self.options:
             group = f"gr({', '.join([self.group, *self.options])})"
+        if self.members:
+            weights = [f"weights=cbind({', '.join(self.weights)})"] * bool(self.weights)
+            scale = ["scale=FALSE"] * (not self.is_scaled)
+            group = f"mm({', '.join([*self.members, *weights, *scale])})"
         return f"({self.effects} {bar} {group})"
 
 
@@ -476,11 +503,8 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
     options = dict[str, str]()
     if call := re.fullmatch(r"gr\((.*)\)", group):
         group, options = _options_of_group(text, inside, call[1])
-    if re.match(r"mm\(", group):
-        raise ConfigError(
-            f"formula {text!r}: a group of several members, mm(), is not supported; {EDIT_PROGRAM}"
-        )
-    if not effects or not _GROUP.fullmatch(group):
+    members = re.fullmatch(r"mm\((.*)\)", group)
+    if not effects or not (members or _GROUP.fullmatch(group)):
         raise ConfigError(
             f"formula {text!r}: the group term ({inside}) cannot be read; write (effects | group), "
             "where group is a column, a:b or a/b, and effects are terms such as 1 + x"
@@ -490,6 +514,9 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
             f"formula {text!r}: {curve[1]}() cannot vary by group, but it stands in ({inside}); "
             f"for a curve of each label write s(x, by={group})"
         )
+    if members:
+        yield _of_members(text, inside, effects, members[1], not is_double)
+        return
     outer: list[str] = []
     for nested in re.findall(r"(?:`[^`]*`|[^`/])+", group):
         outer = [*outer, *(_bare(part) for part in re.findall(_NAME, nested))]
@@ -516,6 +543,57 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
                 f"write {replace(term, effects='1')}, or leave the options out"
             )
         yield term
+
+
+def _of_members(
+    text: str, inside: str, effects: str, arguments: str, correlated: bool
+) -> GroupTerm:
+    """Return the term of a group of which each row has several members."""
+    where = f"formula {text!r}: mm() in ({inside}) "
+    example = "mm(g1, g2) or mm(g1, g2, weights=cbind(w1, w2))"
+    members, weights, scale = list[str](), list[str](), "TRUE"
+    for part in split_at(arguments, ","):
+        key, equals, value = (its.strip() for its in part.partition("="))
+        if not equals:
+            members.append(part)
+        elif key == "weights" and (call := re.fullmatch(r"(?:cbind|c)\((.*)\)", value)):
+            weights = split_at(call[1], ",")
+        elif key == "scale" and value in _TRUTH:
+            scale = value
+        else:
+            raise ConfigError(
+                f"{where}takes columns, weights=cbind(…) and scale=FALSE, not {part}; write "
+                f"{example}"
+            )
+    wrong = next((its for its in (*members, *weights) if not re.fullmatch(_NAME, its)), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"{where}has {wrong or 'nothing'!r} in place of a column; write {example}"
+        )
+    columns = tuple(map(_bare, members))
+    if len(set(columns)) < max(len(columns), 2):
+        raise ConfigError(
+            f"{where}needs two or more different columns, each with one member of the row; for "
+            "one, write (1 | g)"
+        )
+    if weights and len(weights) != len(columns):
+        raise ConfigError(
+            f"{where}has {counted(len(columns), 'column')} and {counted(len(weights), 'weight')}; "
+            "give a column of weights for each"
+        )
+    if _TRUTH[scale] is False and not weights:
+        raise ConfigError(f"{where}has no weights that could be scaled; leave scale out")
+    return GroupTerm(
+        effects,
+        f"mm({','.join(columns)})",
+        correlated,
+        members=columns,
+        weights=tuple(map(_bare, weights)),
+        is_scaled=_TRUTH[scale],
+    )
+
+
+_TRUTH = {"TRUE": True, "T": True, "True": True, "FALSE": False, "F": False, "False": False}
 
 
 def _options_of_group(text: str, inside: str, arguments: str) -> tuple[str, dict[str, str]]:
@@ -556,12 +634,12 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
     """Reject repeated terms; merge ``(1 | g) + (0 + x | g)`` into ``(1 + x || g)``."""
     found: dict[tuple[str, ...], GroupTerm] = {}
     for term in groups:
-        key = tuple(sorted(term.columns))
+        key = tuple(sorted(term.columns)) if not term.members else (term.group,)
         before = found.get(key)
         if before is None:
             found[key] = term
             continue
-        if before.options or term.options:
+        if not (before.is_plain and term.is_plain):
             raise ConfigError(
                 f"formula {text!r}: {before} and {term} are two terms of {term.group}, but a term "
                 "with options is the only one of its group; leave one of them out"
@@ -583,6 +661,14 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
                 )
         effects = f"{parts[0].effects} + {own[1]}"
         found[key] = replace(before, effects=effects, correlated=False, is_merged=True)
+    alone = {term.group for term in groups if not term.members}
+    for term in groups:
+        both = next((name for name in term.members if name in alone), None)
+        if both is not None:
+            raise ConfigError(
+                f"formula {text!r}: {both} is a group and a column of members in {term}; copy it "
+                "under another name for one of them"
+            )
     return tuple(found.values())
 
 

@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -32,6 +33,7 @@ from pyflowers.programs.formulas.part import (
     FloatArray,
     Number,
     Part,
+    Source,
     Values,
     declared,
     vector_priors,
@@ -53,6 +55,8 @@ def group(linear: LinearPredictor, its: Group) -> Part:
     part = _with_data(part, linear, its)
     if its.pairs:
         part = _with_correlations(part, linear, its)
+    if its.members:
+        return part
     if its.is_student:
         return _with_degrees_of_freedom(part, its)
     if its.given_correlation is not None or not all(map(_is_density_of_sd, its.given)):
@@ -62,7 +66,8 @@ def group(linear: LinearPredictor, its: Group) -> Part:
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of intercepts, one for each label, as they are sampled."""
-    g, row, size = its.name, f"r_{its.name}[{its.index}]", f"N_{its.index}"
+    g, size = its.name, f"N_{its.index}"
+    eta, predicted = _of_rows(its, f"r_{g}")
     centre = ""
     anchors = _anchors(linear, its)
     if its.within:
@@ -80,9 +85,9 @@ def _one_effect(linear: LinearPredictor, its: Group) -> Part:
         target=linear.target,
         parameters=[f"vector<{centre}{scale}>[{size}] r_{g}; // effects"],
         model=[f"r_{g} ~ {distribution};"],
-        eta=row,
-        dims={f"r_{g}": [its.by]},
-        predicted=row,
+        dims={f"r_{g}": [its.dim]},
+        eta=eta,
+        predicted=predicted,
         effects={f"r_{g}": distribution},
         shown=f"r_{g}",
         story=f"Intercept{_of(linear)} varies by {its.by}, with {words}.",
@@ -150,7 +155,7 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
         ],
         model=[f"z_{g} ~ std_normal();"],
         eta=f"r_{g}[{its.index}]",
-        dims={f"r_{g}": [its.by]},
+        dims={f"r_{g}": [its.dim]},
         omit=[f"z_{g}"],
         predicted=f"r_{g}[{its.index}]",
         effects={f"r_{g}": f"normal(0, sd_{g}[1])"},
@@ -171,7 +176,8 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
 
 def _several_effects(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of several effects for each label, as they are sampled."""
-    g, row, size = its.name, f"r_{its.name}[{its.index}]", f"N_{its.index}"
+    g, size = its.name, f"N_{its.index}"
+    eta, predicted = _of_rows(its, f"r_{g}", f"Z_{g}")
     factor = f"diag_matrix(sd_{g})"
     prior = [f"  for (m in 1 : M_{g}) {{", f"    r_{g}[ : , m] ~ normal(0, sd_{g}[m]);", "  }"]
     population = f"multi_normal(sd_{g})"
@@ -212,10 +218,10 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
             f"  to_vector(z_{g}) ~ std_normal();",
             "}",
         ],
-        eta=f"rows_dot_product({row}, Z_{g})",
-        dims={f"r_{g}": [its.by, f"effects_{g}"]},
+        dims={f"r_{g}": [its.dim, f"effects_{g}"]},
         omit=[f"z_{g}"],
-        predicted=f"rows_dot_product(Z_{g}, {row})",
+        eta=eta,
+        predicted=predicted,
         effects={f"r_{g}": population},
         shown=f"Z_{g} r_{g}",
         story=f"{names}{_of(linear)} {verb} by {its.by}, with {distribution}.",
@@ -307,8 +313,96 @@ def _with_given(
     )
 
 
+def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
+    """Return what effects add to the rows, in the program and in ``[prediction]``.
+
+    It is that of the row's label, or the mean of those of its members.
+
+    Parameters
+    ----------
+    its : Group
+        The group.
+    effects : str
+        The variable of the effects.
+    columns : str
+        The matrix of which they are the coefficients; empty for intercepts.
+    """
+    names = [f"{effects}[{index}]" for index in _indices(its)]
+    own, new = names, names
+    if columns:
+        own = [f"rows_dot_product({name}, {columns})" for name in names]
+        new = [f"rows_dot_product({columns}, {name})" for name in names]
+    if not its.members:
+        return own[0], new[0]
+    if not its.weights:
+        mean = f"({' + '.join(names)}) / {len(names)}"
+        if columns:
+            mean = f"rows_dot_product({mean}, {columns})"
+        return mean, f"({' + '.join(new)}) / {len(names)}"
+    weights = _weights(its)
+    total = " + ".join(f"{w} * {each}" for w, each in zip(weights, new, strict=True))
+    if not its.is_scaled:
+        eta = " + ".join(f"{w} .* {each}" for w, each in zip(weights, own, strict=True))
+        return eta, total
+    shares = (name.replace("weight_", "share_", 1) for name in weights)
+    eta = " + ".join(f"{share} .* {each}" for share, each in zip(shares, own, strict=True))
+    return eta, f"({total}) / ({' + '.join(weights)})"
+
+
+def _indices(its: Group) -> list[str]:
+    """Return the index of the labels, or those of the members of a row."""
+    return [f"{its.index}_{i}" for i in range(1, len(its.members) + 1)] or [its.index]
+
+
+def weights_of(its: Group, values: Values) -> list[tuple[str, Any]]:
+    """Return the index of each member of a row, with its weight: a number, or one for each row."""
+    indices = _indices(its)
+    weights: list[Any] = [1 / len(indices)] * len(indices)
+    if its.weights:
+        weights = [np.asarray(values[name], dtype=np.float64) for name in _weights(its)]
+    if its.weights and its.is_scaled:
+        weights = [own / np.sum(weights, axis=0) for own in weights]
+    return list(zip(indices, weights, strict=True))
+
+
+def _weights(its: Group) -> list[str]:
+    """Return the variables of the members' weights."""
+    return [f"weight_{its.name}_{i}" for i in range(1, len(its.weights) + 1)]
+
+
+def _with_members(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Add the labels and the weights of the members of each row."""
+    index, per = its.index, {"per": linear.per} if linear.per else {}
+    data, sources = list[str](), dict[str, Source]()
+    if its.has_index:
+        data.append(f"int<lower=1> N_{index}; // labels of {in_words(its.members)}")
+        sources[f"N_{index}"] = {"size": its.dim}
+    for i, member in enumerate(its.members, 1):
+        if its.has_index:
+            bounds = f"int<lower=1, upper=N_{index}>"
+            data.append(f"array[{linear.rows}] {bounds} {index}_{i}; // {member}")
+            source = {"column": member, "index": True, "shared": list(its.members)}
+            sources[f"{index}_{i}"] = {**source, **per}
+    for name, column in zip(_weights(its), its.weights, strict=True):
+        bound = "<lower=0>" if its.is_scaled else ""
+        data.append(f"vector{bound}[{linear.rows}] {name}; // {column}")
+        sources[name] = {"column": column, **per}
+    shares = list[str]()
+    if its.weights and its.is_scaled:
+        total = " + ".join(_weights(its))
+        shares = [
+            f"vector[{linear.rows}] {name.replace('weight_', 'share_', 1)} = {name} ./ ({total});"
+            for name in _weights(its)
+        ]
+    return replace(
+        part, data=data, sources=sources, transformed_data=[*shares, *part.transformed_data]
+    )
+
+
 def _with_labels(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the labels of the group, unless another linear predictor has them."""
+    if its.members:
+        return _with_members(part, linear, its)
     if not its.has_index:
         return part
     index, source = its.index, {"column": its.by, "index": True}

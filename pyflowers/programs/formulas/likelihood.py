@@ -41,6 +41,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray
 from pyflowers.programs.families._response import given_rows
 from pyflowers.programs.formulas.curves import Smooth
+from pyflowers.programs.formulas.groups import weights_of
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
 MOST_STEPS = 12
@@ -466,14 +467,19 @@ def _columns_of_group(its: Group, values: Mapping[str, Any], rows: Any) -> Any:
     """Return the columns of a group's effects."""
     from scipy import sparse
 
-    group, num = np.asarray(values[its.index])[rows] - 1, int(values[f"N_{its.index}"])
-    z = np.ones((len(rows), 1))
+    z, num = np.ones((len(rows), 1)), int(values[f"N_{its.index}"])
     if f"Z_{its.name}" in values:
         z = np.asarray(values[f"Z_{its.name}"])[rows]
-    size = z.shape[1]
-    place = group[:, None] * size + np.arange(size)
-    indices = (np.repeat(np.arange(len(rows)), size), place.ravel())
-    return sparse.csr_array((z.ravel(), indices), (len(rows), num * size))
+    size, total = z.shape[1], 0.0
+    for index, weight in weights_of(its, values):
+        group = np.asarray(values[index])[rows] - 1
+        if np.ndim(weight):
+            weight = np.asarray(weight)[rows][:, None]
+        place = group[:, None] * size + np.arange(size)
+        indices = (np.repeat(np.arange(len(rows)), size), place.ravel())
+        cells = np.ravel(z * weight)
+        total = total + sparse.csr_array((cells, indices), (len(rows), num * size))
+    return total
 
 
 def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatArray]) -> _Term:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
 from pyflowers.data.columns import number_of, number_text
-from pyflowers.data.labels import has_order
+from pyflowers.data.labels import has_order, shared
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
@@ -128,7 +128,7 @@ class Model:
         for terms in self.sums:
             refuse_unknown(terms, self.table.cells)
         apart = [t.columns for t in formula.groups if t.group not in self.table.cells]
-        apart += [[t.by] for t in formula.groups if t.by]
+        apart += [t.others for t in formula.groups]
         own = [*formula.response_columns, *itertools.chain.from_iterable(apart)]
         for name in own:
             if name not in self.table.cells:
@@ -279,8 +279,14 @@ class Model:
         """The columns of the table that the linear predictor uses."""
         own = itertools.chain.from_iterable(read_terms(terms).columns for terms in self.sums)
         groups = itertools.chain.from_iterable(term.columns for term in self.formula.groups)
-        by = (term.by for term in self.formula.groups if term.by)
-        return tuple(dict.fromkeys((*own, *groups, *by)))
+        others = itertools.chain.from_iterable(term.others for term in self.formula.groups)
+        return tuple(dict.fromkeys((*own, *groups, *others)))
+
+    def labels_of(self, term: GroupTerm) -> Labels:
+        """Return the labels of a group; if rows have several members, the codes of the first."""
+        if not term.members:
+            return self.table.labels(term.group)
+        return shared([self.table.labels(name) for name in term.members])[0]
 
     @property
     def all_columns(self) -> tuple[str, ...]:
@@ -382,7 +388,7 @@ class Model:
                 f"formula {self.formula.text!r}: {name} is not given; name its table with --known "
                 f"{name}=FILE, or known={{{name!r}: frame}} in Python"
             )
-        frame, labels = self.known[name], self.table.labels(term.group).names
+        frame, labels = self.known[name], self.labels_of(term).names
         for axis, own in (("row", frame.index), ("column", frame.columns)):
             if own.has_duplicates:
                 raise DataError(
@@ -707,6 +713,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     tags = [f"_{each.parameter}" for each in formula.parameters]
     taken |= {f"{name}{tag}{end}" for tag in tags for name in _TAGGED for end in _ENDS}
     groups = [*formula.groups, *(term for each in formula.parameters for term in each.groups)]
+    members = {term.group: term.members for term in groups}
     found: dict[str, str] = {}
     for group in dict.fromkeys(term.group for term in groups):
         name = re.sub(r"\W", "_", group, flags=re.ASCII).strip("_") or "group"
@@ -717,6 +724,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
             name = f"{name.rstrip('_')}_group"
         found[group] = name
         taken |= {name, *(name + tag for tag in tags)}
+        taken |= {f"{name}_{i}" for i in range(1, 1 + len(members[group]))}
     return found
 
 

@@ -241,6 +241,7 @@ def _linear(
             group = replace(group, factor=term.by, levels=placeholders)
         if term.covariance:
             group = replace(group, labels=placeholders)
+        group = replace(group, members=term.members, weights=term.weights, is_scaled=term.is_scaled)
         found.append(replace(group, is_student=term.is_student))
     names = names_of_curves(formula.curves, indices.values(), tag)
     numbers = itertools.takewhile(lambda n: f"offset{tag}_{n}" in values, itertools.count(1))

@@ -92,6 +92,8 @@ class Group:
         The labels, in the order of `covariance`.
     covariance : array, shape (L, L), or None
         The known covariance of the labels, up to a factor.
+    members, weights, is_scaled : tuple of str, tuple of str, bool
+        See :class:`~pyflowers.programs.formulas.grammar.GroupTerm`.
     given : tuple of StatedPrior or None
         The prior that the user gives to the sd of each effect; see :class:`Population`.
     given_correlation : StatedPrior or None
@@ -117,8 +119,16 @@ class Group:
     is_student: bool = False
     labels: tuple[str, ...] = ()
     covariance: NDArray[np.float64] | None = None
+    members: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    is_scaled: bool = True
     given: tuple[StatedPrior | None, ...] = ()
     given_correlation: StatedPrior | None = None
+
+    @property
+    def dim(self) -> str:
+        """The column whose labels are the dimension of the effects."""
+        return self.members[0] if self.members else self.by
 
     @property
     def is_intercept(self) -> bool:
@@ -369,6 +379,9 @@ def _groups(
             is_student=its.term.is_student,
             labels=labels,
             covariance=covariance,
+            members=its.term.members,
+            weights=its.term.weights,
+            is_scaled=its.term.is_scaled,
         )
         found.append(group)
     return tuple(found)

@@ -150,7 +150,7 @@ def read_terms_of_response(formula: str, text: str) -> ResponseTerms:
     """
     found, about = ResponseTerms(), f"formula {formula!r}: "
     seen = set[str]()
-    for term in _parts(text, "+"):
+    for term in split_at(text, "+"):
         match = _TERM.fullmatch(term)
         if match is None:
             raise ConfigError(
@@ -172,7 +172,7 @@ def read_terms_of_response(formula: str, text: str) -> ResponseTerms:
     return found
 
 
-def _parts(text: str, mark: str) -> list[str]:
+def split_at(text: str, mark: str) -> list[str]:
     """Split a text at a mark outside brackets and backticks."""
     found, depth, start, quoted = list[str](), 0, 0, False
     for i, each in enumerate(text):
@@ -188,7 +188,7 @@ def _arguments(about: str, term: str, inside: str) -> dict[str, str]:
     """Return the arguments of a term by their names."""
     names, found = _ARGUMENTS[term], dict[str, str]()
     how = f"write {_EXAMPLES[term]}"
-    for place, part in enumerate(_parts(inside, ",") if inside.strip() else []):
+    for place, part in enumerate(split_at(inside, ",") if inside.strip() else []):
         name, equals, value = part.partition("=")
         name, value = name.strip(), value.strip()
         if not equals:

@@ -249,7 +249,6 @@ def test_a_covariance_that_no_term_names_is_refused():
         ("y ~ (1 | gr(g/f))", "takes one group; write gr(g), where g is a column or a:b"),
         ("y ~ (1 | gr())", "takes one group; write gr(g)"),
         ("y ~ (1 | gr(g, by=site)) + (0 + x | g)", "a term with options is the only one of its"),
-        ("y ~ (1 | mm(g, f))", "a group of several members, mm(), is not supported"),
     ],
 )
 def test_a_bad_option_is_one_sentence_with_a_remedy(formula, message):
