@@ -396,7 +396,7 @@ def beside_nuts() -> list[Row]:
 
         def rate(engine: str, table: Table = table) -> float:
             done = pyflowers.fit("multilevel_poisson", table, seed=1, engine=engine)
-            return float(done.summary()["ess_bulk"].min()) / done.record.times.wall_seconds
+            return float(done.summary(all=True)["ess_bulk"].min()) / done.record.times.wall_seconds
 
         rates: dict[str, float] = {}
         for _ in range(7 if size[0] < 1_000 else 1):
@@ -474,7 +474,7 @@ def pilot_row(name: str, bar: float, given: Mapping[str, Any]) -> Row:
         for metric in sorted(rates, reverse=bool(seed % 2)):
             done = pyflowers.fit(**given, seed=seed, engine="stanli", metric=metric)
             if seed:
-                ess = float(done.summary()["ess_bulk"].min())
+                ess = float(done.summary(all=True)["ess_bulk"].min())
                 least[metric].append(ess)
                 rates[metric].append(ess / done.record.times.wall_seconds)
                 num_held += bool(done.record.metric_held)
@@ -541,7 +541,7 @@ def formulas() -> list[Row]:
         for seed in range(1, 21):
             for name, its in options.items() if seed <= 3 else [("by default", written)]:
                 done = pyflowers.fit(data=table, seed=seed, engine="stanli", **its)
-                rate = done.summary()["ess_bulk"].min() / done.record.times.wall_seconds
+                rate = done.summary(all=True)["ess_bulk"].min() / done.record.times.wall_seconds
                 rates[name].append(float(rate))
                 if name == "by default":
                     num_failed += not done.verdict.computation.passed

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal
 
 Step = Literal["fit", "new", "sensitivity", ""]
@@ -58,5 +61,78 @@ class Advice(str):
         return Advice(super().format_map(words), self.step, self.command, **change)
 
     def with_command(self, command: str) -> Advice:
-        """Return the advice with its complete command."""
-        return Advice(self, self.step, command, **self.change)
+        """Return the advice, in the language of the caller, with its complete command."""
+        return Advice(worded(self), self.step, command, **self.change)
+
+
+_in_shell: ContextVar[bool] = ContextVar("in_shell", default=False)
+
+
+@contextmanager
+def in_shell() -> Iterator[None]:
+    """Give advice as options and commands of a shell within the block, not as calls in Python."""
+    token = _in_shell.set(True)
+    try:
+        yield
+    finally:
+        _in_shell.reset(token)
+
+
+def is_in_shell() -> bool:
+    """Whether the caller is a command of the shell."""
+    return _in_shell.get()
+
+
+_NUMBER = r"[\w.\[\]:]+=[^\s,;)]+"
+_PRIORS = re.compile(rf"--prior (?:'[^']+'|{_NUMBER})(?:(?: and)? --prior {_NUMBER})*")
+_PRIOR = re.compile(r"--prior (?:'([^'~]+?) ~ ([^']+)'|([\w.\[\]:]+)=([^\s,;)]+))")
+_VALUE = re.compile(r"--([a-z][a-z-]*) (\d[\d.]*\d|\d|[a-z]\w*(?:\(\w+\))?)(?=[\s,;:.)]|$)")
+_NAME = re.compile(r"--(?!from\b)([a-z][a-z-]*)")
+_TAKES_TEXT = ("engine", "family")
+"""The options whose values are words; after any other option, a word is not its value."""
+
+
+def worded(text: str) -> str:
+    """Return advice, which names options of commands, in the language of the caller.
+
+    Examples
+    --------
+    >>> from pyflowers.advice import in_shell, worded
+    >>> worded("refit with --family negbinomial --adapt-delta 0.95; double --warmup")
+    'refit with family="negbinomial", adapt_delta=0.95; double warmup'
+    >>> with in_shell():
+    ...     worded("refit with --family negbinomial")
+    'refit with --family negbinomial'
+    """
+    if is_in_shell():
+        return text
+    said = _PRIORS.sub(_priors_in_python, text)
+    said = _VALUE.sub(_argument, said)
+    said = re.sub(r'(\w=(?:"[\w()]+"|[\d.]+)) (?=\w+=["\d])', r"\1, ", said)
+    return _NAME.sub(lambda found: _argument_name(found[1]), said)
+
+
+def _argument_name(option: str) -> str:
+    """Return the name in Python of an option."""
+    return {"prior": "priors"}.get(option, option.replace("-", "_"))
+
+
+def _argument(found: re.Match[str]) -> str:
+    """Return an option with its value as an argument in Python."""
+    option, value = found[1], found[2]
+    if not value[0].isdigit():
+        if option not in _TAKES_TEXT:
+            return found[0]
+        value = f'"{value}"'
+    return f"{_argument_name(option)}={value}"
+
+
+def _priors_in_python(found: re.Match[str]) -> str:
+    """Return priors as the mapping that functions take."""
+    items = []
+    for of_density, density, name, number in _PRIOR.findall(found[0]):
+        if of_density:
+            items.append(f'"{of_density}": "{density}"')
+        else:
+            items.append(f'"{name}": {number}')
+    return f"priors={{{', '.join(items)}}}"

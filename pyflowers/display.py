@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from io import StringIO
@@ -27,6 +30,9 @@ INTERVAL = 0.9
 
 MOST_ROWS = 60
 """The largest number of rows of a table that are shown."""
+
+LEAST_NAME = 16
+"""The number of characters to which a name is folded, if a table is wider than the terminal."""
 
 MOST_ELEMENTS = 10
 """The largest number of elements of a quantity that are shown if a table has too many rows."""
@@ -63,9 +69,16 @@ class Shown:
         """Return the lines and tables that are shown."""
         raise NotImplementedError
 
-    def lines(self) -> Iterator[tuple[str, ...] | pd.DataFrame]:
+    def in_full(self) -> Sequence[Line]:
+        """Return the lines and tables with the rows that are hidden by default."""
+        return self.contents()
+
+    def lines(self, *, in_full: bool = False) -> Iterator[tuple[str, ...] | pd.DataFrame]:
         """Yield the pieces of each line, and each table."""
-        for part in self.contents():
+        contents = self.contents()
+        if in_full:
+            contents = self.in_full()
+        for part in contents:
             if isinstance(part, str):
                 part = (part,)
             yield part
@@ -130,6 +143,59 @@ def verdict(sentence: object, passed: bool) -> Styled:
     if passed:
         colour = "green"
     return styled(f"verdict: {sentence}", fg=colour)
+
+
+def width() -> int:
+    """Return the width of the terminal; 80 if the output is not a terminal."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return 80
+
+
+def wrapped(text: str, indent: int | None = None) -> str:
+    """Return text in lines that fit into the terminal, where they can be broken.
+
+    Parameters
+    ----------
+    text : str
+        One or several lines.
+    indent : int, optional
+        Where a broken line goes on. Default: two places after its beginning.
+    """
+    made = []
+    for line in text.split("\n"):
+        start = len(line) - len(line.lstrip())
+        going_on = " " * (start + 2 if indent is None else indent)
+        if len(line) > width():
+            line = textwrap.fill(
+                line[start:],
+                width=width(),
+                initial_indent=line[:start],
+                subsequent_indent=going_on,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        made.append(line)
+    return "\n".join(made)
+
+
+def wrapped_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the pieces of a line that fits into the terminal; the first keeps its style."""
+    text = "".join(map(shown, pieces))
+    made, first = wrapped(text), pieces[0]
+    if made == text or not isinstance(first, Styled):
+        return (made,) if made != text else pieces
+    if len(pieces) == 1:
+        return (styled(made, **first.style),)
+    if made.startswith(first):
+        return (first, made[len(first) :])
+    return (made,)
+
+
+def whole(table: pd.DataFrame) -> pd.DataFrame:
+    """Mark a table of which every row is shown."""
+    table.attrs["whole"] = True
+    return table
 
 
 def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -272,16 +338,18 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in _names_of_index(table):
-        grid.add_column(name, no_wrap=True)
+        grid.add_column(name, overflow="fold")
     for column in map(str, table.columns):
         if len(column) > 6:
             column = column.replace("_", "\n")
         grid.add_column(Text(column), justify="right", no_wrap=True)
+    longest = [len(name) for name in _names_of_index(table)]
     for names, cells in _rows(table):
+        names = [label(name) for name in names]
+        longest = [max(length, len(name)) for length, name in zip(longest, names, strict=True)]
         # Text, not str: rich would read [a] in mu_plant[a] as markup.
-        grid.add_row(*(Text(label(each)) for each in (*names, *cells)))
+        grid.add_row(*map(Text, (*names, *map(label, cells))))
     text = StringIO()
-    # A terminal that is too narrow wraps the table, but nothing is cut off.
     console = Console(
         file=text,
         highlight=False,
@@ -289,7 +357,10 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         force_terminal=colours,
         force_jupyter=False,  # otherwise rich would display the text itself in a notebook
     )
-    console.width = console.measure(grid).maximum
+    # In a terminal that is too narrow, names are folded, and nothing is cut off.
+    most = console.measure(grid).maximum
+    least = most - sum(max(length - LEAST_NAME, 0) for length in longest)
+    console.width = max(min(most, width()), least)
     console.print(grid)
     return text.getvalue()
 
@@ -297,8 +368,9 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 def _as_text(part: tuple[str, ...] | pd.DataFrame) -> str:
     """Return a line, or a table with the number of its rows that are not shown."""
     if isinstance(part, tuple):
-        return "".join(map(shown, part))
-    return f"\n{text_table(part)}{left_out(part)}"
+        return "".join(wrapped_pieces(part))
+    left = left_out(part)
+    return f"\n{text_table(part)}{left}" + ("\n" if left else "")
 
 
 def left_out(table: pd.DataFrame) -> str:
@@ -306,7 +378,7 @@ def left_out(table: pd.DataFrame) -> str:
     num = len(table) - len(_cut(table))
     if num:
         return counted(num, "more row")
-    return ""
+    return str(table.attrs.get("hidden", ""))
 
 
 def _cut(table: pd.DataFrame) -> pd.DataFrame:
@@ -316,7 +388,7 @@ def _cut(table: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if len(table) <= MOST_ROWS:
+    if len(table) <= MOST_ROWS or table.attrs.get("whole"):
         return table
     names = ["/".join(map(str, _parts(key))) for key in table.index]
     quantity = pd.Series([name.partition("[")[0] for name in names])

@@ -1,5 +1,7 @@
 """The command line, called in this process."""
 
+import re
+
 import pytest
 
 from pyflowers.cli.main import main
@@ -10,3 +12,8 @@ def run(*words):
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])
     return ended.value.code or 0
+
+
+def unwrapped(printed):
+    """Return printed text with each command in one line, as a shell reads it."""
+    return re.sub(r"\\\n +", "", printed)

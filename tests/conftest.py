@@ -66,6 +66,15 @@ def without_remedies():
         yield
 
 
+@pytest.fixture(scope="module")
+def in_a_shell():
+    """Advice as a command gives it; without this fixture, it is that of a caller in Python."""
+    from pyflowers.advice import in_shell
+
+    with in_shell():
+        yield
+
+
 @pytest.fixture(scope="session")
 def cmdstan():
     """The embedded CmdStan."""

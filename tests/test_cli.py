@@ -75,7 +75,7 @@ def test_a_users_table_and_columns(executables, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "mu_plant[[red]A[/red]]" in done.stdout
-    assert "seed: 0" in done.stdout
+    assert "seed 0, engine" in done.stdout
 
 
 def test_no_command_speaks_of_times_that_a_table_does_not_have(tmp_path, monkeypatch):

@@ -24,6 +24,8 @@ from pyflowers.plots.style import StyledFigure
 from pyflowers.workflow.config import Experiment
 from pyflowers.workflow.experiment import run_experiment
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 DATA = table(["a", "<b>"], 6)
 
 
@@ -71,8 +73,8 @@ def test_a_fit_prints_as_its_command_does(fit, tmp_path):
     printed = CliRunner().invoke(cli, words, catch_exceptions=False).output
     assert printed.strip() == str(pyflowers.predict(fit, seed=1)).strip()
     text = str(fit)
-    assert text.startswith("multilevel_poisson  y ~ Poisson(mu_plant)")
-    assert "mcse" in text
+    assert text.startswith("Model:   multilevel_poisson  y ~ Poisson(mu_plant)")
+    assert "(12 rows; plant: 2)" in text
     assert "verdict: the sampling converged" in text
 
 

@@ -18,6 +18,8 @@ from pyflowers.fits.posterior import element_names, flat
 from pyflowers.programs import Capability, find_program
 from pyflowers.reports import render_report
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("iid_normal", "multilevel_normal", "multilevel_poisson", "semiconjugate_normal")
 OWN = ("epil", "pumps", "rats", "seeds")

@@ -40,7 +40,6 @@ from pyflowers.data.columns import as_written, number_text
 from pyflowers.display import (
     Line,
     Result,
-    heading,
     in_file,
     interval_quantiles,
     percent,
@@ -317,9 +316,9 @@ class Effects(Result):
         shown, change = self.table(), "the change"
         if self.groups == BOTH:
             change = "the change of the effects labelled data"
-        extra = [name for name in shown.columns if name.startswith(("mcse_", "ess"))]
+        extra = [name for name in shown.columns if name.startswith(("mcse", "ess"))]
         lines: list[Line] = [
-            heading(self.fit.name, self.fit.program.about),
+            self.fit.program.head,
             f"{what}{self._of_groups}",
             in_file(shown.drop(columns=extra), "effects.csv"),
             *self.sentences(),
@@ -1053,7 +1052,8 @@ def _changes(
         if every:
             remedy = f"name one of the formula's offsets: {', '.join(every)}"
         raise ConfigError(
-            f"effects: {fit.name} has no covariates other than groups, offsets and trials; {remedy}"
+            f"effects: {fit.called} has no covariates other than groups, offsets and trials; "
+            f"{remedy}"
         )
     for column in wanted:
         if column in of_group:
@@ -1063,7 +1063,7 @@ def _changes(
             )
         if column not in every:
             raise ConfigError(
-                f"effects: {column!r} is not a covariate of {fit.name}; its covariates are "
+                f"effects: {column!r} is not a covariate of {fit.called}; its covariates are "
                 f"{', '.join(every) or 'none'}"
             )
     if how.between is not None and len(wanted) != 1:

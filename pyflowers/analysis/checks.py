@@ -91,7 +91,6 @@ from pyflowers.display import (
     Line,
     Result,
     format_number,
-    heading,
     in_file,
     interval_quantiles,
     records_of,
@@ -389,10 +388,10 @@ class PredictiveChecks(Result):
 
     def contents(self) -> list[Line]:
         """Return the table, its notes, and the verdict."""
-        table = self.table()
+        table = self.table().drop(columns="mcse")
         table["p_value"] = [c.p_text.removeprefix("p ").removeprefix("= ") for c in self.checks]
         return [
-            heading(self.fit.name, self.fit.program.about),
+            self.fit.program.head,
             in_file(table, "checks.csv"),
             *(f"note: {note}" for note in self.notes),
             self.verdict.line,
@@ -499,7 +498,7 @@ def check(
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:
-        raise ConfigError(f"check: {fit.name} was fitted without observations; fit it to data")
+        raise ConfigError(f"check: {fit.called} was fitted without observations; fit it to data")
     order = None
     if time is not None:
         order = _order(fit, time)
@@ -682,7 +681,7 @@ def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, F
     table = fit.data.table
     if not fit.model.has_rule or table is None:
         raise ConfigError(
-            f"time: {fit.name} declares no prediction of rows, so their order cannot be checked; "
+            f"time: {fit.called} declares no prediction of rows, so their order cannot be checked; "
             "leave time out"
         )
     if not isinstance(time, str):

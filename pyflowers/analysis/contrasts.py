@@ -51,7 +51,7 @@ from pyflowers.analysis.grids import grid_of
 from pyflowers.analysis.predictions import in_blocks, predict, predictor_of, row_sets
 from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data.columns import plain_text
-from pyflowers.display import Line, Result, heading, in_file, percent
+from pyflowers.display import Line, Result, in_file, percent
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
@@ -697,7 +697,7 @@ class Contrasts(Result):
         """Return the tables, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         lines: list[Line] = [
-            heading(self.fit.name, self.fit.program.about),
+            self.fit.program.head,
             *(in_file(table, file) for file, table in self.tables().items()),
         ]
         if self.joint:

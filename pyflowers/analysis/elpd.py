@@ -55,14 +55,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import is_in_shell
 from pyflowers.analysis.explained_variance import Explained, explained
 from pyflowers.analysis.refits import HeldOutDensity, predict_held_out
 from pyflowers.convergence import ess_mean, good_k
 from pyflowers.cores import usable_cores
 from pyflowers.data import Labels
-from pyflowers.display import Line, Result, heading
+from pyflowers.display import Line, Result, heading, in_file
 from pyflowers.errors import ConfigError, PyflowersError
-from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
+from pyflowers.fits.fit import Fit, checked_fits, held_out_weights, model_names
 from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability
 from pyflowers.progress import duration, stage
@@ -86,6 +87,15 @@ LARGE_ERROR = 0.5
 _MOST_STEPS = 10_000
 _MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are held at a time
 _NODES_OF_HALF = 24  # Gauss-Legendre nodes in each half of the interval y ± 0.5
+
+
+_CHECK = {True: "pyflowers check", False: "pyflowers.check"}
+_REFIT = {True: "pyflowers loo --refit", False: "pyflowers.loo with refit=True"}
+_FOLDS = {
+    True: f"pyflowers loo --folds {MOST_REFITS}",
+    False: f"pyflowers.k_fold with {MOST_REFITS} folds",
+}
+"""What the notes name, by whether the caller is a command of the shell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +162,7 @@ class ElpdComparison(Result):
     holds: ClassVar[str] = "loo"
 
     models: tuple[ModelElpd, ...]
+    called: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
 
     @property
     def best(self) -> ModelElpd:
@@ -211,9 +222,24 @@ class ElpdComparison(Result):
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
 
     def contents(self) -> list[Line]:
-        """Return the table and its limitations."""
+        """Return the models, the table and its limitations."""
         notes = (f"note: {caution}" for caution in self.cautions)
-        return [heading("elpd", f"one of {self.left_out}"), self.table(), *notes]
+        table = self.table().drop(columns="mcse")
+        if len(self.models) == 1:  # nothing is compared
+            table = table.drop(columns=["difference", "its se", "weight"], errors="ignore")
+        if not table["refits"].any():
+            table = table.drop(columns="refits")
+        names = [
+            f"{name}: {formula} ({family})"
+            for name, (formula, family) in self.called.items()
+            if name != formula
+        ]
+        return [
+            heading("elpd", f"one of {self.left_out}"),
+            *names,
+            in_file(table, "loo.csv"),
+            *notes,
+        ]
 
     def files(self) -> dict[str, pd.DataFrame]:
         """Return the table by file name."""
@@ -225,6 +251,9 @@ class ElpdComparison(Result):
         models = {
             model.name: {**rows[model.name], **self._terms_of(model)} for model in self.models
         }
+        for name, (formula, family) in self.called.items():
+            if name != formula:
+                models[name] |= {"formula": formula, "family": family}
         return {**self._compared, "models": models, "cautions": self.cautions}
 
     @property
@@ -440,18 +469,18 @@ class LooComparison(ElpdComparison):
         if not model.passed:
             sentences.append(
                 f"{name}: the fit failed its diagnostics, so its elpd cannot be trusted; see "
-                "pyflowers check, and refit the model."
+                f"{_CHECK[is_in_shell()]}, and refit the model."
             )
         if model.num_bad:
             remedy = model.no_refit or (
-                "pyflowers loo --refit refits the model without each of them "
+                f"{_REFIT[is_in_shell()]} refits the model without each of them "
                 f"({counted(model.num_bad, 'refit')}, about {model.refit_time})"
             )
             if model.num_bad > MOST_REFITS and not model.no_refit:
                 remedy = (
-                    f"pyflowers loo --folds {MOST_REFITS} needs {MOST_REFITS} refits (about "
+                    f"{_FOLDS[is_in_shell()]} needs {MOST_REFITS} refits (about "
                     f"{duration(MOST_REFITS * model.seconds)}) instead of the {model.num_bad} of "
-                    "--refit"
+                    f"{_REFIT[is_in_shell()]}"
                 )
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
@@ -464,7 +493,7 @@ class LooComparison(ElpdComparison):
             sentences.append(
                 f"{name}: p_loo {model.p_loo:.3g} is above the model's number of parameters, "
                 f"{num}, so the model is likely misspecified; for example, observations may vary "
-                "more than it allows (Vehtari et al. 2017); see pyflowers check."
+                f"more than it allows (Vehtari et al. 2017); see {_CHECK[is_in_shell()]}."
             )
         elif (model.k_hat > model.good_k).any():
             if num > self.num_obs / 5:
@@ -475,7 +504,7 @@ class LooComparison(ElpdComparison):
             else:
                 why = (
                     f"a large k-hat in a model with few parameters, here {num}, points to outliers "
-                    "or misspecification; see pyflowers check."
+                    f"or misspecification; see {_CHECK[is_in_shell()]}."
                 )
             sentences.append(f"{name}: {why}")
         return sentences
@@ -533,7 +562,7 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = Fals
     multilevel_normal  -34.0        -8.0     0.0
     """
     fits = checked_comparable(fits)
-    found = compare_named(fits, [fit.name for fit in fits], refit=refit)
+    found = compare_named(fits, model_names(fits), refit=refit)
     if explains:
         found = replace(found, explained=explained(fits))
     return found
@@ -574,6 +603,7 @@ def compare_named(
         num_fitted,
         rounded=tuple(compress(names, rounded)),
         weighted=tuple(compress(names, multiplied)),
+        called=described(fits, names),
     )
 
 
@@ -585,9 +615,9 @@ def _are_rounded(fits: Sequence[Fit]) -> list[bool]:
     for fit in compress(fits, found):
         if not fit.model.evaluates:
             raise ConfigError(
-                f"loo: {fit.name} has densities, other models have probabilities of integers, and "
-                f"the density of {fit.name}, which is computed in Stan, cannot be integrated over "
-                "the rounded response; compare models of one kind"
+                f"loo: {fit.called} has densities, other models have probabilities of integers, "
+                f"and the density of {fit.called}, which is computed in Stan, cannot be integrated "
+                "over the rounded response; compare models of one kind"
             )
     return found
 
@@ -709,7 +739,7 @@ def _psis(
 
 def _refits(fit: Fit, sets: Sequence[NDArray[np.int64]]) -> list[HeldOutDensity]:
     """Return the densities of sets of rows, each predicted by a refit without them."""
-    words = f"{counted(len(sets), 'refit')} of {fit.name}"
+    words = f"{counted(len(sets), 'refit')} of {fit.called}"
     seconds = duration(len(sets) * _seconds_of_refit(fit))
     with stage(f"{words}, about {seconds}", len(sets)) as advance:
         return predict_held_out(fit, sets, advance=lambda: advance(1))
@@ -728,7 +758,7 @@ def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     if odd.size:
         num = len(np.unique(odd[:, :2], axis=0))
         raise ConfigError(
-            f"loo: log_lik of {fit.name} is not finite in {num} of "
+            f"loo: log_lik of {fit.called} is not finite in {num} of "
             f"{fit.num_chains * fit.num_draws} draws, first for "
             f"{fit.data.where(int(rows[odd[0, 2]]))}; correct the code that computes it"
         )
@@ -757,7 +787,7 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     for fit in fits:
         fit.program.require(Capability.LOG_LIK)
     names = [fit.name for fit in fits]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((fit.called for fit in fits if names.count(fit.name) > 1), None)
     if twice is not None:
         raise ConfigError(f"loo: two fits have the name {twice}; give one fit for each model")
     _check_terms("cens()", [fit for fit in fits if fit.model.is_censored], fits)
@@ -770,8 +800,9 @@ def _check_terms(term: str, having: Sequence[Fit], fits: Sequence[Fit]) -> None:
     lacking = [fit for fit in fits if fit not in having]
     if having and lacking:
         raise ConfigError(
-            f"loo: the response of {having[0].name} has {term} and that of {lacking[0].name} has "
-            "not, so their likelihoods are of different data; write the same term in both formulas"
+            f"loo: the response of {having[0].called} has {term} and that of {lacking[0].called} "
+            "has not, so their likelihoods are of different data; write the same term in both "
+            "formulas"
         )
 
 
@@ -807,7 +838,7 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
         if nums[0] != nums[1]:
             sizes = f" ({nums[0]} and {nums[1]} rows)"
         raise ConfigError(
-            f"loo: {fit.name} and {fits[0].name} were fitted {why}{sizes}, so their elpd "
+            f"loo: {fit.called} and {fits[0].called} were fitted {why}{sizes}, so their elpd "
             "cannot be compared row by row; fit both to the same rows of one file"
         )
     return found
@@ -968,7 +999,7 @@ def leave_one_group_out(
     for fit, rows in zip(fits, common_rows(fits), strict=True):
         if rows.size < fit.data.num_obs:
             raise ConfigError(
-                f"loo: {fit.name} was fitted to {fit.data.num_obs} rows, but only {rows.size} "
+                f"loo: {fit.called} was fitted to {fit.data.num_obs} rows, but only {rows.size} "
                 "of them are used by all models, so a left-out group would differ between models; "
                 "fit all models to the same rows of one file"
             )
@@ -982,7 +1013,11 @@ def leave_one_group_out(
         )
     labels = group_labels(fits[0], column)
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]
-    found = {fit.name: predict_held_out(fit, sets, advance=advance) for fit in fits}
+    names = model_names(fits)
+    found = {
+        name: predict_held_out(fit, sets, advance=advance)
+        for name, fit in zip(names, fits, strict=True)
+    }
     terms = {name: np.array([each.elpd for each in each_set]) for name, each_set in found.items()}
     best = max(terms.values(), key=np.sum)
     models = [
@@ -994,7 +1029,16 @@ def leave_one_group_out(
         for name, own in terms.items()
     ]
     models.sort(key=lambda model: -model.elpd)
-    return GroupComparison(tuple(models), labels.column, labels.names)
+    called = described(fits, names)
+    return GroupComparison(tuple(models), labels.column, labels.names, called=called)
+
+
+def described(fits: Sequence[Fit], names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the formula or program, and the family, of the models with these names."""
+    return {
+        name: (fit.program.called, getattr(fit.program.declaration.formula, "family", ""))
+        for name, fit in zip(names, fits, strict=True)
+    }
 
 
 def group_labels(fit: Fit, column: str | None = None) -> Labels:
@@ -1016,11 +1060,11 @@ def group_labels(fit: Fit, column: str | None = None) -> Labels:
         else:
             wanted = "no column that groups its rows"
         raise ConfigError(
-            f"{fit.name} has {wanted} (it has {have}); name a column of groups: --column NAME"
+            f"{fit.called} has {wanted} (it has {have}); name a column of groups: --column NAME"
         )
     if len(labels) < 2:
         raise ConfigError(
-            f"{fit.name}: {labels.column} has a single group, and leaving it out leaves no data; "
+            f"{fit.called}: {labels.column} has a single group, and leaving it out leaves no data; "
             "name another column of groups: --column NAME"
         )
     return labels

@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from pyflowers.analysis.predictions import in_blocks, predictor_of
 from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit, checked_fits, held_out_weights
+from pyflowers.fits.fit import Fit, checked_fits, held_out_weights, model_names
 from pyflowers.programs import Capability
 from pyflowers.programs.families import TRIALS, Family, Values
 from pyflowers.programs.families._links import averaged
@@ -178,19 +178,17 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     if not found:
         raise ConfigError("explained: there is no fit; give at least one")
     shares, notes = dict[str, Any](), list[str]()
-    for fit in found:
-        if fit.name in shares:
-            raise ConfigError(
-                f"explained: two fits have the name {fit.name}; give one fit for each model"
-            )
+    names = [fit.name for fit in found]
+    twice = next((fit.called for fit in found if names.count(fit.name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"explained: two fits have the name {twice}; give one fit for each model")
+    for name, fit in zip(model_names(found), found, strict=True):
         # Groups may be so far apart in some draws that a variance overflows; its shares are NaN.
         with np.errstate(over="ignore", invalid="ignore"):
             every, own = _shares(fit)
-        shares[fit.name] = {key: its for key, its in every.items() if np.isfinite(its).all()}
-        own += [
-            _why_left_out(*key, its) for key, its in every.items() if key not in shares[fit.name]
-        ]
-        notes += [f"{fit.name}: {note}" for note in own]
+        shares[name] = {key: its for key, its in every.items() if np.isfinite(its).all()}
+        own += [_why_left_out(*key, its) for key, its in every.items() if key not in shares[name]]
+        notes += [f"{name}: {note}" for note in own]
     return Explained(tuple(found), shares, tuple(notes))
 
 
@@ -207,19 +205,19 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
     """Return the shares of a model, and what was left out."""
     if not fit.model.predicts_rows:
         raise ConfigError(
-            f"explained: {fit.name} does not predict the rows of a table, so it has no R²; fit a "
+            f"explained: {fit.called} does not predict the rows of a table, so it has no R²; fit a "
             "formula, or declare [prediction]"
         )
     family = fit.model.family
     if family.name == "von_mises":
         raise ConfigError(
-            f"explained: {fit.name} predicts directions, whose variance cannot be divided; compare "
-            "models with loo"
+            f"explained: {fit.called} predicts directions, whose variance cannot be divided; "
+            "compare models with loo"
         )
     rows = np.asarray(fit.is_in_likelihood)
     if rows.sum() < 2:
         raise ConfigError(
-            f"explained: {fit.name} has {int(rows.sum())} rows in its likelihood, but a variance "
+            f"explained: {fit.called} has {int(rows.sum())} rows in its likelihood, but a variance "
             "needs two; fit it to more rows"
         )
     notes = list[str]()

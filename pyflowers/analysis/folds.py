@@ -32,12 +32,13 @@ from pyflowers.analysis.elpd import (
     ModelElpd,
     checked_comparable,
     common_rows,
+    described,
     group_labels,
     standing,
 )
 from pyflowers.analysis.refits import HeldOut, log_mean, log_ratio, refit_without
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, model_names
 
 IntArray = NDArray[np.int64]
 
@@ -206,7 +207,7 @@ def k_fold(
     for fit, common in zip(found, common_rows(found), strict=True):
         if common.size < fit.data.num_obs:
             raise ConfigError(
-                f"loo: {fit.name} was fitted to {fit.data.num_obs} rows, but only {common.size} "
+                f"loo: {fit.called} was fitted to {fit.data.num_obs} rows, but only {common.size} "
                 "of them are used by all models; fit all models to the same rows of one file"
             )
     kinds = {fit.program.counts for fit in found}
@@ -241,9 +242,10 @@ def k_fold(
     sets = [np.sort(np.concatenate([units[u] for u in its])) for its in of_fold]
     members = {tuple(rows.tolist()): its for rows, its in zip(sets, of_fold, strict=True)}
     models, terms = list[ModelFolds](), dict[str, Any]()
-    for fit in found:
+    called = model_names(found)
+    for model, fit in zip(called, found, strict=True):
         use = partial(_densities, fit, units, members, labels is not None)
-        terms[fit.name] = refit_without(fit, sets, use, advance=advance)
+        terms[model] = refit_without(fit, sets, use, advance=advance)
     elpd = {name: np.empty(len(units)) for name in terms}
     mcse = {name: np.empty(len(units)) for name in terms}
     for name, each in terms.items():
@@ -255,7 +257,8 @@ def k_fold(
         standings = standing(name, own, best)
         models.append(ModelFolds(**standings, mcse=mcse[name], failed=failed, folds=folds))
     models.sort(key=lambda model: -model.elpd)
-    return FoldComparison(tuple(models), fold + 1, column or "", names)
+    about = described(found, called)
+    return FoldComparison(tuple(models), fold + 1, column or "", names, called=about)
 
 
 def _stratified(y: NDArray[np.float64], folds: int, rng: np.random.Generator) -> IntArray:

@@ -116,7 +116,7 @@ def grid_of(fit: Fit, asked: str | Mapping[str, Any], *, balanced: bool = False)
     for name in asked:
         if name not in known:
             raise ConfigError(
-                f"grid: predictions of {fit.name} do not depend on {name!r}; "
+                f"grid: predictions of {fit.called} do not depend on {name!r}; "
                 f"{suggestion(str(name), known)}"
             )
     values = {name: _values(fit, name, its) for name, its in asked.items()}

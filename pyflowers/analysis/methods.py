@@ -19,7 +19,6 @@ from pyflowers.display import (
     INTERVAL,
     Line,
     Result,
-    heading,
     in_file,
     interval_quantiles,
     records_of,
@@ -261,7 +260,7 @@ class Comparison(Result):
         """Return both tables, the methods' warnings and failures, and the reference's verdict."""
         judged = self.nuts.diagnostics
         return [
-            heading(self.program.name, self.program.about),
+            self.program.head,
             in_file(self.table(), "table.csv"),
             in_file(self.methods().drop(columns="warnings"), "methods.csv"),
             *(f"note: {n}: {'; '.join(r.warnings)}" for n, r in self.results.items() if r.warnings),
@@ -462,7 +461,7 @@ def reference_method(fit: Fit) -> str:
 
 
 def _reference(reference: Fit) -> MethodResult:
-    summary = reference.summary()
+    summary = reference.summary(all=True)
     # If the posterior has no mean or sd, the summary has NaN there.
     known = summary.assign(sd_mcse=summary["sd"]).notna()
     found = of_draws(reference.posterior, reference.interval)

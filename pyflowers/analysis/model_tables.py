@@ -99,7 +99,7 @@ class ModelTable(Result):
 
     @cached_property
     def _summaries(self) -> list[pd.DataFrame]:
-        return [fit.summary() for fit in self.fits]
+        return [fit.summary(all=True) for fit in self.fits]
 
     @cached_property
     def sheet(self) -> Sheet:
@@ -352,7 +352,7 @@ def table(
     if estimate not in ESTIMATES:
         raise ConfigError(f"estimate must be median or mean, got {estimate!r}")
     models = _with_one_interval(models, interval, called)
-    tables = [fit.summary() for fit in models]
+    tables = [fit.summary(all=True) for fit in models]
     chosen: dict[str, tuple[str, ...]]
     if rows is None:
         chosen = {row: (row,) for row in _joined(list(map(_default_rows, models)))}
@@ -419,7 +419,7 @@ def _with_one_interval(fits: list[Fit], interval: float | None, names: Sequence[
 def _default_rows(fit: Fit) -> list[str]:
     """Return the elements of a fit that have a row if none are named."""
     found = list[str]()
-    summarised = set(fit.summary().index)
+    summarised = set(fit.summary(all=True).index)
     for quantity in fit.posterior.values():
         if not fit.model.is_of_units(own_dims(quantity)):
             found += [name for name in element_names(quantity) if name in summarised]

@@ -29,7 +29,7 @@ from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
 from pyflowers.data.columns import number_text
 from pyflowers.data.labels import has_order
-from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
+from pyflowers.display import Line, Result, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit, checked_fits
@@ -160,7 +160,7 @@ class Predictions(Result):
         """Return the table, its notes, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         lines: list[Line] = [
-            heading(self.fit.name, self.fit.program.about),
+            self.fit.program.head,
             in_file(self.table(), "predictions.csv"),
             *(f"note: {note}" for note in self.notes),
         ]
@@ -547,7 +547,7 @@ class RowPredictions(Result):
             what += f", weighted by {self.weights}"
         rows = counted(self.num, "row")
         lines: list[Line] = [
-            heading(self.fit.name, self.fit.program.about),
+            self.fit.program.head,
             f"{what}{of} {rows} of {self._table.source}{of_groups}",
             in_file(self.table(), "predictions.csv"),
         ]

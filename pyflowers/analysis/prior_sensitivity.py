@@ -49,6 +49,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import is_in_shell
 from pyflowers.convergence import good_k, pareto_smooth
 from pyflowers.display import (
     INTERVAL,
@@ -56,7 +57,6 @@ from pyflowers.display import (
     Line,
     Result,
     format_number,
-    heading,
     in_file,
     interval_quantiles,
     records_of,
@@ -66,7 +66,7 @@ from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability
-from pyflowers.text import and_more, in_words
+from pyflowers.text import and_more, counted, in_words
 
 FloatArray = NDArray[np.float64]
 
@@ -250,17 +250,39 @@ class Sensitivity(Result):
         return self.distances.assign(diagnosis=diagnosis)
 
     def contents(self) -> list[Line]:
-        """Return the sensitivities, the conclusions that move with the prior, and the k-hats."""
+        """Return the conclusion, the sensitivities, and the conclusions that move with the prior.
+
+        Effects of groups are shown only if they are sensitive to the prior.
+        """
         table = self.table()
+        of_groups = np.array(
+            [str(row).partition("[")[0] in self.fit.group_effects for row in table.index]
+        )
+        is_shown = ~of_groups | (table["diagnosis"] != "").to_numpy()
+        table = table[is_shown]
+        if num := int((~is_shown).sum()):
+            how = "add --all" if is_in_shell() else "table()"
+            table.attrs["hidden"] = f"{counted(num, 'effect')} of groups not shown: {how}"
+        return self._contents(table)
+
+    def in_full(self) -> list[Line]:
+        """Return the contents with the sensitivities of the effects of groups."""
+        return self._contents(self.table())
+
+    def _contents(self, table: pd.DataFrame) -> list[Line]:
+        """Return the conclusion, sensitivities, the conclusions that move, and the k-hats."""
         if len(table) > MOST_ROWS:  # the file has all rows
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
+        if not (table["diagnosis"] != "").any():
+            table = table.drop(columns="diagnosis")
         moves = self.moves()
         moved: list[Line] = [
             "Numbers that change visibly with the prior's weight, and their change per doubling:",
             in_file(moves, "conclusions.csv"),
         ]
         return [
-            heading(self.name, "sensitivity to power-scaling; 0.05 or more matters"),
+            self.fit.program.head,
+            styled(self.sentence, bold=True),
             in_file(table, "sensitivity.csv"),
             *(moved if len(moves) else []),
             *(
@@ -270,7 +292,6 @@ class Sensitivity(Result):
                 if not (scaled.is_constant or np.isnan(scaled.worst_k))
             ),
             *(f"note: {note}" for note in self.notes),
-            styled(self.sentence, bold=True),
             self.verdict.line,
         ]
 
@@ -326,9 +347,9 @@ class Sensitivity(Result):
         """The conclusion, in one sentence."""
         prior = next((c for c in self.components if c.component == "prior"), None)
         if prior is None or prior.refusal or not (prior.is_constant or self.is_known):
-            return f"Whether {self.name} depends on its prior could not be determined."
+            return "Whether the results depend on the prior could not be determined."
         if prior.is_constant:
-            return f"The prior of {self.name} is flat: scaling it changes nothing."
+            return "The prior is flat: scaling it changes nothing."
         if not self.sensitive:
             unknown = int(self.distances["prior"].isna().sum())
             if unknown:
@@ -341,12 +362,12 @@ class Sensitivity(Result):
                 priors = "prior"
             if self.flat:
                 flat = f"; the flat {priors} of {', '.join(self.flat)} cannot be scaled"
-            return f"The results of {self.name} hardly depend on the prior: {below}{flat}."
+            return f"The results hardly depend on the prior: {below}{flat}."
         named, verb = and_more(self.sensitive, 4), "depends"
         if len(self.sensitive) > 1:
             verb = "depend"
         return (
-            f"In {self.name}, {named} {verb} on the prior (sensitivity "
+            f"{named} {verb} on the prior (sensitivity "
             f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons "
             "for that prior wherever a conclusion rests on what depends on it."
         )
@@ -404,7 +425,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         reason = f"the program has no log_lik: {Capability.LOG_LIK.remedy}"
         if fit.program.can(Capability.LOG_LIK):
             reason = "there are no observations"
-        notes.append(f"the likelihood of {fit.name} is not scaled, as {reason}")
+        notes.append(f"the likelihood is not scaled, as {reason}")
     notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []
     for names, ascending, order in _blocks(fit):
@@ -419,7 +440,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         medians = conclusions.xs("prior", level="component").xs("median", level="conclusion")
         unit = medians["unit"].where(medians["unit"] > 0)
         shifts = (medians["per_doubling"].abs() / unit).astype(float)
-        whole, moves = pd.concat(distances[1:]), _judged(conclusions, fit.summary())
+        whole, moves = pd.concat(distances[1:]), _judged(conclusions, fit.summary(all=True))
     return Sensitivity(
         fit, tuple(components), whole, shifts, moves, tuple(notes), _flat_priors(fit)
     )

@@ -31,7 +31,6 @@ from pyflowers.display import (
     INTERVAL,
     Line,
     Result,
-    heading,
     in_file,
     interval_quantiles,
     records_of,
@@ -163,7 +162,7 @@ class PriorPredictive(Result):
             in_file(self.implied(), "implied.csv"),
         ]
         return [
-            heading(self.name, self.program.about),
+            self.program.head,
             in_file(self.summary(), "parameters.csv"),
             *(implied if self.statistics else []),
             *(f"note: {note}" for note in self.notes),

@@ -208,9 +208,7 @@ def answer(fit: Fit, patterns: Patterns) -> str:
     if spreads and not family and _falls_with_mean(fit, spreads[0].found):
         family = "gaussian"
     if family:
-        name = fit.model.another_family(family).name
-        why = f": with family {name}, the spread may differ as much as here"
-        return refit(fit, terms, family=family, more=why)
+        return refit(fit, terms, family=family, more=", which allows such differences in spread")
     if spreads:
         spread = [step.term for step in spreads]
         families = ["", *(each.text for each in fit.model.alternatives if each.spread)]

@@ -382,7 +382,7 @@ def summary(
 
     `names` and `interval` are as in :meth:`pyflowers.Fit.summary`.
     """
-    table = fit.summary(names, interval=interval)
+    table = fit.summary(names, interval=interval, all=True)
     columns = {str(name): table[name].to_numpy(float) for name in table}
     return {"parameter": np.array(table.index, dtype=object), **columns}
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyflowers.display import Shown, Styled, left_out, shown, text_table
+from pyflowers.display import Shown, Styled, left_out, shown, text_table, wrapped_pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,12 +76,11 @@ def say(*pieces: str) -> None:
         _write("".join(map(_piece, pieces)) + "\n")
 
 
-def show(found: Shown) -> None:
+def show(found: Shown, *, in_full: bool = False) -> None:
     """Print the lines and tables of a result, and shorten long tables."""
-    say()
-    for part in found.lines():
+    for part in found.lines(in_full=in_full):
         if isinstance(part, tuple):
-            say(*part)
+            say(*wrapped_pieces(part))
         else:
             print_table(part)
 
@@ -90,12 +89,13 @@ def print_table(table: pd.DataFrame) -> None:
     """Print a table; if it has too many rows, name the file in ``--out`` that has all of them."""
     if _printed() != "text":
         return
-    _write(f"\n{text_table(table, colours=sys.stdout.isatty())}\n")
+    _write(f"\n{text_table(table, colours=sys.stdout.isatty())}")
     left, file = left_out(table), table.attrs.get("file")
-    if left and file:
+    if left and file and "hidden" not in table.attrs:
         left += f"; --out writes all rows to {file}"
     if left:
         say(left)
+    say()
 
 
 def say_json(record: Mapping[str, Any]) -> None:

@@ -48,6 +48,7 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
 @click.option(
     "--refit", is_flag=True, help="Refit even if the run folder holds the fit of these inputs."
 )
+@click.option("--all", "in_full", is_flag=True, help="Also print the effects of groups.")
 @click.option(
     "--config", type=PATH, help="TOML file of an experiment; other options override its values."
 )
@@ -64,6 +65,7 @@ def fit_command(
     config: Path | None,
     out: Path | None,
     check: bool,
+    in_full: bool,
     plots: str,
     overwrite: bool,
     refit: bool,
@@ -91,7 +93,9 @@ def fit_command(
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
     """
     if config is not None:
-        return _fit_experiment(config, from_command_line(ctx))
+        given_here = from_command_line(ctx)
+        given_here.pop("in_full", None)
+        return _fit_experiment(config, given_here, in_full=in_full)
     from pyflowers.fits.folder import check_run_folder, default_folder
 
     if options["program"] is None:
@@ -112,7 +116,8 @@ def fit_command(
         how = {"refit": refit, "overwrite": overwrite, "show_progress": shows_progress()}
         pooled = fit_tables(program, tables, out=out, **how, **inputs)
         failed = check and not pooled.verdict.passed
-        return told(pooled, out, EXIT_DIAGNOSTICS_FAIL if failed else 0)
+        status = EXIT_DIAGNOSTICS_FAIL if failed else 0
+        return told(pooled, out, status, in_full=in_full)
     from pyflowers.fits.sampling import about_engine, as_in_folder, prepare
 
     spec = Spec(**given(options)).with_table()
@@ -132,7 +137,7 @@ def fit_command(
 
         fit = up_to_date(fit, out, spec.interval, plots)
     status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
-    return told(fit, out, status)
+    return told(fit, out, status, in_full=in_full)
 
 
 def _sampled(prepared: Prepared, out: Path, plots: str, overwrite: bool) -> Fit:
@@ -151,7 +156,7 @@ def _sampled(prepared: Prepared, out: Path, plots: str, overwrite: bool) -> Fit:
     return fit
 
 
-def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
+def _fit_experiment(path: Path, given: dict[str, Any], *, in_full: bool) -> int:
     """Fit the models of a file, with some values replaced by options of the command line."""
     from pyflowers.reports import check_report
     from pyflowers.workflow.config import read_config
@@ -164,7 +169,11 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     if report is not None:
         check_report(report)
     outcomes = run_experiment(
-        experiment, show_progress=shows_progress(), announce=say, finished=_show, **run
+        experiment,
+        show_progress=shows_progress(),
+        announce=say,
+        finished=partial(_show, in_full=in_full),
+        **run,
     )
     record: dict[str, Any] = {"models": list(map(_record, outcomes)), "report": None}
     if report is not None:
@@ -181,11 +190,12 @@ def _fit_experiment(path: Path, given: dict[str, Any]) -> int:
     return EXIT_DIAGNOSTICS_FAIL
 
 
-def _show(outcome: ModelOutcome) -> None:
+def _show(outcome: ModelOutcome, *, in_full: bool) -> None:
     """Print the outcome of a model whose run folder has been written."""
     _complain_if_refused(outcome)
     if outcome.fit is not None:
-        show(outcome.fit)
+        say()
+        show(outcome.fit, in_full=in_full)
         say(f"run folder: {outcome.folder}")
 
 

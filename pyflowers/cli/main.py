@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from pyflowers.advice import in_shell
 from pyflowers.cli.console import (
     BROKEN_PIPE,
     complain,
@@ -95,6 +96,11 @@ class LazyGroup(click.Group):
         prose = inspect.cleandoc(command.help or "")
         command.help = prose.replace("\n\n  ", "\n\n\b\nExamples:\n  ")
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; advice names options and commands, not arguments and functions."""
+        with in_shell():
+            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -51,6 +51,8 @@ def finish(
     status: int = 0,
     figures: Callable[[], Mapping[str, Any]] | None = None,
     more: Mapping[str, Any] | None = None,
+    *,
+    in_full: bool = False,
 ) -> int:
     """Write a result's folder, if one is requested, print the result and return the exit status.
 
@@ -60,9 +62,11 @@ def finish(
         See :func:`save`.
     status : int
         The exit status.
+    in_full : bool
+        Whether to also print the rows that are hidden by default.
     """
     save(found, out, figures, more)
-    return told(found, out, status)
+    return told(found, out, status, in_full=in_full)
 
 
 def save(
@@ -97,10 +101,10 @@ def save(
         (new / f"{found.holds}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def told(found: Result, out: Path | None, status: int = 0) -> int:
+def told(found: Result, out: Path | None, status: int = 0, *, in_full: bool = False) -> int:
     """Print a result whose folder, if any, has been written, and return the exit status."""
     say_json(found.to_dict())
-    show(found)
+    show(found, in_full=in_full)
     if out is not None:
         say(f"{found.holds}: {out}")
     return status

@@ -305,8 +305,11 @@ def contrast_command(
 @click.command("sensitivity")
 @run_argument
 @interval_option
+@click.option(
+    "--all", "in_full", is_flag=True, help="Also print the sensitivities of the effects of groups."
+)
 @out_option("sensitivity")
-def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> int:
+def sensitivity_command(run: Path, interval: float | None, in_full: bool, out: Path | None) -> int:
     """Show which conclusions of a run depend on its prior, by power-scaling.
 
     RUN is a run folder. The prior and the likelihood are each raised to powers near 1, and the
@@ -319,7 +322,7 @@ def sensitivity_command(run: Path, interval: float | None, out: Path | None) -> 
     from pyflowers.analysis.prior_sensitivity import sensitivity
     from pyflowers.fits.fit import Fit
 
-    return finish(sensitivity(Fit.load(run), interval=interval), out)
+    return finish(sensitivity(Fit.load(run), interval=interval), out, in_full=in_full)
 
 
 @click.command("loo")

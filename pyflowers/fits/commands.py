@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyflowers.advice import Advice
+from pyflowers.advice import Advice, is_in_shell
 from pyflowers.data.examples import is_named
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
@@ -294,7 +294,8 @@ def _known_priors(
 def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
     """Return the complete command that follows advice on a fit; empty if there is none.
 
-    A fit of a file that is in a run folder gets a shell command; any other fit, a call in Python.
+    In a shell, a fit of a file that is in a run folder gets a shell command; any other fit, a call
+    in Python.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
         Function that returns a path as it is shown.
     """
     source, folder = fit.record.data.source, fit.folder
-    is_shell = folder is not None and (source is None or is_named(source))
+    is_shell = is_in_shell() and folder is not None and (source is None or is_named(source))
     if advice.step == "fit":
         inputs = changed_inputs(fit, advice.change, path)
         if folder is None or not is_shell:

@@ -14,8 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
-from pyflowers.advice import Advice
-from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
+from pyflowers.advice import Advice, is_in_shell, worded
+from pyflowers.display import (
+    Line,
+    Result,
+    in_file,
+    interval_quantiles,
+    records_of,
+    styled,
+    whole,
+)
 from pyflowers.engines import SamplerOptions
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError, DataError
@@ -38,14 +46,24 @@ from pyflowers.fits.folder import (
     summary_of,
 )
 from pyflowers.fits.methods import Questions
-from pyflowers.fits.posterior import dataset, kept_elements, stacked, summarize, without_draws
+from pyflowers.fits.posterior import (
+    Rounded,
+    dataset,
+    kept_elements,
+    own_dims,
+    stacked,
+    summarize,
+    without_draws,
+)
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Model, Program
+from pyflowers.programs.program import is_formula
 from pyflowers.programs.stated_priors import prior_table
 from pyflowers.progress import logger
 from pyflowers.records import as_path
 from pyflowers.resources import in_arviz
 from pyflowers.storage import new_folder
+from pyflowers.text import and_more, counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -151,6 +169,11 @@ class Fit(Questions, Result):
         """The program's name."""
         return self.program.name
 
+    @property
+    def called(self) -> str:
+        """What a reader calls the fit: the formula, or the program's name."""
+        return self.program.called
+
     @cached_property
     def model(self) -> Model:
         """The program with its data, which answers the questions about likelihood and columns."""
@@ -201,7 +224,7 @@ class Fit(Questions, Result):
         interval_quantiles(interval)
         if self.streamed is not None:
             raise ConfigError(
-                f"interval: {self.name} was summarised during sampling, with an interval of "
+                f"interval: {self.called} was summarised during sampling, with an interval of "
                 f"{self.interval:g}, and not all draws were kept; refit it with an interval of "
                 f"{interval:g}"
             )
@@ -270,7 +293,7 @@ class Fit(Questions, Result):
             logger.warning(
                 "%s: idata has no %s, as each would have %s values, more than %s; call the methods "
                 "of the fit with these names, or fit with fewer draws",
-                self.name,
+                self.called,
                 " and no ".join(self.omitted_groups),
                 f"{self.num_predictions:,}",
                 f"{LARGEST_GROUP:,}",
@@ -337,16 +360,23 @@ class Fit(Questions, Result):
         return self.model.y_rep(self.draws, rng)
 
     def summary(
-        self, names: str | Sequence[str] | None = None, *, interval: float | None = None
+        self,
+        names: str | Sequence[str] | None = None,
+        *,
+        interval: float | None = None,
+        all: bool = False,  # noqa: A002
     ) -> pd.DataFrame:
         """Return the summary table of the posterior.
 
         Parameters
         ----------
         names : str or sequence of str, optional
-            Quantities such as ``mu_plant``, and elements such as ``mu_plant[2]``. Default: all.
+            Quantities such as ``mu_plant``, and elements such as ``mu_plant[2]``. Default: all,
+            but for a formula those with a row for each group or coefficient of a curve.
         interval : float, optional
             Probability of the central interval that is shown. Default: the fit's interval.
+        all : bool
+            Whether to include every element of every quantity.
 
         Returns
         -------
@@ -361,16 +391,31 @@ class Fit(Questions, Result):
             If there is no such quantity, or the interval is rejected; see :meth:`with_interval`.
         """
         table = self.with_interval(interval)._summary
+        if names is None and (all or not self.group_effects):
+            return Rounded.of(table)
         if names is None:
-            return table.copy()
+            of_effects = [str(row).partition("[")[0] in self.group_effects for row in table.index]
+            return Rounded.of(table[~np.array(of_effects)])
         chosen: list[str] = []
         for name in [names] if isinstance(names, str) else names:
             rows = [row for row in table.index if name in (row, row.partition("[")[0])]
             if not rows:
                 known = ", ".join(dict.fromkeys(row.partition("[")[0] for row in table.index))
-                raise ConfigError(f"summary: {self.name} has no {name!r}; it has {known}")
+                raise ConfigError(f"summary: {self.called} has no {name!r}; it has {known}")
             chosen += rows
-        return table.loc[chosen]
+        return Rounded.of(table.loc[chosen])
+
+    @cached_property
+    def group_effects(self) -> tuple[str, ...]:
+        """The quantities of a formula that have a value for each group, or draw a curve.
+
+        Tables leave them out unless all rows are asked for.
+        """
+        if self.program.declaration.formula is None:
+            return ()
+        dims = {name: self.data.dims.get(name, ()) for name in self.draws}
+        dims |= {str(name): own_dims(quantity) for name, quantity in self.posterior.items()}
+        return tuple(name for name, its in dims.items() if self.model.is_of_units(its))
 
     @cached_property
     def _summary(self) -> pd.DataFrame:
@@ -424,14 +469,16 @@ class Fit(Questions, Result):
         'pyflowers.fit("iid_normal", seed=1, engine="exact", draws=2000)'
         """
         if not isinstance(advice, Advice):
-            return advice
+            return worded(advice)
         return advice.with_command(command_of(self, advice))
 
     @cached_property
     def verdict(self) -> Verdict:
         """The verdict on the fit; :func:`pyflowers.check` examines its third part, the data."""
         if self.program.can(Capability.Y_REP) and self.program.can(Capability.OBSERVED):
-            note = "pyflowers check compares the data with what the model predicts"
+            note = "to examine it, run pyflowers check"
+            if not is_in_shell():
+                note = "to examine it, call pyflowers.check(fit)"
         else:
             note = "there are no replicated data, y_rep, to compare the data with"
         draws: Mapping[str, NDArray[np.float64]] | None = None
@@ -476,7 +523,7 @@ class Fit(Questions, Result):
         draws = inference_data.to_bytes(self.groups())
         with new_folder(target, RUN_FOLDER) as new:
             (new / DRAWS).write_bytes(draws)
-            self.summary().to_csv(new / SUMMARY, index_label="parameter")
+            self.summary(all=True).to_csv(new / SUMMARY, index_label="parameter")
             (new / DIAGNOSTICS).write_text(verdict + "\n", encoding="utf-8")
             (new / FILE).write_text(record.to_json(), encoding="utf-8")
             (new / PLOTS).mkdir()
@@ -522,8 +569,8 @@ class Fit(Questions, Result):
         if "diagnostics" in self.__dict__:
             judged = f"; diagnostics {self.diagnostics.status}"
         return (
-            f"<pyflowers.Fit of {self.name}: {self.num_chains} chains × {self.num_draws} draws of "
-            f"{names}{judged}; seed {self.options.seed}>"
+            f"<pyflowers.Fit of {self.called}: {self.num_chains} chains × {self.num_draws} draws "
+            f"of {names}{judged}; seed {self.options.seed}>"
         )
 
     @property
@@ -540,20 +587,62 @@ class Fit(Questions, Result):
         return [*self.record.notes, rejected]
 
     def contents(self) -> list[Line]:
-        """Return the summary, its notes, and the verdict."""
+        """Return what was fitted, the summary without effects of groups, and the verdict."""
         table = self.summary()
-        notes = [*table.attrs.pop("notes"), *self.notes]
+        num = len(self._summary) - len(table)
+        if num:
+            groups = and_more(list(self.model.groups)) or "curves"
+            table.attrs["hidden"] = f"{counted(num, 'effect')} of {groups} not shown: {_in_full()}"
+        return self._contents(table)
+
+    def in_full(self) -> list[Line]:
+        """Return the contents with all rows of the summary."""
+        return self._contents(whole(self.summary(all=True)))
+
+    def _contents(self, table: pd.DataFrame) -> list[Line]:
+        """Return what was fitted, a summary and the verdict."""
+        notes = [*self._summary.attrs["notes"], *self.notes]
+        if self.program.declaration.formula is not None:  # coefficients are never cut
+            whole(table)
         return [
-            heading(self.name, self.program.about),
-            in_file(table, "summary.csv"),
+            *self.head,
+            in_file(shortened_summary(table, self.interval), "summary.csv"),
             *(f"note: {note}" for note in notes),
             self.verdict.line,
-            f"seed: {self.options.seed}, engine: {self.record.engine.name}",
         ]
+
+    @property
+    def head(self) -> list[Line]:
+        """What was fitted: the formula and its family, or the program; the data and the draws."""
+        formula = self.program.declaration.formula
+        if formula is not None and is_formula(self.program.reference):
+            parts = formula.text.split("; ")
+            first = [
+                (styled("Formula: ", bold=True), "\n         ".join(parts)),
+                (styled("Family:  ", bold=True), formula.family),
+            ]
+        else:
+            first = [(styled("Model:   ", bold=True), f"{self.name}  {self.program.about}")]
+        groups = "; ".join(f"{name}: {num:,}" for name, num in self._num_groups.items())
+        size = f"{self.data.num_obs:,} rows" + (f"; {groups}" if groups else "")
+        draws = f"{counted(self.num_chains, 'chain')} × {self.num_draws:,}"
+        how = f"seed {self.options.seed}, engine {self.record.engine.name}"
+        return [
+            *first,
+            (styled("Data:    ", bold=True), f"{self.data.source or 'none'} ({size})"),
+            (styled("Draws:   ", bold=True), f"{draws} ({how})"),
+        ]
+
+    @property
+    def _num_groups(self) -> dict[str, int]:
+        """The number of labels of each column of groups."""
+        labels = self.model.labels
+        names = list(self.model.groups) or [self.data.name_of(self.data.group)]
+        return {name: len(labels[name]) for name in names if name in labels}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary and the verdict as plain values, for JSON."""
-        summary = self.summary()
+        summary = self.summary(all=True)
         return {
             "program": self.name,
             "run": self.folder and str(self.folder),
@@ -585,6 +674,43 @@ class Fit(Questions, Result):
             "run_seed": self.options.seed,
             "verdict": self.verdict.to_dict(),
         }
+
+
+def _in_full() -> str:
+    """Return how the caller gets the rows that are not shown."""
+    if is_in_shell():
+        return "add --all"
+    return "summary(all=True)"
+
+
+def shortened_summary(table: pd.DataFrame, interval: float) -> pd.DataFrame:
+    """Return the columns of a summary that are shown; its files and records have all.
+
+    ``ess`` is the smaller of ``ess_bulk`` and ``ess_tail``.
+    """
+    shown = table[[*interval_quantiles(interval), "sd"]].copy()
+    shown["ess"] = table[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
+    shown["r_hat"] = table["r_hat"]
+    shown.attrs = dict(table.attrs)
+    return shown
+
+
+def model_names(fits: Sequence[Fit]) -> list[str]:
+    """Return what tables of several models call each: its family, a number, or its program.
+
+    The name of a formula's program is made from the formula, and is hard to read. Models are called
+    by their families if nothing else differs, and one model alone by its formula.
+    """
+    called = [fit.program.called for fit in fits]
+    if len(fits) == 1 or called == [fit.name for fit in fits]:
+        return called
+    families = [getattr(fit.program.declaration.formula, "family", fit.name) for fit in fits]
+    if len(set(called)) == 1 and len(set(families)) == len(fits):
+        return families
+    return [
+        fit.name if fit.name == name else f"Model {number}"
+        for number, (fit, name) in enumerate(zip(fits, called, strict=True), 1)
+    ]
 
 
 def fit_of(run: SavedRun) -> Fit:

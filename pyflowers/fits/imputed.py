@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from pyflowers.display import Line, Result, heading, in_file, records_of
+from pyflowers.display import Line, Result, heading, in_file, records_of, whole
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, shortened_summary
 from pyflowers.fits.folder import SUMMARY
 from pyflowers.fits.posterior import summarize
 from pyflowers.fits.verdict import Check, Part, PartName, Verdict
@@ -107,14 +107,19 @@ class PooledFit(Result):
         With W the mean over the M tables of the variance within a table, and B the variance of the
         tables' means, the share is (1 + 1/M) B / (W + (1 + 1/M) B).
         """
-        tables = [fit.summary() for fit in self.fits]
+        tables = [fit.summary(all=True) for fit in self.fits]
         within = pd.concat([table["sd"] ** 2 for table in tables], axis=1).mean(axis=1)
         means = pd.concat([table["mean"] for table in tables], axis=1)
         more = (1 + 1 / len(tables)) * means.var(axis=1, ddof=1)
         return (more / (within + more)).rename("between")
 
-    def summary(self) -> pd.DataFrame:
+    def summary(self, *, all: bool = False) -> pd.DataFrame:  # noqa: A002
         """Return the summary table of the pooled draws.
+
+        Parameters
+        ----------
+        all : bool
+            Whether to include the effects of groups; see :meth:`pyflowers.Fit.summary`.
 
         Returns
         -------
@@ -126,14 +131,16 @@ class PooledFit(Result):
         first = self.fits[0]
         missing = first.program.missing_moments(first.data)
         found = summarize(self.posterior, missing, interval=first.interval)
-        tables = [fit.summary().loc[found.index] for fit in self.fits]
+        tables = [fit.summary(all=True).loc[found.index] for fit in self.fits]
         found["r_hat"] = np.max([table["r_hat"] for table in tables], axis=0)
         for name in ("ess_bulk", "ess_tail"):
             found[name] = np.sum([table[name] for table in tables], axis=0)
         errors = [table["mcse_mean"] ** 2 for table in tables]
         found["mcse_mean"] = np.sqrt(np.sum(errors, axis=0)) / len(tables)
         found["between"] = self.between.loc[found.index]
-        return found
+        if all:
+            return found
+        return found.loc[first.summary().index]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -157,24 +164,34 @@ class PooledFit(Result):
 
     def contents(self) -> list[Line]:
         """Return what is printed: the summary, the notes and the verdict."""
+        return self._contents(self.summary())
+
+    def in_full(self) -> list[Line]:
+        """Return the contents with all rows of the summary."""
+        return self._contents(whole(self.summary(all=True)))
+
+    def _contents(self, table: pd.DataFrame) -> list[Line]:
+        """Return what was fitted, a summary, the notes and the verdict."""
         first, num = self.fits[0], len(self.fits)
+        shown = shortened_summary(table, first.interval)
+        shown["between"] = table["between"]
         return [
-            heading(first.name, f"{num} completed tables, pooled"),
-            in_file(self.summary(), SUMMARY),
+            heading(first.program.called, f"{num} completed tables, pooled"),
+            in_file(shown, SUMMARY),
             *(f"note: {note}" for note in self.notes),
             self.verdict.line,
         ]
 
     def files(self) -> dict[str, Any]:
         """Return the summary, by its file name."""
-        return {SUMMARY: self.summary()}
+        return {SUMMARY: self.summary(all=True)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, the notes and the verdict as plain values, for JSON."""
         return {
             "program": self.fits[0].name,
             "tables": len(self.fits),
-            "summary": records_of(self.summary()),
+            "summary": records_of(self.summary(all=True)),
             "notes": self.notes,
             "verdict": self.verdict.to_dict(),
         }
@@ -224,7 +241,7 @@ def check_pooled_folder(folder: Path) -> None:
 
 def write_summary(pooled: PooledFit, folder: Path) -> None:
     """Write ``summary.csv`` into the folder that holds the run folders."""
-    pooled.summary().to_csv(folder / SUMMARY)
+    pooled.summary(all=True).to_csv(folder / SUMMARY)
 
 
 def _names(fit: Fit) -> set[str]:
@@ -233,7 +250,7 @@ def _names(fit: Fit) -> set[str]:
         raise ConfigError(
             "pooled fits need all draws, but these are too many to keep; lower --draws"
         )
-    return set(map(str, fit.summary().index))
+    return set(map(str, fit.summary(all=True).index))
 
 
 def _worst_part(parts: Sequence[Part]) -> Part:

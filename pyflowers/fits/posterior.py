@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.convergence import statistics
-from pyflowers.display import INTERVAL, interval_quantiles
+from pyflowers.display import INTERVAL, format_cell, interval_quantiles, left_out, text_table
 from pyflowers.engines.base import Keep
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Capability, Data, MissingMoment, Program
@@ -190,6 +190,34 @@ def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
 # The summary
 
 
+class Rounded(pd.DataFrame):
+    """A table whose numbers are rounded where it is shown, but not in its cells.
+
+    What pandas makes of it is an ordinary DataFrame.
+    """
+
+    def _shown(self) -> pd.DataFrame:
+        """Return the table with its numbers as text."""
+        cells = {
+            name: [format_cell(str(name), value) for value in column]
+            for name, column in self.items()
+        }
+        return pd.DataFrame(cells, index=self.index)
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> Rounded:
+        """Return a copy of a table, with its attributes."""
+        made = cls(table.copy())
+        made.attrs = dict(table.attrs)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{text_table(self).rstrip()}\n{left_out(self)}".rstrip()
+
+    def _repr_html_(self) -> str:
+        return str(self._shown()._repr_html_())  # type: ignore[operator]
+
+
 def summary_columns(interval: float) -> list[str]:
     """Return the columns of a summary that shows an interval."""
     of_draws = ("mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
@@ -321,7 +349,7 @@ def kept_elements(names: Sequence[str], program: Program, data: Data) -> Keep:
         variable, bracket, label = name.partition("[")
         if variable not in program.kept():
             known = ", ".join(program.kept())
-            raise ConfigError(f"keep {name}: {program.name} has no such quantity; it has {known}")
+            raise ConfigError(f"keep {name}: {program.called} has no such quantity; it has {known}")
         sizes = tuple(declared[variable].sizes)
         if bracket:
             position = _position(name, variable, label.removesuffix("]"), program, data)

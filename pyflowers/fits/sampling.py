@@ -480,14 +480,14 @@ class Prepared:
         found, reasons = self.stored(folder)
         if found is not None and not refit:
             announce(
-                f"{self.program.name}: not refitted, because nothing changed; read from {folder} "
+                f"{self.program.called}: not refitted, because nothing changed; read from {folder} "
                 "(to refit it, use --refit; in Python, refit=True)"
             )
             return found
         if not overwrite:
             refuse_other_run(folder, self.record)
         if reasons:
-            announce(f"{self.program.name}: refitted, because {'; '.join(reasons)}")
+            announce(f"{self.program.called}: refitted, because {'; '.join(reasons)}")
         return None
 
     def stored(self, folder: Path) -> tuple[Fit | None, tuple[str, ...]]:
@@ -515,7 +515,7 @@ class Prepared:
         inputs = self.record_with(loaded)
         # An engine with chains draws a bar for each of them.
         has_clock = show_progress and "warmup" not in self.engine.uses
-        with heartbeat(f"Sampling {program.name}", has_clock=has_clock):
+        with heartbeat(f"Sampling {program.called}", has_clock=has_clock):
             sample = loaded.sample(
                 program.stan_values(self.data),
                 options,
@@ -572,7 +572,7 @@ class _Pace:
                 "%s: by its first iterations, NUTS will take longer than %d seconds; the engine "
                 "exact, which needs no Markov chain, applies to this formula: --engine exact (in "
                 'Python, engine="exact")',
-                self.program.name,
+                self.program.called,
                 SECONDS_LONG,
             )
 

@@ -13,17 +13,19 @@ the model does not predict single values well, but this does not touch averages 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from pyflowers.advice import Advice
-from pyflowers.display import Styled, as_html, format_cell, styled
+from pyflowers.display import Styled, as_html, format_cell, styled, width, wrapped
 from pyflowers.text import in_words
 
 PartName = Literal["computation", "prior", "data"]
 Status = Literal["passed", "imprecise", "limited", "failed", "not examined"]
 
 _NOUNS = {"computation": "diagnostic", "prior": "prior check", "data": "predictive check"}
+_NUMBERS = re.compile(r"( \([^()]*(\([^()]*\)[^()]*)*\))+$")  # in brackets, at the end
 _COLUMNS = {"R-hat": "r_hat", "bulk ESS": "ess_bulk", "tail ESS": "ess_tail"}
 
 
@@ -143,6 +145,22 @@ def _verb(plural: str, num: int) -> str:
     return f"{plural}s"
 
 
+def _in_places(command: str, indent: int) -> str:
+    """Return a command that starts at a place, in lines that still run when they are copied."""
+    spaces = " " * indent
+    if len(command) + indent <= width():
+        return f"{spaces}{command}"
+    if not command.startswith("pyflowers "):  # a call in Python, which may go on in any line
+        return wrapped(f"{spaces}{command}", indent + 4)
+    lines = [spaces]
+    for option in re.split(r" (?=--)", command):
+        if len(lines[-1]) + len(option) + 2 > width() and lines[-1].strip():
+            lines[-1] += "\\"
+            lines.append(f"{spaces}    ")
+        lines[-1] += f"{option} "
+    return "\n".join(lines).rstrip()
+
+
 def loud(judged: Check | Part) -> str:
     """Return the status of a check or a part, with a failure in capitals."""
     if judged.failed:
@@ -236,11 +254,17 @@ class Part:
 
     @property
     def by_advice(self) -> list[tuple[list[str], str, str]]:
-        """The results of the checks that did not pass, with their shared advice and command."""
+        """The results of the checks that did not pass, with their shared advice and command.
+
+        The statistics and p-values of predictive checks are left out, as their table has them.
+        """
         found = []
         for advice in dict.fromkeys(check.advice for check in self.shown):
             same = [check for check in self.shown if check.advice == advice]
-            found.append(([check.result for check in same], str(advice), same[0].command))
+            results = [check.result for check in same]
+            if self.name == "data":
+                results = [_NUMBERS.sub("", result) for result in results]
+            found.append((results, str(advice), same[0].command))
         return found
 
     def _noun(self, num: int) -> str:
@@ -380,9 +404,11 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in one sentence, without the failed checks and the advice."""
         if self.trusted:
-            return f"this fit can be trusted: {self._claims}"
+            if self.computation.imprecise:
+                return "this fit can be trusted, but its draws are imprecise"
+            return "this fit can be trusted"
         if self.limited:
-            return f"averages and effects can be trusted, but {self.data.limits}: {self._claims}"
+            return f"averages and effects can be trusted, but {self.data.limits}"
         wrong = [part.denial for part in (self.prior, self.data) if part.failed]
         if self.data.status == "limited":
             wrong.append(self.data.limits)
@@ -392,26 +418,23 @@ class Verdict:
             return in_words(wrong) or "the sampling was not examined"
         return ", but ".join(filter(None, (self.computation.claim, in_words(wrong))))
 
-    @property
-    def _claims(self) -> str:
-        """What the parts claim, as a list; claims that have commas are separated by semicolons."""
-        claims = [part.claim for part in self.parts]
-        if any(", " in claim for claim in claims):
-            return f"{'; '.join(claims[:-1])}; and {claims[-1]}"
-        return in_words(claims)
-
     def __str__(self) -> str:
-        lines = [self.sentence]
+        return self._in_lines(self.sentence)
+
+    def _in_lines(self, first: str) -> str:
+        """Return a first line, a line for each part, and what did not pass, with its advice."""
+        lines = [wrapped(first)]
         given = set[str]()
         for part in self.parts:
-            lines.append(f"  {part.name:<11}  {loud(part):<12}  {part.brief}".rstrip())
+            beginning = f"  {part.name:<11}  {loud(part):<12}  "
+            lines.append(wrapped(f"{beginning}{part.brief}".rstrip(), len(beginning)))
             for results, advice, command in part.by_advice:
-                lines += [f"    {result}" for result in results]
+                lines += [wrapped(f"    {result}") for result in results]
                 if advice:
-                    lines.append(f"      → {advice}")
+                    lines.append(wrapped(f"      → {advice}"))
                 # Other findings may have the same remedy; each command is printed once.
                 if command and command not in given:
-                    lines.append(f"        {command}")
+                    lines.append(_in_places(command, 8))
                 given.add(command)
         return "\n".join(lines)
 
@@ -420,7 +443,7 @@ class Verdict:
     @property
     def line(self) -> Styled:
         """The verdict as commands print it, in green only if the fit can be trusted."""
-        made = styled(f"verdict: {self}", fg=self._colour)
+        made = styled(self._in_lines(f"verdict: {self.sentence}"), fg=self._colour)
         made.html = self._repr_html_()
         return made
 

@@ -130,7 +130,7 @@ def choose(
     note, total = "", len(names)
     if total > most:
         # NaN counts as the worst R-hat; sorting keeps the order of ties.
-        r_hat = fit.summary()["r_hat"].fillna(np.inf).to_dict()
+        r_hat = fit.summary(all=True)["r_hat"].fillna(np.inf).to_dict()
         vectors: dict[str, list[str]] = {_variable(name): [] for name in names}
         for name in sorted(names, key=lambda name: -r_hat[name]):
             vectors[_variable(name)].append(name)

@@ -455,7 +455,7 @@ class Program(Shown):
             name: {"default": prior.value, "meaning": prior.description}
             for name, prior in declared.priors.items()
         }
-        lines: list[Line] = [heading(self.name, self.about)]
+        lines: list[Line] = [self.head]
         if declared.story:
             lines.append(declared.story)
         if rows:
@@ -466,6 +466,22 @@ class Program(Shown):
     def title(self) -> str:
         """The declared title, or a title with the name of the file."""
         return self.declaration.title or f"The program {self.path.name}"
+
+    @property
+    def called(self) -> str:
+        """What a reader calls the program: its formula, or its name."""
+        formula = self.declaration.formula
+        if formula is not None and is_formula(self.reference):
+            return formula.text
+        return self.name
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The first line of a result: the formula and its family, or the name and the model."""
+        formula = self.declaration.formula
+        if formula is not None and is_formula(self.reference):
+            return heading(formula.text, formula.family)
+        return heading(self.name, self.about)
 
     @property
     def about(self) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pyflowers.analysis.average_effects import Effects, effects
 from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
-from pyflowers.analysis.elpd import LooComparison, loo
+from pyflowers.analysis.elpd import LooComparison, checked_comparable, compare_named
 from pyflowers.analysis.explained_variance import Explained, explained
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import predictor_of
@@ -90,11 +90,13 @@ class Material:
             (fit.data for fit in fits),
             key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),
         )
-        self.summaries: dict[str, pd.DataFrame] = {fit.name: fit.summary() for fit in fits}
+        self.summaries: dict[str, pd.DataFrame] = {fit.name: fit.summary(all=True) for fit in fits}
         able = [fit for fit in fits if fit.program.can(Capability.LOG_LIK)]
         self.loo: LooComparison | None = None
         try:
-            self.loo, self.no_loo = loo(able or fits), ""
+            named = checked_comparable(able or fits)
+            self.loo = compare_named(named, [fit.name for fit in named])
+            self.no_loo = ""
         except ConfigError as error:
             self.no_loo = str(error)
         best = self.loo.best.name if self.loo else fits[0].name

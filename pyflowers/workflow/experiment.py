@@ -259,10 +259,12 @@ def _run(
     if task.refused:
         return ModelOutcome(name, task.folder, None, refused=task.refused)
     if task.earlier is not None:
-        announce(f"{name}: not refitted, because nothing changed; read from {task.folder}")
+        announce(
+            f"{task.program.called}: not refitted, because nothing changed; read from {task.folder}"
+        )
         found = up_to_date(task.earlier, task.folder, experiment.interval, experiment.output.plots)
         return ModelOutcome(name, task.folder, found)
-    announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
+    announce(f"{task.program.called}: fitted, because {'; '.join(task.reasons)}")
     assert task.prepared is not None  # because it is not rejected
     done = replace(task.prepared.sample(show_progress=show_progress), folder=task.folder)
     return ModelOutcome(name, task.folder, done, refitted=task.reasons)

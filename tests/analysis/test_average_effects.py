@@ -374,7 +374,7 @@ def test_a_column_of_two_numbers_is_compared_at_both():
     ("columns", "options", "words"),
     [
         (("site",), {}, "site is a group; compare its labels with contrast"),
-        (("y",), {}, "'y' is not a covariate of hit_x_times_sex_1_site_bernoulli; its"),
+        (("y",), {}, "'y' is not a covariate of hit ~ x * sex + (1 | site); its"),
         (("y",), {}, "its covariates are x, sex"),
         (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
         (("x",), {"between": ("low", "high")}, "between takes two numbers for x"),

@@ -23,6 +23,8 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import family_names, find_family
 from pyflowers.resources import flowers_csv
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 NUM_PLANTS, NUM_MONTHS = 20, 12
 SAMPLER = {"chains": 2, "warmup": 500, "draws": 500, "engine": "stanli"}
 
@@ -92,8 +94,9 @@ def test_each_check_flags_data_that_break_it(kind, name, flagged):
     output = str(found)
     assert f"of {len(found.checks)} predictive checks fail" in output
     for check in found.failed:
-        assert f"{check.finding} ({check.name}, {check.p_text})" in output
-        assert check.advice in output
+        finding = check.finding.partition(" (")[0]  # the table above has the numbers
+        assert finding in " ".join(output.split())
+        assert " ".join(check.advice.split()) in " ".join(output.split())
 
 
 def test_the_mean_is_flagged_where_a_prior_forbids_it():

@@ -23,7 +23,7 @@ def close(found, expected, rtol=1e-10):
 
 
 def shares(fit):
-    return pyflowers.explained(fit).shares[fit.name]
+    return pyflowers.explained(fit).shares[fit.called]
 
 
 def variance(values):
@@ -157,8 +157,8 @@ def test_a_share_that_is_not_a_number_in_a_draw_is_left_out_with_a_note():
     sd = fit.draws["sd_site"].copy()
     sd[0, 0] = 40  # exp(40 ** 2) is infinite
     found = pyflowers.explained(replace(fit, draws={**fit.draws, "sd_site": sd}))
-    assert ("R2", "conditional") in found.shares[fit.name]
-    assert ("R2", "marginal") not in found.shares[fit.name]
+    assert ("R2", "conditional") in found.shares[fit.called]
+    assert ("R2", "marginal") not in found.shares[fit.called]
     assert np.isfinite(found.table().to_numpy()).all()
     assert "no R2 (marginal), because in 1 of 200 draws a variance is 0 or too large" in str(found)
 

@@ -16,6 +16,8 @@ from pyflowers.analysis.refits import hold_out, predict_held_out
 from pyflowers.errors import ConfigError
 from pyflowers.fits.sampling import fit_data
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 
 @pytest.fixture(scope="module")
 def plants():

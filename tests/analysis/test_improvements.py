@@ -14,6 +14,8 @@ from pyflowers.analysis.improvements import WARNING, follow_advice
 from pyflowers.errors import ConfigError
 from pyflowers.fits.sampling import Prepared
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 OPTIONS = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 500, "draws": 500}
 BETTER = "y ~ x + I(x**2)"
 

@@ -20,6 +20,8 @@ from pyflowers.plots.style import alt_text
 from pyflowers.programs import find_program, shipped_names
 from pyflowers.workflow.experiment import compare_all
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 NORMAL = """
 parameters { vector[2] x; real<lower=0> unused; }
 model { x[1] ~ normal(3, 2); x[2] ~ normal(x[1], 1); unused ~ lognormal(0, 1); }

@@ -15,6 +15,8 @@ from pyflowers.analysis.checks import replicates_of
 from pyflowers.analysis.patterns import Residuals, find_patterns
 from pyflowers.errors import ConfigError, DataError
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
 
 NUM_GROUPS, NUM_ROWS = 24, 240

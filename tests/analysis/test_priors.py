@@ -17,6 +17,8 @@ from pyflowers.engines.base import NUTS_USES
 from pyflowers.programs import find_program, shipped_names
 from pyflowers.resources import arviz
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROPER = {"sigma2_plant_nu": 3.0, "sigma2_plant_scale": 1.5}
 

@@ -24,6 +24,8 @@ from pyflowers.programs import find_program
 from pyflowers.programs.declaration import Kind
 from pyflowers.resources import flowers_csv
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 LECTURE = pd.read_csv(flowers_csv())
 PROPER = {"sigma2_plant_nu": 1, "sigma2_plant_scale": 2}
 HOW = {"seed": 5, "draws": 2000, "adapt_delta": 0.95, "engine": "stanli"}

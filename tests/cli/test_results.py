@@ -1,6 +1,7 @@
 """The commands check, predict and contrast: tables, JSON, folders, exit status and refusals."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
     assert done.exit_code == 0
     for printed in ("variance_to_mean", "median", "group_outlier", "loo_pit", "diagnostics pass"):
         assert printed in done.output
-    assert "verdict: this fit can be trusted: the sampling converged, no declared" in done.output
+    assert "verdict: this fit can be trusted\n" in done.output
     assert "passed        the model reproduces the data in these 10 respects" in done.output
     written = {path.name for path in (tmp_path / "c").iterdir()}
     assert written == {
@@ -62,7 +63,7 @@ def test_check_exits_with_3_where_a_check_fails(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "verdict: the sampling converged" in printed
     assert "\n    the counts of flowers are smaller on average than" in printed
-    assert "(mean, p > 0.9995)" in printed
+    assert re.search(r"^mean +.* > 0\.999 +NO", printed, re.MULTILINE)
     assert "\n      → see whether pyflowers sensitivity finds a prior far from the data" in printed
 
 
@@ -84,8 +85,10 @@ def test_contrast_prints_numbers_and_conditions(folder, tmp_path):
     words = ("mu_plant[iris] - mu_plant[1]", "mu_plant[3] > mu_plant[rose]", "rank(mu_plant)")
     done = run("contrast", folder, *words, "--out", tmp_path / "k")
     assert done.exit_code == 0
-    for printed in (*words[:2], "rank(mu_plant)[tulip]", "probability", "mcse"):
+    # A name that makes the table too wide goes on in the next line.
+    for printed in ("mu_plant[iris] -", "mu_plant[3] >", "rank(mu_plant)[tulip]", "mcse"):
         assert printed in done.output
+    assert max(map(len, done.output.splitlines()[:-1])) <= 80
     record = json.loads(run("contrast", folder, *words, "--json").output)
     kinds = [row["kind"] for row in record["contrasts"]]
     assert kinds == ["number", "condition"] + ["rank"] * 3

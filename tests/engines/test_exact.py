@@ -33,6 +33,8 @@ from pyflowers.workflow.config import from_record, read_config
 from pyflowers.workflow.experiment import run_experiment
 from pyflowers.workflow.replay import replay
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 P = np.array([0.05, 0.5, 0.95])
 POISSON, NORMAL = "multilevel_poisson", "multilevel_normal"
 

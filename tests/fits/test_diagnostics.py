@@ -26,6 +26,8 @@ from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Data, MissingMoment, Model, Program, find_program
 from pyflowers.programs.densities import prior_density
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 CHAINS = ("chain", "draw")
 
 
@@ -266,9 +268,9 @@ def test_hits_of_the_treedepth_leave_the_fit_to_be_trusted():
     whole = Verdict(hit, part("prior", True), part("data", True))
     assert whole.trusted
     assert whole.passed
-    assert whole.sentence.startswith("this fit can be trusted: the sampling converged, though")
+    assert whole.sentence == "this fit can be trusted, but its draws are imprecise"
     assert "computation  imprecise " in str(whole)
-    assert "→ refit with --max-treedepth 12" in str(whole)
+    assert "→ refit with --max-treedepth 12" in str(whole)  # before a fit says it in Python
     assert whole.to_dict()["computation"]["status"] == "imprecise"
     bad = computation(noise(chain=5), treedepth__=ONE_HIT)
     assert bad.status == "failed"
@@ -326,9 +328,7 @@ def test_a_limited_part_leaves_averages_and_effects_to_be_trusted():
     found = Verdict(part("computation", True), part("prior", True), limited_part())
     assert (found.data.status, found.limited, found.passed) == ("limited", True, True)
     assert not found.trusted
-    assert found.sentence == (
-        "averages and effects can be trusted, but singles are rough: holds, holds and holds"
-    )
+    assert found.sentence == "averages and effects can be trusted, but singles are rough"
     assert "data         limited       1 of 2 predictive checks concerns only" in str(found)
     assert "    y ends\n      → advise" in str(found)
     assert str(found.data).endswith("limited  y ends: advise")
@@ -339,12 +339,15 @@ def test_a_limited_part_leaves_averages_and_effects_to_be_trusted():
     assert [check["limited"] for check in record["data"]["checks"]] == [False, True]
 
 
-def test_claims_that_are_lists_are_separated_by_semicolons():
+def test_a_verdict_is_one_short_line_and_a_row_for_each_part():
     more = Part("prior", part("prior", True).checks, claim="no median moves")
     found = Verdict(part("computation", True), part("prior", True), part("data", True)).also(more)
-    assert found.sentence == (
-        "this fit can be trusted: holds; holds, and no median moves; and holds"
-    )
+    assert str(found).splitlines() == [
+        "this fit can be trusted",
+        "  computation  passed        1 diagnostic passes",
+        "  prior        passed        holds, and no median moves",
+        "  data         passed        holds",
+    ]
 
 
 def test_a_check_that_passed_has_no_finding_in_the_record():

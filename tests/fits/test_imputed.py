@@ -12,6 +12,8 @@ from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.posterior import stacked
 from pyflowers.fits.sampling import Prepared
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 NUM = 60
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=NUM)

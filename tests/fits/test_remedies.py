@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import run, unwrapped
 
 import pyflowers
 from pyflowers.advice import Advice
@@ -18,6 +18,8 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.folder import Trial
 from pyflowers.fits.remedies import QUICK, refit, with_trials
 from pyflowers.fits.verdict import Check, Part
+
+pytestmark = pytest.mark.usefixtures("in_a_shell")
 
 FUNNEL = {"engine": "stanli", "seed": 3, "chains": 2, "warmup": 500, "draws": 500}
 
@@ -123,8 +125,8 @@ def test_the_command_line_tries_and_the_printed_command_passes(tmp_path, monkeyp
     few = [f"--{name}={value}" for name, value in FUNNEL.items()]
     made = ["y ~ 1 + (1 | g)", "--data", "g.csv", "--adapt-delta", "0.5", "--plots", "none", *few]
     assert run("fit", *made, "--check", "--out", "run") == 3
-    printed = capsys.readouterr().out
-    assert "to see whether it helps" in printed
+    printed = unwrapped(capsys.readouterr().out)
+    assert "to see whether it helps" in " ".join(printed.split())
     (command,) = re.findall(r"pyflowers fit .*", printed)
     assert run(*shlex.split(command)[1:], "--plots", "none", "--check") == 0
     # What nobody reads is not tried.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import run, unwrapped
 
 import pyflowers
 from pyflowers.advice import Advice
@@ -18,6 +18,8 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.reports.material import Material
 from pyflowers.reports.provenance import reproduction
+
+pytestmark = pytest.mark.usefixtures("in_a_shell")
 
 FAST = {"engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
 SLEEP = Path(__file__).parents[1] / "programs" / "formulas" / "data" / "sleepstudy.csv"
@@ -163,7 +165,8 @@ def test_the_printed_command_for_sleepstudy_passes_what_failed(here, capsys):
     assert run("fit", "Reaction ~ Days + (1 | Subject)", "--data", SLEEP, *made, "--out", "a") == 0
     capsys.readouterr()
     assert run("check", "a") == 3
-    (command,) = set(re.findall(r"pyflowers fit .*Subject\)'.*", capsys.readouterr().out))
+    printed = unwrapped(capsys.readouterr().out)
+    (command,) = set(re.findall(r"pyflowers fit .*Subject\)'.*", printed))
     assert "'Reaction ~ Days + (Days | Subject)'" in command
     assert command.endswith("--out a-2")
     assert run(*shlex.split(command)[1:], "--plots", "none") == 0

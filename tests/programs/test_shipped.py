@@ -14,6 +14,8 @@ from scipy import stats
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs import COMPARED, LECTURE, Capability, find_program, shipped_names
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = shipped_names()
 

@@ -359,7 +359,8 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
     how = {"family": "cumulative", "seed": 1, "engine": "stanli", "adapt_delta": 0.95}
     fits = [pyflowers.fit(f"Rating ~ x + {g}", frame, **how) for g in ("(x | g)", "(1 | g)")]
     page = report(*fits)
-    best, other = (each.name for each in pyflowers.loo(fits).models)
+    called = dict(zip(["Model 1", "Model 2"], [fit.name for fit in fits], strict=True))
+    best, other = (called[each.name] for each in pyflowers.loo(fits).models)
     assert f"PSIS-LOO does not clearly rank {best} above {other}." in page.output("banner")
     (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
     assert all(each.diagnostics.passed for each in fits)

@@ -28,6 +28,8 @@ from pyflowers.reports import render_report, report
 from pyflowers.reports.page import to_svg
 from pyflowers.workflow.experiment import compare_all
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 
 @pytest.fixture(scope="module")
 def runs(lecture_fits, tmp_path_factory):

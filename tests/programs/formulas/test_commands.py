@@ -24,6 +24,8 @@ from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.priors import BRMS, PYFLOWERS
 from pyflowers.resources import flowers_csv
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 COMMANDS = ("check", "loo", "sensitivity", "replay", "predict", "effects")
 QUICK_CASES = ("slopes", "zinb")
 COMPILED = ("crossed_slopes", "cumulative", "binomial")
@@ -316,7 +318,7 @@ def test_log_densities_keep_their_digits_in_the_tails(family, eta):
 
 def test_population_first_in_tables(frame_csv):
     how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
-    names = list(pyflowers.fit("y ~ x + (x | g)", frame_csv, **how).summary().index)
+    names = list(pyflowers.fit("y ~ x + (x | g)", frame_csv, **how).summary(all=True).index)
     first = ["Intercept", "b[x]", "sd_g[Intercept]", "sd_g[x]", "cor_g[Intercept,x]", "sigma"]
     assert names[:6] == first
     assert names[6].startswith("r_g[")

@@ -18,6 +18,8 @@ from pyflowers.fits.commands import inputs_of, shell_words
 from pyflowers.fits.diagnostics import examine_prior
 from pyflowers.programs.densities import read_stated
 
+pytestmark = pytest.mark.usefixtures("in_a_shell")
+
 FRAME = simulated(num=80)
 GIVEN = {
     "b": "normal(0, 1)",

@@ -364,7 +364,7 @@ def compared(study, table):
         cores=1,
         **study.options,
     )
-    summary = fit.summary()
+    summary = fit.summary(all=True)
     rows = {}
     for name, (estimate, error) in study.references.items():
         if name in summary.index:

@@ -1,0 +1,154 @@
+"""The output of a regression: short, no wider than 80 columns, and with readable names."""
+
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import pyflowers
+from pyflowers.cli.main import cli
+from pyflowers.display import wrapped
+from pyflowers.fits.verdict import Check, Part, Verdict
+
+FORMULA = "Reaction ~ Days + (Days | Subject)"
+SLUG = "Reaction_Days"
+
+
+def output(*words):
+    """Return what a command prints."""
+    done = CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A run folder of a regression with slopes that vary, and what the command printed."""
+    folder = tmp_path_factory.mktemp("runs") / "sleep"
+    words = ("--data", "example:simulated_sleep", "--seed", 1, "--engine", "stanli")
+    printed = output("fit", FORMULA, *words, "--plots", "none", "--out", folder)
+    return folder, printed
+
+
+def test_a_fit_with_slopes_is_twenty_lines(fitted):
+    lines = fitted[1].splitlines()
+    assert len(lines) <= 20
+    assert lines[:4] == [
+        f"Formula: {FORMULA}",
+        "Family:  gaussian",
+        "Data:    example:simulated_sleep (180 rows; Subject: 18)",
+        "Draws:   4 chains × 1,000 (seed 1, engine stanli)",
+    ]
+
+
+@pytest.mark.parametrize("command", ["fit", "check", "effects", "loo", "sensitivity"])
+def test_no_line_is_wider_than_a_terminal_and_none_has_a_slug(fitted, command):
+    folder, printed = fitted
+    if command != "fit":
+        printed = output(command, folder)
+    assert max(map(len, printed.splitlines())) <= 80
+    assert SLUG not in printed
+    assert FORMULA in printed
+
+
+def test_effects_of_groups_are_printed_on_request_and_always_saved(fitted):
+    folder, printed = fitted
+    assert "r_Subject[S" not in printed
+    assert "36 effects of Subject not shown: add --all" in printed
+    again = ("fit", FORMULA, "--data", "example:simulated_sleep", "--engine", "stanli")
+    whole = output(*again, "--plots", "none", "--out", folder, "--all")
+    assert whole.count("\nr_Subject[") == 36
+    assert "not shown" not in whole
+    record = json.loads(output(*again, "--plots", "none", "--out", folder, "--json"))
+    names = list(pd.read_csv(folder / "summary.csv")["parameter"])
+    assert [row["parameter"] for row in record["summary"]] == names
+    assert len(names) == 42
+    fit = pyflowers.Fit.load(folder)
+    assert list(fit.summary().index) == names[:6]
+    assert list(fit.summary(all=True).index) == names
+    assert len(fit.summary("r_Subject")) == 36
+    assert "36 effects of Subject not shown: summary(all=True)" in str(fit)
+    assert "r_Subject[S" not in fit._repr_html_()
+    assert "r_Subject[S01" not in output("sensitivity", folder)
+    assert "r_Subject[S01" in output("sensitivity", folder, "--all")
+
+
+def test_coefficients_are_never_cut():
+    """Only effects of groups are left out, however many coefficients there are."""
+    rng = np.random.default_rng(1)
+    level = np.repeat([f"L{i:02}" for i in range(70)], 3)
+    frame = pd.DataFrame({"f": level, "y": rng.normal(size=level.size)})
+    fit = pyflowers.fit("y ~ f", frame, seed=1, engine="exact")
+    assert str(fit).count("\nb[f") == 69
+    assert "more row" not in str(fit)
+
+
+def test_models_are_called_by_their_families_or_numbers():
+    frame = pyflowers.example("seeds").assign(rate=lambda f: f.germinated / f.seeds)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    normal = pyflowers.fit("rate ~ cucumber", frame, **how)
+    student = pyflowers.fit("rate ~ cucumber", frame, family="student", **how)
+    found = pyflowers.loo([normal, student])
+    assert set(found.table().index) == {"gaussian", "student"}
+    other = pyflowers.fit("rate ~ cucumber + aegyptiaco_73", frame, **how)
+    compared = pyflowers.loo([normal, other])
+    assert set(compared.table().index) == {"Model 1", "Model 2"}
+    text = str(compared)
+    assert "Model 1: rate ~ cucumber (gaussian)" in text
+    assert "Model 2: rate ~ cucumber + aegyptiaco_73 (gaussian)" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert compared.to_dict()["models"]["Model 2"]["formula"] == "rate ~ cucumber + aegyptiaco_73"
+    alone = str(pyflowers.loo(normal))
+    assert "rate ~ cucumber  " in alone
+    assert "difference" not in alone
+
+
+def test_advice_is_in_the_language_of_the_caller(tmp_path):
+    frame = pyflowers.example("seeds")
+    frame.to_csv(tmp_path / "seeds.csv", index=False)
+    how = {"seed": 1, "engine": "stanli", "warmup": 200, "draws": 400, "chains": 1}
+    fit = pyflowers.fit("germinated ~ cucumber", tmp_path / "seeds.csv", **how)
+    saved = fit.save(tmp_path / "run")
+    text = str(pyflowers.Fit.load(saved).verdict)
+    assert "(chains=4)" in text
+    assert "pyflowers.fit(" in text
+    assert "--" not in text
+    assert "call pyflowers.check(fit)" in text
+    printed = output("check", saved)
+    assert "(--chains 4)" in printed
+    assert "pyflowers fit 'germinated ~ cucumber'" in printed
+
+
+def test_a_long_command_still_runs_when_it_is_copied():
+    words = ["pyflowers", "fit", "y ~ x + z + (x + z | group) + (1 | other)", "--data", "table.csv"]
+    words += ["--family", "negbinomial", "--adapt-delta", "0.99", "--out", "runs/second"]
+    command = shlex.join(words)
+    from pyflowers.advice import Advice
+
+    check = Check("c", 2.0, 1.0, "≤", False, "", "", Advice("refit", command=command))
+    text = str(Verdict(Part("computation", (check,)), Part("prior"), Part("data")))
+    copied = text[text.index("pyflowers fit") :].partition("\n  prior")[0]
+    assert max(map(len, text.splitlines())) <= 80
+    assert copied.count("\n") >= 1
+    assert shlex.split(copied.replace("\\\n", "")) == words
+
+
+def test_numbers_of_a_summary_are_rounded_only_where_they_are_shown(fitted):
+    fit = pyflowers.Fit.load(fitted[0])
+    table = fit.summary()
+    value = float(table.loc["sigma", "median"])
+    assert f"{value:.6f}" not in repr(table) + table._repr_html_()
+    assert f"{value:.1f}" in repr(table)
+    assert f"{value:.1f}" in table._repr_html_()
+    assert table["median"].equals(fit.summary(all=True).loc[table.index, "median"])
+    assert type(table.round(1)) is pd.DataFrame
+
+
+def test_only_lines_that_are_too_long_are_wrapped():
+    assert wrapped("short  and  spaced") == "short  and  spaced"
+    made = wrapped("    " + "word " * 30)
+    assert max(map(len, made.splitlines())) <= 80
+    assert all(line.startswith("      ") for line in made.splitlines()[1:])
+    assert wrapped("x" * 100) == "x" * 100
