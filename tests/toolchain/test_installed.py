@@ -1,4 +1,4 @@
-"""The sdist and the wheel, installed outside the checkout, run the README's quick start.
+"""The sdist and the wheel, installed outside the checkout, run the README's story.
 
 The tests are slow, because each fresh environment takes its packages from the package index.
 """
@@ -14,9 +14,9 @@ import venv
 import zipfile
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
+
+from pyflowers.resources import example_tables
 
 pytestmark = pytest.mark.slow
 
@@ -36,23 +36,6 @@ def commands_of(console):
     """Return the commands of a block, as words, without their comments."""
     lines = console.replace("\\\n", "").splitlines()
     return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
-
-
-def _write_grouse(folder):
-    """Write tables with the columns of lme4's `grouseticks`, which is not in the package."""
-    rng = np.random.default_rng(1)
-    brood = np.repeat(np.arange(501, 531), 4)
-    frame = pd.DataFrame(
-        {
-            "brood": brood,
-            "location": brood // 3,
-            "year": 95 + brood % 3,
-            "height": 400 + brood % 100,
-            "ticks": rng.poisson(rng.gamma(1, 3, brood.size)),
-        }
-    )
-    frame.to_csv(folder / "grouseticks.csv", index=False)
-    frame.tail(8).assign(brood=600).to_csv(folder / "birds.csv", index=False)
 
 
 def run(command, **how):
@@ -96,7 +79,8 @@ def install(distribution, folder):
 def test_a_wheel_holds_the_package_and_what_it_reads(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert {"pyflowers/py.typed", "pyflowers/_data/flowers.csv"} <= names
+    tables = {f"pyflowers/_data/{name}.csv" for name in example_tables()}
+    assert {"pyflowers/py.typed", "pyflowers/_data/README.md", *tables} <= names
     assert "pyflowers/_stan/multilevel_poisson.stan" in names
     assert {name.partition("/")[0] for name in names} == {"pyflowers"}
 
@@ -110,7 +94,7 @@ def test_an_sdist_holds_the_tests_and_nothing_that_was_made_here(distributions):
 
 @pytest.mark.parametrize("kind", ["sdist", "wheel"])
 @pytest.mark.parametrize("compiler", [True, False], ids=["with g++", "without g++"])
-def test_the_quick_start_runs_outside_a_checkout(distributions, kind, compiler, tmp_path, request):
+def test_the_story_runs_outside_a_checkout(distributions, kind, compiler, tmp_path, request):
     bin_folder = install(distributions[("sdist", "wheel").index(kind)], tmp_path / "env")
     work = tmp_path / "work ü"
     work.mkdir()
@@ -123,20 +107,17 @@ def test_the_quick_start_runs_outside_a_checkout(distributions, kind, compiler, 
         environment["PYFLOWERS_CACHE"] = str(tmp_path / "cache")
         assert shutil.which("g++", path=environment["PATH"]) is None
     how = {"cwd": work, "env": environment}
-    _write_grouse(work)
-    of_language = dict(blocks("Quick start"))
-    console, code = of_language["console"], of_language["python"]
-    pip, *commands = commands_of(console)
+    (pip,) = commands_of(dict(blocks("Install"))["console"])
     assert pip[:2] == ["pip", "install"]
-    for name, *arguments in commands + commands_of(
-        dict(blocks("A regression from a formula"))["console"]
-    ):
+    example = blocks("Example")
+    code = "".join(text for kind, text in example if kind == "python")
+    run([bin_folder / "python", "-c", code], **how)
+    assert (work / "epilepsy.png").is_file()
+    for name, *arguments in commands_of(dict(example)["console"]):
         assert name == "pyflowers"
         run([bin_folder / name, *arguments], **how)
-    assert (work / "ticks.toml").is_file()
-    run([bin_folder / "python", "-c", code], **how)
-    assert (work / "report.html").is_file()
-    engine = "import json; print(json.load(open('runs/flowers/run.json'))['engine']['name'])"
+    assert (work / "epilepsy.html").is_file()
+    engine = "import json; print(json.load(open('runs/epilepsy/run.json'))['engine']['name'])"
     assert run([bin_folder / "python", "-c", engine], **how).strip() == (
         "cmdstan" if compiler else "stanli"
     )
