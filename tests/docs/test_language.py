@@ -32,7 +32,7 @@ PAGES_ON_COMPILERS = [
 ]
 WHEN_TO_COMPILE = (
     "You need no compiler: a Stan interpreter is included. For large data, and for work that you "
-    "publish, `pyflowers setup` adds compiled Stan (CmdStan)."
+    "publish, `pyflowers setup` adds compiled Stan (CmdStan), and `--engine cmdstan` uses it."
 )
 
 
