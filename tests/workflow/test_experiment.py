@@ -346,9 +346,9 @@ def test_a_folder_conflict_is_found_before_anything_is_compiled(
     experiment = read_config(config)
     with pytest.raises(ConfigError, match="holds another run"):
         run_experiment(experiment, cmdstan="embedded", refit_changed=False)
-    words = ["fit", "mine.stan", "--data", "flowers.csv", "--engine", "cmdstan"]
-    out = ["--out", str(config.parent / "out" / "mine")]
-    found = CliRunner().invoke(cli, [*words, *out])
+    data, out = config.with_name("data.csv"), config.parent / "out" / "mine"
+    how = ["--data", str(data), "--engine", "cmdstan", "--out", str(out)]
+    found = CliRunner().invoke(cli, ["fit", str(config.with_name("mine.stan")), *how])
     assert "holds another run" in str(found.exception)
 
 
