@@ -60,7 +60,7 @@ def setup_command(official: str | None, wheel: Path | None, jobs: int | None) ->
         cmdstan = find_cmdstan("embedded")
         compile_sources([find_program(name).source for name in LECTURE], cmdstan, jobs)
     say_json({"cmdstan": str(path)})
-    say(f"CmdStan is ready in {path}")
+    say(f"CmdStan is ready in {path}; --engine cmdstan uses it")
 
 
 def _install_official(version: str, jobs: int | None) -> Path:

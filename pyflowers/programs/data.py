@@ -466,16 +466,19 @@ def _check_roles(table: Table, declared: Declaration, names: Mapping[str, str]) 
     DataError
         If there is no column of the declared name.
     """
-    roles = {role: column for role, column in declared.in_role.items() if column}
-    for role, column in roles.items():
-        is_default = names[column] == column and ":" not in column
-        if is_default and column not in table.columns and len(table.columns) > 1:
-            others = in_words([f"--{other}" for other in roles if other != role])
-            named = f" ({others} for the others)" if others else ""
-            raise table.refusal(
-                f"there is no column {column!r}; {listed(table.columns)}; name the column to use "
-                f"with --{role}{named}"
-            )
+    absent = {
+        role: column
+        for role, column in declared.in_role.items()
+        if column and names[column] == column and column not in table.columns
+    }
+    if not absent or ":" in "".join(absent.values()) or len(table.columns) == 1:
+        return
+    options = in_words([f"--{role}" for role in absent])
+    remedy = f"name the columns to use with {options}"
+    if len(absent) == 1:
+        remedy = f"name the column to use with {options}"
+    column = next(iter(absent.values()))
+    raise table.refusal(f"there is no column {column!r}; {listed(table.columns)}; {remedy}")
 
 
 def _from_table(

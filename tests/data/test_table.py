@@ -70,12 +70,12 @@ BAD_TABLES = [
     (
         "plant,month\na,1\n",
         "there is no column 'flowers'; the columns are plant, month; name "
-        "the column to use with --value (--group and --time for the others)",
+        "the column to use with --value",
     ),
     (
         "a,b,c\n1,2,3\n",
-        "there is no column 'plant'; the columns are a, b, c; name the column to "
-        "use with --group (--value for the others)",
+        "there is no column 'plant'; the columns are a, b, c; name the columns to "
+        "use with --group and --value",
     ),
     (
         HEADER + "a,1,4\na,2,\n",
