@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.fits.imputed import PooledFit as PooledFit
     from pyflowers.fits.sampling import fit as fit
     from pyflowers.fits.spec import Spec as Spec
+    from pyflowers.fits.updating import update as update
     from pyflowers.fits.verdict import Verdict as Verdict
     from pyflowers.programs import Capabilities as Capabilities
     from pyflowers.programs import ClosedForm as ClosedForm
@@ -69,6 +70,7 @@ _HOMES = {
     "fits.fit": "Fit",
     "fits.sampling": "fit",
     "fits.spec": "Spec",
+    "fits.updating": "update",
     "programs": "Program",
     "reports": "improve report",
 }

@@ -18,7 +18,7 @@ TESTS = str(Path(__file__).resolve().parent)
 SAMPLES = {
     # What samples, in the package and on the command line.
     *("fit", "fit_data", "sample", "prior", "sbc", "simulate_from_posterior", "batch", "compare"),
-    *("design", "improve", "follow_advice"),
+    *("design", "improve", "follow_advice", "update"),
     *("run_example", "main", "invoke", "run", "run_page"),
     # What compiles or interprets a program.
     *("find_cmdstan", "find_engine", "compile_library", "compile_program", "compile_sources"),

@@ -40,6 +40,13 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
 @click.argument("program", metavar="NAME|PROGRAM.stan|FORMULA", required=False)
 @fit_options
 @click.option(
+    "--from",
+    "source",
+    metavar="RUN",
+    type=PATH,
+    help="Run folder whose inputs are those of this fit, except the ones that are given.",
+)
+@click.option(
     "--check",
     is_flag=True,
     help="Exit with status 3 if a diagnostic fails or a prior contradicts the data. Draws that are "
@@ -63,6 +70,7 @@ def fit_command(
     ctx: click.Context,
     /,
     config: Path | None,
+    source: Path | None,
     out: Path | None,
     check: bool,
     in_full: bool,
@@ -86,22 +94,28 @@ def fit_command(
     in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
     tried.
 
+    With --from, the inputs are those of a run, except the ones that are given here. Its table has
+    only the columns that the run used; a formula with others needs --data.
+
     If --data is repeated, the files are completed versions of one table, whose missing values were
     imputed: each is fitted, the draws are pooled, and DIR has a run folder for each.
 
       pyflowers fit "weight ~ age + (age | rat)" --data rats.csv
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
+      pyflowers fit --from runs/flowers --prior mu_sd=1 --out runs/narrow
     """
+    if source is not None and (config is not None or isinstance(options["data"], tuple)):
+        raise click.UsageError("--from takes one table, and no --config; leave out --from.", ctx)
     if config is not None:
         given_here = from_command_line(ctx)
         given_here.pop("in_full", None)
         return _fit_experiment(config, given_here, in_full=in_full)
     from pyflowers.fits.folder import check_run_folder, default_folder
 
-    if options["program"] is None:
+    if options["program"] is None and source is None:
         raise click.UsageError(
             "there is no model to fit; name a shipped model or a .stan file, write a formula, or "
-            "add --config FILE",
+            "add --config FILE or --from RUN",
             ctx,
         )
     if out is not None:
@@ -120,7 +134,13 @@ def fit_command(
         return told(pooled, out, status, in_full=in_full)
     from pyflowers.fits.sampling import about_engine, as_in_folder, prepare
 
-    spec = Spec(**given(options)).with_table()
+    if source is not None:
+        from pyflowers.fits.fit import Fit
+        from pyflowers.fits.updating import asked_again
+
+        spec = asked_again(Fit.load(source), given(options)).with_table()
+    else:
+        spec = Spec(**given(options)).with_table()
     program = spec.open()
     if out is None:
         out = default_folder(program)

@@ -56,6 +56,7 @@ class Questions:
     predict = Question("predict")
     report = Question("report")
     sensitivity = Question("sensitivity")
+    update = Question("update")
 
     plot_conditional_effects = Question("plots.conditional_effects")
     plot_density = Question("plots.density_overlay")

@@ -1,4 +1,4 @@
-"""The question that a fit answers, with some of its inputs changed."""
+"""``pyflowers.update``: the question that a fit answers, with some of its inputs changed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,90 @@ from typing import Any
 from pyflowers.errors import ConfigError
 from pyflowers.fits.commands import as_bool, changed_inputs
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.spec import READING, Spec
+from pyflowers.fits.sampling import fit as sampled
+from pyflowers.fits.spec import INPUTS, READING, Spec, takes_inputs
 from pyflowers.programs.data import OF_A_FILE
-from pyflowers.programs.program import is_formula
+from pyflowers.programs.program import is_formula, joined_formulas, named_priors
 
-_OF_TEXT = ("program", "family", "link", "default_priors", "known", "data")
+_OF_TEXT = ("program", "family", "link", "default_priors", "known", "data", "centered")
 """Inputs on which the text of a formula's program depends; some priors are others."""
+
+
+_OTHERS = tuple(name for name in INPUTS if name != "priors")
+
+
+@takes_inputs(*_OTHERS)
+def update(
+    fit: Fit,
+    *,
+    formula: str | list[str] | None = None,
+    data: Any = None,
+    priors: Any = None,
+    out: str | Path | None = None,
+    refit: bool = False,
+    overwrite: bool = False,
+    cores: int | None = None,
+    show_progress: bool = False,
+    **inputs: Any,
+) -> Fit:
+    """Refit a model with some of its inputs changed, and the others as they were.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    formula : str or list of str, optional
+        Another formula. Of the table, only the columns that the fit used can be named; for others,
+        give `data` as well.
+    data : path, DataFrame, Table or mapping, optional
+        Other data. The default priors of a formula follow the scale of its data, and the
+        parametrisation is chosen from them, so they may change.
+    priors : mapping or list, optional
+        Hyperparameters or priors that change, such as ``{"b[x]": "normal(0, 1)"}``; the others
+        remain. None instead of a value restores the default; so do it for a prior of a term that
+        another formula does not have.
+    out, refit, overwrite, cores, show_progress
+        See :func:`pyflowers.fit`.
+    **inputs
+
+    Returns
+    -------
+    Fit
+        The new fit; `fit` does not change. Its seed and engine are those of `fit`, unless they are
+        given.
+
+    Raises
+    ------
+    ConfigError
+        If nothing is changed, or the formula needs a known covariance, which a fit does not hold.
+    PyflowersError
+        If the model cannot be fitted; see :func:`pyflowers.fit`.
+
+    See Also
+    --------
+    pyflowers.fit : Fit a model.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact", priors={"mu_sd": 10})
+    >>> narrow = fit.update(priors={"mu_sd": 1})
+    >>> narrow.record.priors["mu_sd"], narrow.options.seed
+    (1.0, 1)
+    """
+    change = {name: its for name, its in inputs.items() if its is not None}
+    if formula is not None:
+        change["program"] = joined_formulas(formula)
+    if data is not None:
+        change["data"] = data
+    if priors is not None:
+        change["priors"] = named_priors(priors)
+    if not change:
+        raise ConfigError(
+            "update: no input is changed; give data, priors, formula or another input of a fit"
+        )
+    how: dict[str, Any] = {"refit": refit, "overwrite": overwrite, "cores": cores}
+    return sampled(asked_again(fit, change), out=out, show_progress=show_progress, **how)
 
 
 def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
@@ -40,7 +118,7 @@ def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
         If there is no such input, or the changed formula needs a known covariance, which a fit does
         not hold.
     """
-    inputs = changed_inputs(fit, change)
+    inputs = changed_inputs(fit, {name: its for name, its in change.items() if name != "data"})
     new_priors = dict(change.get("priors") or {})
     is_written = is_formula(inputs["program"]) and (
         any(name in change for name in _OF_TEXT) or any(map(_is_text, new_priors.values()))
@@ -56,7 +134,9 @@ def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
             inputs["data"] = fit.data.table
     if is_written:
         _refuse_unknown(inputs, change)
-        if "centered" in inputs and "centered" not in change:
+        if "data" in change and "centered" not in change:
+            inputs.pop("centered", None)  # it is chosen from the data
+        elif "centered" in inputs and "centered" not in change:
             inputs["centered"] = as_bool(inputs["centered"])
     elif "program" not in change:
         inputs["program"] = fit.program
@@ -86,7 +166,7 @@ def _leave_out(inputs: dict[str, Any], names: tuple[str, ...]) -> None:
 
 
 def _refuse_unknown(inputs: Mapping[str, Any], change: Mapping[str, Any]) -> None:
-    """Refuse a changed formula that needs a covariance that is not given again."""
+    """Reject a changed formula that needs a covariance that is not given again."""
     for name in inputs.get("known", {}):
         if name not in (change.get("known") or {}):
             raise ConfigError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 TASKS = {
-    "Fit": "fit Fit Spec Program approximate",
+    "Fit": "fit update Fit Spec Program approximate",
     "Data": "example read_table from_frame",
     "Check": "check improve sensitivity prior sbc",
     "Predict": "predict effects contrast grid",
