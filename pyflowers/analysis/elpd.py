@@ -25,6 +25,11 @@ all observations of group g; the parameters of the new group are integrated over
 Each term comes from a refit. Importance sampling from the full fit does not work here, because the
 posterior of a group's parameters is entirely different without the group.
 
+The engine ``exact`` integrates the effects of a group out. With its fits of formulas, densities of
+observations, and of whole labels of this group, are those with the effects integrated out, given
+all else; see :mod:`pyflowers.engines.integrated.held_out`. Their weights can be trusted in both
+cases, so only labels with a large k-hat are refitted.
+
 The standard error is computed over groups, as sqrt(G var_g), since groups are the sampling units.
 
 References
@@ -49,7 +54,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import compress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -68,6 +73,9 @@ from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability
 from pyflowers.progress import duration, stage
 from pyflowers.text import counted, in_words, shortened
+
+if TYPE_CHECKING:
+    from pyflowers.engines.integrated.held_out import HeldOut
 
 FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
@@ -685,17 +693,24 @@ def _psis(
     num_obs, num_draws = rows.size, fit.num_chains * fit.num_draws
     elpd, k_hat, within = np.empty((3, num_obs))
     limit, changes = good_k(num_draws), np.zeros(num_draws)
+    integrated = None
+    if not is_rounded:
+        integrated = _integrated(fit)
+    if integrated is not None:
+        of_rows = integrated.of_rows()
     step = max(1, _MOST_VALUES // num_draws)
     for first in range(0, num_obs, step):
         part = slice(first, first + step)
-        log_lik = _log_lik(fit, rows[part])
+        log_lik = given_effects = _log_lik(fit, rows[part])
+        if integrated is not None:
+            log_lik = of_rows[..., rows[part]]
         log_weights, k_hat[part] = held_out_weights(fit, log_lik)
         predicted = log_lik
         if is_rounded:
-            predicted = _log_probability(fit, rows[part])
+            predicted = given_effects = _log_probability(fit, rows[part])
         by_row = np.moveaxis(predicted, -1, 0).reshape(log_weights.shape)
         elpd[part] = np.logaddexp.reduce(log_weights + by_row, axis=1)
-        within[part] = np.logaddexp.reduce(by_row, axis=1) - np.log(num_draws)
+        within[part] = np.logaddexp.reduce(given_effects, axis=(0, 1)) - np.log(num_draws)
         good = ~(k_hat[part] > limit)
         relative = np.exp(log_weights + by_row - elpd[part, None]) - np.exp(log_weights)
         changes += relative[good].sum(axis=0)
@@ -710,10 +725,7 @@ def _psis(
             no_refit = str(error)
     refitted = bad[: len(found)]  # all of them, or none
     elpd[refitted] = [each.elpd for each in found]
-    of_draws = 0.0
-    if np.ptp(changes):
-        ess = ess_mean(changes.reshape(fit.num_chains, fit.num_draws, 1))[0]
-        of_draws = num_draws * changes.std() / np.sqrt(ess)
+    of_draws = _error_of_draws(fit, changes)
     is_bad = np.array([not each.passed for each in found], dtype=bool)
     errors = [of_draws, *(each.mcse for each in found)]
     names = fit.program.source.blocks.parameters
@@ -735,6 +747,15 @@ def _psis(
         "passed": not fit.diagnostics.failed,
         "seconds": _seconds_of_refit(fit),
     }
+
+
+def _integrated(fit: Fit) -> HeldOut | None:
+    """Return the densities of a fit with effects integrated out, if its draws are weighted."""
+    if not fit.record.weighted:
+        return None
+    from pyflowers.engines.integrated.held_out import integrating
+
+    return integrating(fit.program, fit.data, fit.draws)
 
 
 def _refits(fit: Fit, sets: Sequence[NDArray[np.int64]]) -> list[HeldOutDensity]:
@@ -862,6 +883,8 @@ class ModelGroups(ModelElpd):
         Monte Carlo standard error of each term.
     failed : tuple of str
         Groups for which the refit without the group failed its diagnostics.
+    num_refits : int
+        The number of refits: one for each group, unless effects were integrated out.
 
     See Also
     --------
@@ -880,6 +903,12 @@ class ModelGroups(ModelElpd):
 
     mcse: NDArray[np.float64] = field(repr=False)
     failed: tuple[str, ...]
+    num_refits: int
+
+    @property
+    def columns(self) -> dict[str, float]:
+        """The additional columns of the table."""
+        return {"refits": self.num_refits}
 
 
 @dataclass(frozen=True, repr=False)
@@ -936,7 +965,7 @@ class GroupComparison(ElpdComparison):
         """The limitations of the comparison, one sentence each."""
         sentences = self.of_few(len(self.groups), is_of_groups=True) + self.of_close()
         for model in self.models:
-            sentences += model.of_failed(model.failed, len(self.groups), f"{self.column} ")
+            sentences += model.of_failed(model.failed, model.num_refits, f"{self.column} ")
             sentences += model.of_error()
         return sentences
 
@@ -948,6 +977,9 @@ def leave_one_group_out(
     advance: Callable[[], object] = lambda: None,
 ) -> GroupComparison:
     """Compare models by how well they predict each group from the others, by exact refits.
+
+    If the engine ``exact`` fitted a formula and integrated the effects of the groups out, only
+    groups whose k-hat is too large need a refit.
 
     Parameters
     ----------
@@ -1015,7 +1047,7 @@ def leave_one_group_out(
     sets = [np.flatnonzero(labels.codes == g) for g in range(len(labels))]
     names = model_names(fits)
     found = {
-        name: predict_held_out(fit, sets, advance=advance)
+        name: _held_out_groups(fit, sets, labels.codes, advance)
         for name, fit in zip(names, fits, strict=True)
     }
     terms = {name: np.array([each.elpd for each in each_set]) for name, each_set in found.items()}
@@ -1025,6 +1057,7 @@ def leave_one_group_out(
             **standing(name, own, best),
             mcse=np.array([each.mcse for each in found[name]]),
             failed=tuple(compress(labels.names, (not each.passed for each in found[name]))),
+            num_refits=sum(each.is_refit for each in found[name]),
         )
         for name, own in terms.items()
     ]
@@ -1039,6 +1072,42 @@ def described(fits: Sequence[Fit], names: Sequence[str]) -> dict[str, tuple[str,
         name: (fit.program.called, getattr(fit.program.declaration.formula, "family", ""))
         for name, fit in zip(names, fits, strict=True)
     }
+
+
+def _held_out_groups(
+    fit: Fit,
+    sets: Sequence[NDArray[np.int64]],
+    codes: NDArray[np.int64],
+    advance: Callable[[], object],
+) -> list[HeldOutDensity]:
+    """Return the densities of groups, from weights where effects are integrated out."""
+    integrated = _integrated(fit)
+    if integrated is None or not integrated.divides_as(codes):
+        return predict_held_out(fit, sets, advance=advance)
+    log_lik = integrated.of_labels(codes)
+    log_weights, k_hat = held_out_weights(fit, log_lik)
+    by_group = np.moveaxis(log_lik, -1, 0).reshape(log_weights.shape)
+    elpd = np.logaddexp.reduce(log_weights + by_group, axis=1)
+    changes = np.exp(log_weights + by_group - elpd[:, None]) - np.exp(log_weights)
+    found = [
+        HeldOutDensity(rows, float(own), _error_of_draws(fit, change), passed=True, is_refit=False)
+        for rows, own, change in zip(sets, elpd, changes, strict=True)
+    ]
+    bad = np.flatnonzero(k_hat > good_k(by_group[0].size)).tolist()
+    again = predict_held_out(fit, [sets[i] for i in bad], advance=advance)
+    for i, each in zip(bad, again, strict=True):
+        found[i] = each
+    for _ in range(len(sets) - len(bad)):
+        advance()
+    return found
+
+
+def _error_of_draws(fit: Fit, changes: NDArray[np.float64]) -> float:
+    """Return the error of an elpd to which each draw, with its weight, adds a change."""
+    if not np.ptp(changes):
+        return 0.0
+    ess = ess_mean(changes.reshape(fit.num_chains, fit.num_draws, 1))[0]
+    return float(changes.size * changes.std() / np.sqrt(ess))
 
 
 def group_labels(fit: Fit, column: str | None = None) -> Labels:

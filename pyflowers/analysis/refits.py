@@ -201,12 +201,15 @@ class HeldOutDensity:
         Its Monte Carlo standard error.
     passed : bool
         Whether the refit passed its diagnostics.
+    is_refit : bool
+        Whether there was a refit.
     """
 
     rows: NDArray[np.int64]
     elpd: float
     mcse: float
     passed: bool
+    is_refit: bool = True
 
 
 def predict_held_out(

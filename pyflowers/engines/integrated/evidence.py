@@ -31,8 +31,10 @@ STEP = 0.3
 NEGLIGIBLE = 32.0
 """The fall of the log density from its maximum at which the lattice ends."""
 
+MOST_POINTS = 40_000
+"""The largest number of points; densities that end so far away are left to the weights."""
+
 _FIRST_REACH = 8.0
-_LARGEST_REACH = 150.0
 
 
 def lattice_integral(
@@ -53,11 +55,13 @@ def lattice_integral(
     -------
     tuple of (float, float), or None
         The log of the integral, and how much it differs from that on a lattice with twice the
-        step, which is far more than its error. None if the density does not end.
+        step, which is far more than its error. None if the density ends too far away.
     """
     reaches = np.full((2, len(centre)), _FIRST_REACH)
-    while reaches.max() <= _LARGEST_REACH:
+    while True:
         nums = np.ceil(reaches / STEP).astype(int)
+        if np.prod(nums.sum(axis=0) + 1.0) > MOST_POINTS:
+            return None
         steps = [np.arange(-low, high + 1) for low, high in nums.T]
         grid = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1)
         points = centre + STEP * grid.reshape(-1, len(centre)) @ axes.T
@@ -76,4 +80,3 @@ def lattice_integral(
             fine, coarse = float(values.sum()), float(values[is_coarse].sum())
             error = abs(math.log(fine) - math.log(coarse) - len(centre) * math.log(2))
             return float(largest) + math.log(fine) + cell, error
-    return None

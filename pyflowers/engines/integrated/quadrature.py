@@ -27,7 +27,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import SplitT, Stretch
-from pyflowers.programs.families import TRIALS
+from pyflowers.programs.families import TRIALS, Family
 from pyflowers.programs.linear import Coefficients, LinearModel
 from pyflowers.text import in_words
 
@@ -112,6 +112,8 @@ class OneFactorModel:
             trials = None if trials is None else trials[first]
         self.effect = model.effects[0] if model.effects else None
         self.labels = np.empty(0, dtype=np.int64)
+        self.starts = self.codes = np.empty(0, dtype=np.intp)
+        self.z = np.empty(0)
         if self.effect is not None:
             order = np.argsort(self.effect.codes[rows], kind="stable")
             rows, y = rows[order], y[order]
@@ -128,9 +130,7 @@ class OneFactorModel:
         self.columns = [its.columns[rows] for its in model.coefficients]
         units = [self._units(its) for its in model.coefficients]
         self.coordinates = Coordinates(model.parameters, model.effects, model.coefficients, units)
-        # The step of differences with respect to the linear predictor.
-        spread = float(np.std(y)) or 1.0
-        self.step = 1e-3 * spread if self.family.scale == "y" else 1e-2
+        self.step = step_of(self.family, y)
         self.reference = np.zeros(len(self.labels))
         self.num_nodes = NUM_NODES[1]
 
@@ -172,7 +172,7 @@ class OneFactorModel:
         moves = 3 * proposal.axes.T
         points = proposal.centre + np.concatenate([0 * moves[:1], -moves, moves])
         points = stretch(points)[0]
-        self.reference = _Integrals(self, self.coordinates.values(points[:1])[0]).modes[0]
+        self.reference = self._integrals(self.coordinates.values(points[:1])[0]).modes[0]
         for self.num_nodes, more in itertools.pairwise(NUM_NODES):
             found = self.log_density(points)
             if self._error(points, found, more) < LARGEST_ERROR:
@@ -210,7 +210,7 @@ class OneFactorModel:
                 eta = self.linear(values)
                 found = found + np.sum(self.times * self.log_lik(eta, values), axis=1)
             else:
-                found = found + _Integrals(self, values).log_integrals.sum(axis=1)
+                found = found + self._integrals(values).log_integrals.sum(axis=1)
         return np.where(np.isfinite(found), found, -np.inf)
 
     def linear(self, values: Values, target: str = "") -> FloatArray:
@@ -237,6 +237,11 @@ class OneFactorModel:
             own[its.role] = value[None] if its.is_scalar else value[None, ..., None]
         return np.asarray(self.family.log_lik(self.y, eta[None], own)[0])
 
+    def _integrals(self, values: Values) -> Integrals:
+        """Return the integrals of all labels."""
+        assert self.effect is not None
+        return Integrals(self, values, self.linear(values), values[self.effect.sd.name])
+
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator
     ) -> tuple[FloatArray, Values]:
@@ -262,7 +267,7 @@ class OneFactorModel:
         found["lprior"] = np.repeat(lprior, counts)
         if self.effect is not None:
             with np.errstate(all="ignore"):
-                drawn = _Integrals(self, values).draw(counts, rng)
+                drawn = self._integrals(values).draw(counts, rng)
             total = len(drawn)
             effects = rng.standard_normal((total, self.effect.num_labels))
             effects *= found[self.effect.sd.name]
@@ -271,15 +276,64 @@ class OneFactorModel:
         return found
 
 
-class _Integrals:
-    """The integrals of labels at several points: modes, widths, and what follows from them."""
+def step_of(family: Family, y: FloatArray) -> float:
+    """Return the step of differences with respect to the linear predictor."""
+    if family.scale == "y":
+        return 1e-3 * (float(np.std(y)) or 1.0)
+    return 1e-2
 
-    def __init__(self, of: OneFactorModel, values: Values) -> None:
-        assert of.effect is not None
-        self.of, self.values = of, values
-        self.eta = of.linear(values)
-        self.sd = values[of.effect.sd.name]  # (T, 1)
-        self.modes = np.broadcast_to(of.reference, (len(self.eta), len(of.labels))).copy()
+
+class Integrand(Protocol):
+    """Rows of labels, in the order of the labels, whose effects are integrated out.
+
+    Attributes
+    ----------
+    z : array, shape (row,)
+        The column whose coefficient varies.
+    codes : array of int, shape (row,)
+        The label of each row, from 0.
+    starts : array of int, shape (label,)
+        The first row of each label.
+    times : array, shape (row,), or float
+        How often each row counts.
+    step : float
+        The step of differences with respect to the linear predictor.
+    reference : array, shape (label,) or (T, label)
+        Where the search for the modes starts.
+    num_nodes : int
+        The number of nodes.
+    """
+
+    z: FloatArray
+    codes: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    times: FloatArray | float
+    step: float
+    reference: FloatArray
+    num_nodes: int
+
+    def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
+        """Return the log likelihood of rows, shape (T, row)."""
+
+
+class Integrals:
+    """The integrals of labels at several points: modes, widths, and what follows from them.
+
+    Parameters
+    ----------
+    of : Integrand
+        The rows.
+    values : dict of str to array, shape (T, …)
+        What their likelihood needs.
+    eta : array, shape (T, row)
+        The linear predictor without the effects.
+    sd : array, shape (T, 1)
+        The standard deviation of the effects.
+    """
+
+    def __init__(self, of: Integrand, values: Values, eta: FloatArray, sd: FloatArray) -> None:
+        self.of, self.values, self.eta, self.sd = of, values, eta, sd
+        self.modes = np.broadcast_to(of.reference, (len(eta), len(of.starts))).copy()
         self._find_modes()
 
     def log_joint(self, u: FloatArray) -> FloatArray:
@@ -325,17 +379,19 @@ class _Integrals:
     @property
     def log_integrals(self) -> FloatArray:
         """The logs of the integrals, shape (T, label)."""
+        terms = np.stack([self.log_joint(u) + log_weight for u, log_weight in self.nodes()])
+        return log_sum(terms)
+
+    def nodes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield effects and the logs of their weights in the integrals, shape (T, label)."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(self.of.num_nodes)
         logs = np.log(weights / weights.sum()) + 0.5 * nodes**2 + 0.5 * math.log(2 * math.pi)
         left, right = self.scales
-        terms = np.empty((len(nodes), *left.shape))
-        for place, (z, log) in enumerate(zip(nodes, logs, strict=True)):
+        for z, log in zip(nodes, logs, strict=True):
             root = math.sqrt(1 + z**2)
             u = self.modes + (left + right) / 2 * z + (right - left) / 2 * (root - 1)
             slope = (left + right) / 2 + (right - left) / 2 * z / root
-            terms[place] = self.log_joint(u) + np.log(slope) + log
-        largest = terms.max(axis=0)
-        return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0)))
+            yield u, np.log(slope) + log
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:
@@ -388,14 +444,20 @@ class _Integrals:
                 waiting |= (raised > 0)[point]
         raise ArithmeticError("the effects of a group could not be drawn from their density")
 
-    def _at(self, points: NDArray[np.intp]) -> _Integrals:
+    def _at(self, points: NDArray[np.intp]) -> Integrals:
         """Return the integrals at some of the points, with repetitions."""
-        found = object.__new__(_Integrals)
+        found = object.__new__(Integrals)
         found.of = self.of
         found.values = {name: its[points] for name, its in self.values.items()}
         found.eta, found.sd = self.eta[points], self.sd[points]
         found.modes, found.widths = self.modes[points], self.widths[points]
         return found
+
+
+def log_sum(terms: FloatArray) -> FloatArray:
+    """Return the log of sums of exponentials over the first axis."""
+    largest = terms.max(axis=0)
+    return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0)))
 
 
 def _log_split_t(moves: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:

@@ -111,3 +111,14 @@ def test_flat_priors_have_no_evidence():
     assert "log_evidence" not in fit.record.independent
     fit = pyflowers.fit("y ~ x", table(30), engine="exact", seed=1)
     assert "log_evidence" in fit.record.independent
+
+
+def test_a_density_that_ends_far_away_is_left_to_the_weights():
+    evaluated = []
+
+    def log_density(points):
+        evaluated.append(len(points))
+        return -0.2 * np.abs(points).sum(axis=1)
+
+    assert lattice_integral(log_density, np.zeros(2), np.eye(2)) is None
+    assert sum(evaluated) < 80_000

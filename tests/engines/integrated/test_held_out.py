@@ -1,0 +1,187 @@
+"""Densities of left-out observations with effects integrated out; LOO and LOGO by them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from mixed_models import table
+from scipy import stats
+from scipy.special import logsumexp
+
+import pyflowers
+from pyflowers.analysis import elpd
+from pyflowers.analysis.refits import HeldOutDensity, predict_held_out
+from pyflowers.engines.integrated.held_out import integrating
+
+QUICK = {"seed": 1, "engine": "exact", "chains": 2, "draws": 20}
+
+
+def densities(fit):
+    """Return the densities of a fit, with what is integrated out and the linear predictor."""
+    found = integrating(fit.program, fit.data, fit.draws)
+    eta = fit.model.predictor(fit.draws).linear()
+    for its in found.effects:
+        codes, columns = its.codes[found.linear.rows], its.columns[found.linear.rows]
+        effects = fit.draws[its.name][:, :, codes].reshape(*eta.shape, -1)
+        eta = eta - np.sum(columns * effects, axis=-1)
+    return found, eta
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("y ~ x + (1 | g) + (1 | h)", "gaussian"),
+        ("y ~ x + (x | g)", "gaussian"),
+        ("y ~ x + (x || g) + (1 | h)", "gaussian"),
+        ("y ~ x + (1 | g) + (0 + z | g)", "gaussian"),
+        ("y ~ x + (1 | g); sigma ~ z", "gaussian"),
+        ("size ~ x + (1 | g)", "lognormal"),
+    ],
+)
+def test_normal_densities_are_those_of_dense_normal_distributions(formula, family):
+    frame = table(30).assign(size=lambda d: np.exp(d.y / 4))
+    fit = pyflowers.fit(formula, frame, family=family, **QUICK)
+    found, eta = densities(fit)
+    codes, gap = found.effects[0].codes, fit.data.y - eta
+    jacobian = np.zeros(30)
+    if family == "lognormal":
+        gap, jacobian = np.log(fit.data.y) - eta, -np.log(fit.data.y)
+    rows, labels = found.of_rows(), found.of_labels(codes)
+    for chain, draw in ((0, 3), (1, 7)):
+        here = {name: its[chain, draw] for name, its in fit.draws.items()}
+        sigma = fit.model.predictor(fit.draws).parameter("sigma")
+        sigma = np.broadcast_to(sigma, eta.shape)[chain, draw]
+        covariance = np.diag(sigma**2)
+        for its in found.effects:
+            of_effects = np.diag(np.ravel(here[its.sd.name]) ** 2)
+            if its.correlations:
+                pair = here[its.correlations][0] * np.prod(here[its.sd.name])
+                of_effects += pair * (1 - np.eye(2))
+            same = codes[:, None] == codes
+            covariance += same * (its.columns @ of_effects @ its.columns.T)
+        for code in np.unique(codes):
+            at = np.flatnonzero(codes == code)
+            own = gap[chain, draw, at]
+            whole = stats.multivariate_normal(cov=covariance[np.ix_(at, at)])
+            expected = whole.logpdf(own) + jacobian[at].sum()
+            assert labels[chain, draw, code] == pytest.approx(expected, abs=1e-8)
+            for place, row in enumerate(at):
+                rest, others = np.delete(at, place), np.delete(own, place)
+                without = 0.0
+                if len(rest):
+                    without = stats.multivariate_normal(cov=covariance[np.ix_(rest, rest)])
+                    without = without.logpdf(others) + jacobian[rest].sum()
+                assert rows[chain, draw, row] == pytest.approx(expected - without, abs=1e-8)
+
+
+def of_counts(sizes=(1, 2, 6, 30), seed=3):
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    x = rng.normal(size=len(codes))
+    n = rng.poisson(np.exp(1 + 0.4 * x + rng.normal(0, 0.7, len(sizes))[codes]))
+    return pd.DataFrame({"n": n, "k": np.minimum(n, 4), "x": x, "g": [f"g{c}" for c in codes]})
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("n ~ x + (1 | g)", "poisson"),
+        ("n ~ x + (0 + x | g)", "negbinomial"),
+        ("k | trials(4) ~ x + (1 | g)", "binomial"),
+        ("n ~ (1 | g)", "poisson"),  # whose rows are added up
+        ("k ~ x + (1 | g)", "cumulative"),
+    ],
+)
+def test_other_densities_are_those_of_quadrature(formula, family):
+    frame = of_counts()
+    if family == "cumulative":
+        frame["k"] += 1
+    fit = pyflowers.fit(formula, frame, family=family, **QUICK)
+    found, eta = densities(fit)
+    (effect,) = found.effects
+    codes, z = (its[found.linear.rows] for its in (effect.codes, effect.columns[:, 0]))
+    rows, labels = found.of_rows(), found.of_labels(codes)
+    chain, draw = 1, 7
+    sd = float(np.ravel(fit.draws[effect.sd.name][chain, draw])[0])
+
+    some = {name: its[chain : chain + 1, draw : draw + 1] for name, its in fit.draws.items()}
+    u = np.linspace(-8 * sd, 8 * sd, 4_001)
+
+    def log_integral(at):
+        if not len(at):
+            return 0.0
+        model = fit.model.at(at)
+        its = eta[chain, draw, at] + z[at] * u[:, None]
+        own = model.predictor(some).parameters
+        heights = model.family.log_lik(model.data.y, its[None], own)[0].sum(axis=1)
+        return logsumexp(heights + stats.norm.logpdf(u, 0, sd)) + np.log(u[1] - u[0])
+
+    for code in np.unique(codes):
+        at = np.flatnonzero(codes == code)
+        whole = log_integral(at)
+        assert labels[chain, draw, code] == pytest.approx(whole, abs=1e-3)
+        for place in range(0, len(at), 5):
+            expected = whole - log_integral(np.delete(at, place))
+            assert rows[chain, draw, at[place]] == pytest.approx(expected, abs=3e-3)
+
+
+def of_rows(num=30, seed=2):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=num)
+    n = rng.poisson(np.exp(2 + 0.5 * x + rng.normal(0, 0.8, num)))
+    return pd.DataFrame({"n": n, "x": x, "row": [f"r{i}" for i in range(num)]})
+
+
+def test_labels_of_one_row_have_small_k_hats(monkeypatch):
+    how = {"family": "poisson", "seed": 1, "engine": "exact"}
+    fit = pyflowers.fit("n ~ x + (1 | row)", of_rows(), **how)
+    found = pyflowers.loo(fit).best
+    assert found.worst_k < found.good_k
+    assert found.num_bad == 0
+    # Given the effects, it is large.
+    monkeypatch.setattr(elpd, "_integrated", lambda fit: None)
+    assert pyflowers.loo(fit).best.num_bad > 5
+
+
+def test_only_groups_with_a_large_k_hat_are_refitted(monkeypatch):
+    fit = pyflowers.fit("y ~ x + (1 | g)", table(), seed=1, engine="exact")
+    refits = []
+
+    def refitted(fit, sets, **_):
+        refits.append(len(sets))
+        return [HeldOutDensity(rows, -9.0, 0.1, passed=True) for rows in sets]
+
+    monkeypatch.setattr(elpd, "predict_held_out", refitted)
+    found = pyflowers.leave_one_group_out([fit], column="g")
+    assert refits == [0]
+    assert found.table()["refits"].tolist() == [0]
+    monkeypatch.setattr(elpd, "good_k", lambda num: 0.6)
+    again = pyflowers.leave_one_group_out([fit], column="g")
+    assert refits == [0, 1]
+    assert np.sum(again.best.terms == -9.0) == again.best.num_refits == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("formula", "family", "frame"),
+    [
+        ("y ~ x + (1 | g)", "gaussian", table(40)),
+        ("y ~ x + (x | g) + (1 | h)", "gaussian", table(40)),
+        ("n ~ x + (1 | row)", "poisson", of_rows(25)),
+    ],
+)
+def test_loo_is_that_of_refits(formula, family, frame):
+    fit = pyflowers.fit(formula, frame, family=family, seed=1, engine="exact")
+    model = pyflowers.loo(fit).best
+    refits = predict_held_out(fit, [np.array([i]) for i in range(len(frame))])
+    assert model.elpd == pytest.approx(sum(each.elpd for each in refits), abs=0.05)
+    assert np.abs(model.terms - [each.elpd for each in refits]).max() < 0.05
+
+
+@pytest.mark.slow
+def test_groups_left_out_are_predicted_as_by_refits(monkeypatch):
+    fit = pyflowers.fit("y ~ x + (1 | g)", table(60), seed=1, engine="exact")
+    found = pyflowers.leave_one_group_out([fit]).best
+    monkeypatch.setattr(elpd, "_integrated", lambda fit: None)
+    again = pyflowers.leave_one_group_out([fit]).best
+    assert again.num_refits == 8
+    assert np.abs(found.terms - again.terms).max() < 0.05 + 4 * again.mcse.max()
