@@ -66,6 +66,15 @@ FAMILIES: dict[str, dict[str, float]] = {
     "sratio": {"threshold_scale": 1},
     "von_mises": {"kappa_rate": 0.3},
     "weibull": {"shape_location": 0.5, "shape_scale": 0.3},
+    "categorical": {
+        name: value
+        for j in (2, 3, 4)
+        for name, value in {
+            f"Intercept_mu{j}_scale": 0.5,
+            f"b_mu{j}_scale[x]": 0.5,
+            f"sd_g_mu{j}_scale": 0.2,
+        }.items()
+    },
     "zero_inflated_beta": {**PHI, **ZEROS},
     "zero_inflated_binomial": ZEROS,
 }
@@ -129,11 +138,18 @@ def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibrati
         out=out,
         sims=sims,
         seed=SEED,
-        priors={**EFFECTS, **({} if name in ORDINAL else INTERCEPT), **FAMILIES[name]},
+        priors={**_of_predictor(name), **FAMILIES[name]},
         **OF_FORMULAS,
         engine="stanli",
         workers=workers,
     )
+
+
+def _of_predictor(name: str) -> dict[str, float]:
+    """Return the priors of the linear predictor; categories have several."""
+    if name == "categorical":
+        return {}
+    return EFFECTS if name in ORDINAL else {**EFFECTS, **INTERCEPT}
 
 
 def calibrated(name: str, engine: str, sims: int, workers: int | None, out: Path) -> Calibration:

@@ -33,6 +33,8 @@ from pyflowers.analysis.predictions import (
     outcomes_of,
     predictor_of,
     row_sets,
+    usual_kind,
+    what_of_outcomes,
 )
 from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data import Table
@@ -283,7 +285,7 @@ class Effects(Result):
     def response(self) -> str:
         """What changes, such as ``expected y`` or ``sigma``."""
         if self.outcomes:
-            return f"probability of each outcome of {self.fit.data.scored_name}"
+            return f"probability of each {what_of_outcomes(self.fit)}"
         return self.parameter or f"expected {self.fit.data.scored_name}"
 
     @property
@@ -416,7 +418,7 @@ def effects(
     means: bool = False,
     differences: bool = False,
     joint: bool = False,
-    kind: Literal["expected", "probability"] = "expected",
+    kind: Literal["expected", "probability"] | None = None,
     outcome: Any = None,
     grid: Any = None,
     balanced: bool = False,
@@ -477,8 +479,9 @@ def effects(
         Whether the table also has intervals that contain all effects at once with the probability
         of `interval`: simultaneous intervals.
     kind : str
-        ``expected`` for the expected response, or ``probability`` for the probabilities of
-        outcomes of ratings, successes and counts.
+        ``expected`` (the default) for the expected response, or ``probability`` for the
+        probabilities of outcomes of ratings, successes and counts, and of categories, for which it
+        is the default.
     outcome : str, number or sequence, optional
         The outcomes; see :func:`pyflowers.predict`.
     grid : str or mapping, optional
@@ -526,6 +529,7 @@ def effects(
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     model = fit.model.of_parameter(parameter)
+    kind = kind or usual_kind(fit, outcome, parameter)
     if kind not in ("expected", "probability"):
         raise ConfigError(f"kind must be expected or probability, got {kind!r}")
     outcomes = outcomes_of(fit, kind, outcome, parameter)

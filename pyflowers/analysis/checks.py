@@ -82,6 +82,7 @@ from pyflowers.analysis.statistics import (
     Groups,
     Statistic,
     find_statistics,
+    share_of,
 )
 from pyflowers.checked import whole_number
 from pyflowers.convergence import good_k
@@ -550,6 +551,13 @@ def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[S
     """Return the usual and the requested statistics, and those of groups and times."""
     usual = usual_statistics(fit)
     wanted = find_statistics(statistics, usual)
+    if fit.model.is_categorical:
+        shares = [share_of(code, label) for code, label in enumerate(fit.model.categories, 1)]
+        if 1 < by_group.sizes.size < fit.data.num_obs:
+            between = partial(by_group.of_shares, num=len(shares))
+            meaning = "differences in shares between groups"
+            shares.append(Statistic("shares_between", between, meaning))
+        return [*shares, *wanted]
     if 1 < by_group.sizes.size < fit.data.num_obs:
         name, meaning = "sd_within", "standard deviation within groups"
         if fit.program.counts and usual != OF_RATINGS:
@@ -756,7 +764,7 @@ def _check_groups(
 ) -> None:
     """Add the check of groups against their population, if the program has one."""
     labels = fit.data.by_group
-    if labels is None or labels.column not in fit.model.groups:
+    if labels is None or labels.column not in fit.model.groups or fit.model.is_categorical:
         return
     if len(labels) < 3:
         notes.append(f"{GROUP_OUTLIER} is left out: it needs at least three groups")
@@ -788,6 +796,9 @@ def _check_pit(
     if not fit.program.can(Capability.LOG_LIK):
         why = f"as the program has no log_lik: {Capability.LOG_LIK.remedy}"
         notes.append(f"{LOO_PIT} is left out, {why}")
+        return None
+    if fit.model.is_categorical:
+        notes.append(f"{LOO_PIT} is left out, as the categories have no order")
         return None
     num_draws = fit.num_chains * fit.num_draws
     inside = np.flatnonzero(fit.is_in_likelihood)

@@ -214,6 +214,11 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
             f"explained: {fit.called} predicts directions, whose variance cannot be divided; "
             "compare models with loo"
         )
+    if family.is_categorical:
+        raise ConfigError(
+            f"explained: {fit.name} has categories without an order, which have no variance to "
+            "share; compare models with loo"
+        )
     rows = np.asarray(fit.is_in_likelihood)
     if rows.sum() < 2:
         raise ConfigError(

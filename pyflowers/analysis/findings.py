@@ -12,6 +12,7 @@ from pyflowers.analysis.patterns import ROWS, STRUCTURAL, Judged, Patterns
 from pyflowers.analysis.remedies import NEEDS, advise, answer
 from pyflowers.analysis.statistics import (
     OF_BINARY,
+    OF_CATEGORIES,
     OF_COUNTS,
     OF_MEASUREMENTS,
     OF_RATINGS,
@@ -49,6 +50,7 @@ _FINDINGS = {
     "zeros": ("{many} of {values} are 0 than", "zeros", "no zeros"),
     "minimum": ("the smallest of {values} is {side} than", "limit", "tails"),
     "maximum": ("the largest of {values} is {side} than", "tails", "limit"),
+    "shares_between": ("the shares of {values} differ more between groups than", "group", ""),
     "group_outlier": (
         "{who}, the most distant {group}, is {away} the rest than",
         "group",
@@ -92,6 +94,8 @@ def usual_statistics(fit: Fit) -> tuple[str, ...]:
     """Return the names of the usual statistics of a fit's observations."""
     if is_binary(fit):
         return OF_BINARY
+    if fit.model.is_categorical:
+        return OF_CATEGORIES
     if fit.model.is_ordinal:
         return OF_RATINGS
     if fit.program.counts:

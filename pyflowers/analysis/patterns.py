@@ -287,6 +287,8 @@ class Patterns:
 class Residuals:
     """Standardised residuals of data sets, and what the model can fit of them.
 
+    Those of categories are residuals of their numbers.
+
     Parameters
     ----------
     fit : Fit
@@ -301,12 +303,15 @@ class Residuals:
         eta, parameters, step = predictor.linear(), predictor.parameters, 0.01
         self.eta = np.broadcast_to(eta, (1, eta.shape[1], fit.data.num_obs))[0]
         mean, variance = self.family.moments(eta, parameters)
-        above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
         shape = eta.shape
         self.mean = np.broadcast_to(mean, shape)[0].mean(axis=0)
         sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
-        self.weight = (np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)) / self.sd
+        self.weight = self.sd  # categories: what all predictors together can fit
+        if not self.family.is_categorical:
+            above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
+            slope = np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)
+            self.weight = slope / self.sd
         self.groups = {name: model.rows.codes[index] for name, index in model.partitions.items()}
         self.columns = [model.fixed_design() * self.weight[:, None]]
         for codes, z in model.random_designs():
@@ -736,7 +741,7 @@ def _patterns(
     yield from _interactions(fit, own, linear, notes)
     yield from _slopes(fit, residuals, own.coded)
     is_binary = residuals.family.counts_successes and not residuals.family.has_trials
-    if not is_binary:
+    if not (is_binary or residuals.family.is_categorical):
         yield from _spreads(fit, residuals, own)
     yield from _autocorrelations(fit, residuals, own.numeric, order, notes)
 

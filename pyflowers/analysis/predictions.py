@@ -40,7 +40,7 @@ from pyflowers.programs.declaration import PredictionRule, free_name
 from pyflowers.programs.outcomes import Outcome
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor
 from pyflowers.programs.terms import hint_of
-from pyflowers.text import counted, shortened
+from pyflowers.text import counted, shortened, suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -530,7 +530,7 @@ class RowPredictions(Result):
             "expected": self.parameter or f"expected {self.fit.data.scored_name}",
             "linear": linear,
             "observation": f"{one} of {self.fit.data.scored_name}",
-            "probability": f"probability of each outcome of {self.fit.data.scored_name}",
+            "probability": f"probability of each {what_of_outcomes(self.fit)}",
         }[self.kind]
         of_groups = {
             "data": "",
@@ -602,7 +602,7 @@ def predict(
     kind : str, optional
         ``expected`` (the default) for the expected value, ``linear`` for the linear predictor,
         ``observation`` for a new observation, or ``probability`` for the probabilities of outcomes
-        of ratings, successes and counts.
+        of ratings, successes and counts, and of categories, for which it is the default.
     groups : str, optional
         ``data``: each row has the effects of its group. The effects of a label that is not in
         the fit are drawn from their population, once per draw for all rows with the label.
@@ -618,7 +618,7 @@ def predict(
         A parameter of the family, such as ``sigma``, to be predicted instead of the response.
     outcome : str, number or sequence, optional
         The outcomes whose probabilities are predicted, such as ``"> 0"``, ``"<= 2"`` or ``3``.
-        Default: each rating; 1, for a response of 0 and 1; ``> 0``, for counts.
+        Default: each rating or category; 1, for a response of 0 and 1; ``> 0``, for counts.
     grid : str or mapping, optional
         Predict all combinations of values of some columns, such as ``"x = 0:10:5, f = *"``, with
         the other columns held fixed, instead of the rows of a table; see :func:`pyflowers.grid`.
@@ -676,7 +676,7 @@ def predict(
             groups = groups or ("data" if made.has_groups else "none")
             if balanced and by is None:
                 by = made.named
-        kind = kind or ("expected" if outcome is None else "probability")
+        kind = kind or usual_kind(fit, outcome, parameter)
         groups = groups or "data"
         return _predict_rows(fit, new, kind, groups, by, weights, parameter, outcome, seed, reading)
     of_rows_only = [*reading]
@@ -759,6 +759,19 @@ def _predict_rows(
     )
 
 
+def what_of_outcomes(fit: Fit) -> str:
+    """Return what has probabilities, in words."""
+    if fit.model.is_categorical:
+        return f"category of {fit.data.name_of(fit.data.value)}"
+    return f"outcome of {fit.data.scored_name}"
+
+
+def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:
+    """Return what is predicted if no kind is asked for."""
+    of_categories = fit.model.is_categorical and parameter is None
+    return "probability" if of_categories or outcome is not None else "expected"
+
+
 def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
     """Return the rows of a grid that was asked for; None if there is none."""
     if grid is None:
@@ -780,6 +793,14 @@ def outcomes_of(
     ConfigError
         If the response has no probabilities, or an outcome is not one.
     """
+    model = fit.model
+    if model.is_categorical and parameter is None and kind != "probability":
+        one = model.family.predictors[0]
+        raise ConfigError(
+            f"kind {kind!r}: the categories of {fit.data.name_of(fit.data.value)} have no order, "
+            "so there is nothing to average; use kind 'probability', or name a linear predictor "
+            f"with parameter, such as {one}"
+        )
     if kind != "probability":
         if outcome is not None:
             raise ConfigError(
@@ -799,6 +820,8 @@ def outcomes_of(
             "real numbers; use kind 'observation', and count its draws"
         )
     scores = fit.data.scores
+    if model.is_categorical:
+        return _categories_of(fit, outcome)
     if outcome is None:
         if scores is not None:
             outcome = scores.tolist()
@@ -812,6 +835,27 @@ def outcomes_of(
     if not found:
         raise ConfigError("outcome is empty; give at least one, such as '> 0'")
     return found
+
+
+def _categories_of(fit: Fit, outcome: Any) -> tuple[Outcome, ...]:
+    """Return the categories that are asked for, by default all."""
+    names = fit.model.categories
+    if outcome is None:
+        outcome = names
+    if isinstance(outcome, str) or np.ndim(outcome) == 0:
+        outcome = (outcome,)
+    found = list[Outcome]()
+    for each in dict.fromkeys(map(str, outcome)):
+        label = each if each in names else each.removeprefix("=").removeprefix("=").strip()
+        if label not in names:
+            name = fit.data.name_of(fit.data.value)
+            raise ConfigError(
+                f"outcome {each!r} is not a category of {name}; {suggestion(label, names)}"
+            )
+        found.append(Outcome("=", names.index(label) + 1.0, label))
+    if not found:
+        raise ConfigError(f"outcome is empty; give at least one, such as {names[0]!r}")
+    return tuple(found)
 
 
 def predictor_of(

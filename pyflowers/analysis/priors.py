@@ -25,7 +25,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from pyflowers.analysis.statistics import STATISTICS, FloatArray, Function, Groups
+from pyflowers.analysis.statistics import (
+    STATISTICS,
+    FloatArray,
+    Function,
+    Groups,
+    share_of,
+)
 from pyflowers.checked import whole_number
 from pyflowers.display import (
     INTERVAL,
@@ -368,8 +374,12 @@ def _statistics(
         names.append("zeros")
     called = {"zeros": STATISTICS["zeros"].meaning}
     wanted = {called.get(name, name): STATISTICS[name].function for name in names}
+    categories = Model(program, data).categories
+    if categories:
+        shares = [share_of(code, label) for code, label in enumerate(categories, 1)]
+        wanted = {each.meaning: each.function for each in shares}
     labels = data.by_group
-    if labels is not None and 1 < len(labels) < data.num_obs:
+    if not categories and labels is not None and 1 < len(labels) < data.num_obs:
         groups = Groups.of(labels, data.num_obs, program.counts)
         wanted[f"sd of {labels.column} means"] = lambda y: groups.means(y).std(axis=1, ddof=1)
     rows = y_rep.reshape(-1, y_rep.shape[-1])

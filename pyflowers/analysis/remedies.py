@@ -118,7 +118,7 @@ def refit(
             return ""
         if added:
             better = with_terms(better, added, parameter)
-    option = its.text
+    option = its.title
     if "(" in option:
         option = f'"{option}"'
     if better == before:
@@ -170,9 +170,9 @@ def _effects_with_tails(case: Case) -> str:
         better = with_student_effects(formula.text, labels.column)
     if not better:
         return ""
-    option = (
-        "" if formula is None or formula.family == "gaussian" else f" --family {formula.family}"
-    )
+    option = ""
+    if formula is not None and formula.family != "gaussian":
+        option = f" --family {case.fit.model.family.title}"
     text = (
         "look at the rows of this group; if they are correct, add a covariate that sets the group "
         f'apart, or refit with the formula "{better}"{option}'

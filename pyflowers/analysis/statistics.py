@@ -108,8 +108,25 @@ OF_RATINGS = ("mean", "sd")
 rating."""
 
 
-OF_DATA = ("dispersion_within", "sd_within", "autocorrelation", "group_outlier", "loo_pit")
+OF_CATEGORIES: tuple[str, ...] = ()
+"""Categories have no usual statistic with a name; the share of each is checked."""
+
+OF_DATA = (
+    "dispersion_within",
+    "sd_within",
+    "shares_between",
+    "autocorrelation",
+    "group_outlier",
+    "loo_pit",
+)
 """The names of the checks of groups, times and PITs."""
+
+
+def share_of(code: int, label: str) -> Statistic:
+    """Return the share of a category, whose number is `code`."""
+    return Statistic(
+        f"share[{label}]", lambda y: np.asarray((y == code).mean(axis=-1)), f"share of {label}"
+    )
 
 
 def find_statistics(
@@ -281,6 +298,25 @@ class Groups:
         index = np.divide(squares, means, out=np.zeros_like(means), where=some).sum(axis=1)
         free = np.where(some, self.sizes - 1, 0).sum(axis=1)
         return np.asarray(np.divide(index, free, out=np.ones_like(index), where=free > 0))
+
+    def of_shares(self, y: FloatArray, num: int) -> FloatArray:
+        """Return how much the shares of the categories 1 to `num` differ between groups.
+
+        This is Pearson's X² of the table of groups and categories, divided by its degrees of
+        freedom, so that it is about 1 if the groups do not differ.
+
+        References
+        ----------
+        Agresti (2013), Categorical Data Analysis, 3rd ed., section 3.2.1.
+        """
+        total = np.zeros(len(y))
+        for code in range(1, num + 1):
+            is_own = (y == code).astype(np.float64)
+            share = is_own.mean(axis=1, keepdims=True)
+            square = self.sizes * (self.means(is_own) - share) ** 2
+            some = np.broadcast_to(share > 0, square.shape)
+            total += np.divide(square, share, out=np.zeros_like(square), where=some).sum(axis=1)
+        return np.asarray(total / ((num - 1) * (self.sizes.size - 1)))
 
     def consecutive(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return pairs of rows of the same group at consecutive times, earlier first, shape (2, n).

@@ -249,8 +249,8 @@ outcome_option = click.option(
     "--outcome",
     metavar="EVENT",
     multiple=True,
-    help="Outcome for --kind probability (repeatable), such as '> 0', '<= 2' or '= 3'. [default: "
-    "each rating; 1, for a response of 0 and 1; '> 0', for counts]",
+    help="Outcome for --kind probability (repeatable), such as '> 0', '<= 2', '= 3' or a category. "
+    "[default: each rating or category; 1, for a response of 0 and 1; '> 0', for counts]",
 )
 
 grid_options = options(

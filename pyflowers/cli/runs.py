@@ -139,7 +139,8 @@ def improve_command(run: Path, out: Path | None, interval: float | None, *, over
     "--kind",
     type=click.Choice(["expected", "linear", "observation", "probability"]),
     help="What to predict for each row: the expected value, the linear predictor, a new "
-    "observation, or the probability of each --outcome. [default: expected]",
+    "observation, or the probability of each --outcome. [default: expected; for categories, "
+    "probability]",
 )
 @outcome_option
 @parameter_option
@@ -228,9 +229,8 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--kind",
     type=click.Choice(["expected", "probability"]),
-    default="expected",
-    show_default=True,
-    help="Effects on the expected response, or on the probability of each --outcome.",
+    help="Effects on the expected response, or on the probability of each --outcome. [default: "
+    "expected; for categories, probability]",
 )
 @outcome_option
 @click.option("--rope", type=float, nargs=2, help="Ends of the region of practical equivalence.")

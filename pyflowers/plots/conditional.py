@@ -25,6 +25,7 @@ from pyflowers.plots.groups import (
 )
 from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, styled
 from pyflowers.programs.design import levels_of_numbers
+from pyflowers.programs.outcomes import Outcome
 
 if TYPE_CHECKING:
     from pyflowers.programs.prediction import Predictor
@@ -52,6 +53,8 @@ def conditional_effects(
     theme: Theme = LIGHT,
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
+
+    For categories without an order, draw the probability of each, without observations.
 
     Other numeric columns are fixed at their means; factors, and columns with two distinct numbers,
     are fixed at their most frequent values, and only observations with these values are drawn.
@@ -118,6 +121,14 @@ def conditional_effects(
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:
         raise ConfigError("by and spread cannot be combined; choose one")
+    if fit.model.is_categorical:
+        if by or spread:
+            raise ConfigError(
+                f"conditional_effects: each category of {fit.data.name_of(fit.data.value)} has a "
+                f"curve, so {'by' if by else 'spread'} does not apply; leave it out, or use "
+                "predict with a grid"
+            )
+        return _of_categories(fit, column, levels.get(column), theme)
     if column in levels:
         if spread:
             raise ConfigError(
@@ -301,6 +312,55 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             f"{label(spread)} uses that value."
         )
     return finish(figure, alt, held, drawn)
+
+
+def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme) -> Figure:
+    """Draw the probabilities of categories: curves over numbers, or rows for each level."""
+    own = fit.data.table
+    assert own is not None
+    num, note = np.bincount(fit.data.y.astype(np.int64))[1:], ""
+    names = fit.model.categories
+    shown = np.arange(len(names))
+    if len(names) > MOST_CURVES:
+        shown = np.sort(np.argsort(-num, kind="stable")[:MOST_CURVES])
+        note = f"The {MOST_CURVES} most frequent of {len(names)} categories are drawn."
+    if levels is None:
+        values = own.numbers(column)
+        at: NDArray[Any] = np.linspace(values.min(), values.max(), NUM_POINTS)
+    else:
+        at = _cells(own, column, levels)
+    predictor = _predictor(fit, _reference(fit, len(at), **{column: at}))
+    found = {}
+    for i in shown:
+        outcome = Outcome("=", i + 1.0, names[i])
+        draws = replace(predictor, outcome=outcome).expected()
+        found[names[i]] = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
+    what = f"probability of each {fit.data.name_of(fit.data.value)}"
+    if levels is None:
+        figure = style.new_figure(3.4, theme)
+        ax, handles = figure.subplots(), []
+        for color, (name, quantiles) in zip(
+            _colours(theme, len(found)), found.items(), strict=True
+        ):
+            low, inner_low, median, inner_high, high = quantiles
+            ax.fill_between(at, low, high, color=color, alpha=0.16, lw=0)
+            ax.fill_between(at, inner_low, inner_high, color=color, alpha=0.3, lw=0)
+            ax.plot(at, median, color=color, lw=1.8)
+            key = f"{label(name, 18)}, 50% and {percent(fit.interval)}"
+            handles.append(style.key(key, color=color, lw=1.8))
+        ax.set_ylim(0, 1)
+        ax.set_xlabel(fitted(column, 4.4))
+        ax.set_ylabel(fitted(what, 3.0))
+        style.legend(figure, handles, ncols=min(len(handles), 3))
+    else:
+        rows = [f"{level}, {name}" for level in levels for name in found]
+        every = np.stack(list(found.values()), axis=-1).reshape(5, -1)
+        figure, ax = named_rows(rows, column, theme)
+        style.legend(figure, intervals_of_rows(ax, every, theme, fit.interval))
+        ax.set_xlabel(fitted(what, 4.4))
+    ends = "; ".join(f"{name} {its[2, 0]:.2g} to {its[2, -1]:.2g}" for name, its in found.items())
+    alt = f"{upper_first(what)} over {column}, medians from its first to its last value: {ends}."
+    return finish(figure, alt, _held(fit, column), note)
 
 
 def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) -> None:

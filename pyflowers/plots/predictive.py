@@ -99,7 +99,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     y = fit.data.y
     figure, (ax,) = panels(1, 1, 2.35, theme)
     is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
-    lowest = int(fit.model.is_ordinal)  # ratings begin at 1
+    lowest = int(fit.model.is_ordinal or fit.model.is_categorical)  # ratings begin at 1
     if is_count:
         outside, num, expected, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
     else:

@@ -644,10 +644,12 @@ class Declaration(Record):
         """
         formula = self.formula
         assert formula is not None
-        family, text = find_family(formula.family), f"{formula.text} ({formula.family})"
+        rule = self.prediction
+        family = find_family(formula.family if rule is None else rule.family)
+        text = f"{formula.text} ({family.title})"
         written = family.equation.format(y=formula.text.partition("~")[0].partition("|")[0].strip())
         changes = dict[str, str]()
-        if self.equation.startswith(f"{written}, eta = "):
+        if self.equation.startswith(f"{written}, "):
             changes["equation"] = ""
         if f"is modelled by the {family.name} family" in self.story:
             changes["story"] = f"The program was written for the formula {text}, and then edited."

@@ -212,6 +212,21 @@ class Model:
         return self.has_rule and self.family.is_ordinal
 
     @property
+    def is_categorical(self) -> bool:
+        """Whether the response is one of several categories without an order."""
+        return self.has_rule and self.family.is_categorical
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of such a response; the first is the reference."""
+        if not self.is_categorical:
+            return ()
+        labels = self.data.labels.get(self.data.value)
+        if labels is not None:
+            return labels.names
+        return tuple(map(str, range(1, len(self.family.predictors) + 2)))
+
+    @property
     def has_trials(self) -> bool:
         """Whether an observation is a number of successes in a number of trials."""
         return self.has_rule and self.family.has_trials

@@ -40,10 +40,13 @@ class Outcome:
         ``=``, ``<=``, ``>=``, ``<`` or ``>``.
     value : float
         The number with which the response is compared.
+    label : str
+        The category with this number, if the response is one of several without an order.
     """
 
     comparison: str
     value: float
+    label: str = ""
 
     @classmethod
     def of(cls, given: Any) -> Outcome:
@@ -69,6 +72,8 @@ class Outcome:
         return cls((found[1] or "=").replace("==", "="), value)
 
     def __str__(self) -> str:
+        if self.label:
+            return self.label
         return f"{self.comparison} {self.value:g}"
 
     def holds(self, values: Any) -> Any:

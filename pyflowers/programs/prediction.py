@@ -57,6 +57,13 @@ GROUPS = ("data", "none", "population")
 NUM_NODES = 32
 """The number of nodes with which effects on a parameter of the family are integrated out."""
 
+FEW_NODES, MOST_PREDICTORS, NUM_QUASI_RANDOM = 16, 3, 256
+"""The number of nodes for each of two linear predictors of categories, the number of predictors
+from which a quasi-random sequence takes their place, and its length."""
+
+LEAST_WEIGHT = 1e-12
+"""Nodes with a smaller weight are left out."""
+
 
 def _log(x: Any) -> Any:
     """Return the log, which is -inf for a rate that underflowed to 0."""
@@ -727,7 +734,18 @@ class Predictor:
         return self._spread(self._value(_parsed(self.rule.linear_predictor)))
 
     def expected(self) -> FloatArray:
-        """Return the expected response, or the parameter, shape (chain, draw, N)."""
+        """Return the expected response, or the parameter, shape (chain, draw, N).
+
+        Raises
+        ------
+        ConfigError
+            If the response is a category, which has no mean.
+        """
+        if self.link is None and self.outcome is None and self.family.is_categorical:
+            raise ConfigError(
+                "categories without an order have no mean; predict the probability of each (kind "
+                f"'probability'), or a linear predictor, such as {self.family.predictors[0]}"
+            )
         eta, values = self.linear(), self.parameters
         if self.link is not None:
             return self._spread(self.link.from_linear(eta, values["sd_eta"]))
@@ -753,18 +771,17 @@ class Predictor:
                 f"bound, so the expected response of family {self.family.name} is infinite; use "
                 "groups 'data' or 'none'"
             )
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NUM_NODES)
-        at, total = {}, 0.0
+        at: dict[str, Any] = {}
+        total: Any = 0.0
         for name in names:
             rule, link = rule_of_parameter(self.rule, name)
             of = replace(self, rule=rule, link=link)
             at[name] = link, of.linear(), np.sqrt(of._variance())
-        for chosen in itertools.product(range(NUM_NODES), repeat=len(names)):
+        for point, weight in _normal_nodes(len(names), self.family.is_categorical):
             values = _Parameters(self)
-            for name, place in zip(names, chosen, strict=True):
+            for name, node in zip(names, point.tolist(), strict=True):
                 link, linear, sd = at[name]
-                values[name] = link.from_linear(linear + sd * nodes[place], 0.0)
-            weight = np.prod(weights[list(chosen)] / weights.sum())
+                values[name] = link.from_linear(linear + sd * node, 0.0)
             total = total + weight * self.family.expected(eta, values)
         return total
 
@@ -1085,6 +1102,33 @@ class Predictor:
         few = replace(self, rows=replace(self.rows, labels=labels))
         found = np.where(codes < num, codes, num + np.searchsorted(there, codes))
         return np.concatenate([values, few._new(name, index)], axis=2), found
+
+
+def _normal_nodes(num: int, is_categorical: bool) -> Iterator[tuple[FloatArray, float]]:
+    """Yield the nodes, shape (num,), and weights with which independent normals are integrated.
+
+    Gauss-Hermite nodes of one or two variables are exact for smooth functions. Their products would
+    be too many for the linear predictors of several categories, which have a quasi-random sequence
+    instead: multiples of powers of a generalised golden ratio, modulo 1. Its error is about 0.001
+    for a probability.
+    """
+    if num < MOST_PREDICTORS or not is_categorical:
+        each = FEW_NODES if is_categorical and num > 1 else NUM_NODES
+        nodes, weights = np.polynomial.hermite_e.hermegauss(each)
+        for chosen in itertools.product(range(each), repeat=num):
+            places = list(chosen)
+            weight = float(np.prod(weights[places] / weights.sum()))
+            if weight > LEAST_WEIGHT:
+                yield nodes[places], weight
+        return
+    from scipy.special import ndtri
+
+    root = 2.0
+    for _ in range(50):  # solves root^(num + 1) = root + 1
+        root = (1 + root) ** (1 / (num + 1))
+    steps = root ** -np.arange(1.0, num + 1)
+    for i in range(NUM_QUASI_RANDOM):
+        yield ndtri((0.5 + (i + 1) * steps) % 1), 1 / NUM_QUASI_RANDOM
 
 
 class _Parameters(dict[str, Any]):

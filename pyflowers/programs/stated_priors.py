@@ -149,12 +149,14 @@ def _implied(name: str, low: float, high: float, family: Family, response: str) 
             own = each
     if own is not None and own.link is not None:
         kind, target = kind.removesuffix(f"_{own.name}"), own.name
-        is_log = "exp" in own.link.inverse
+        is_log = own.is_predictor or "exp" in own.link.inverse
+        if own.is_predictor:
+            target = own.description.removeprefix("log ")
         is_logit = "inv_logit" in own.link.inverse
     if family.is_ordinal and own is None:
         target = f"a higher {response}"
     if kind == "Intercept":
-        if own is not None and own.link is not None:
+        if own is not None and own.link is not None and not own.is_predictor:
             low, high = (float(own.link.from_linear(np.array(x), 0.0)) for x in (low, high))
         elif is_log:
             low, high = np.exp(low), np.exp(high)

@@ -11,7 +11,7 @@ import math
 import pkgutil
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -81,6 +81,9 @@ class Auxiliary:
         the median of the response; empty if there is none.
     given : float or None
         The default of a parameter that users give instead of estimating it; it then has no prior.
+    is_predictor : bool
+        Whether it is a linear predictor of the response, such as that of a category. It then has
+        the terms of the response and their default priors, unless it has a formula of its own.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Auxiliary:
     description: str
     times_y: str = ""
     given: float | None = None
+    is_predictor: bool = False
 
     @property
     def link(self) -> Link | None:
@@ -172,6 +176,11 @@ class Family:
         the families that hold it.
     is_ordinal : bool
         Whether thresholds replace the intercept.
+    with_predictors : callable or None
+        Function of the names of linear predictors that returns the family with them. The response
+        is then one of several categories without an order, of which each but the first, the
+        reference, has a linear predictor; that of the reference is eta, which is 0. None if the
+        response has one linear predictor.
     compares_logs : bool
         Whether `moments` are those of the log of the response, because its spread is a factor.
     alternatives : tuple of str
@@ -230,6 +239,7 @@ class Family:
     has_trials: bool = False
     excludes: Mapping[str, str] = field(default_factory=dict)
     is_ordinal: bool = False
+    with_predictors: Callable[[Sequence[str]], Family] | None = field(default=None, repr=False)
     compares_logs: bool = False
     alternatives: tuple[str, ...] = ()
     functions: str = ""
@@ -251,6 +261,17 @@ class Family:
 
     @property
     def text(self) -> str:
+        """What :func:`find_family` finds it by.
+
+        It is the `title` or, for a family of categories, its name with those of their linear
+        predictors in brackets.
+        """
+        if self.predictors:
+            return f"{self.name}({', '.join(self.predictors)})"
+        return self.title
+
+    @property
+    def title(self) -> str:
         """Its name, with the link in brackets unless it is the usual one."""
         usual = _usual(self.name).link
         return self.name if self.link == usual else f"{self.name}({self.link})"
@@ -258,7 +279,19 @@ class Family:
     @property
     def is_looped(self) -> bool:
         """Whether the density in Stan takes only one observation."""
-        return bool(re.search(rf"\b{self.stan.partition('(')[0]}_lp[md]f\(", self.functions))
+        return self.is_categorical or bool(
+            re.search(rf"\b{self.stan.partition('(')[0]}_lp[md]f\(", self.functions)
+        )
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether the response is one of several categories without an order."""
+        return self.with_predictors is not None
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Its parameters that are linear predictors of the response."""
+        return tuple(each.name for each in self.auxiliary if each.is_predictor)
 
     @property
     def is_positive(self) -> bool:
@@ -268,7 +301,8 @@ class Family:
     @property
     def counts_successes(self) -> bool:
         """Whether the response is a number of successes, or 1 for a success."""
-        return self.is_discrete and self.scale == "fixed" and not self.is_ordinal
+        is_number = not (self.is_ordinal or self.is_categorical)
+        return self.is_discrete and self.scale == "fixed" and is_number
 
     @property
     def counts_events(self) -> bool:
@@ -342,6 +376,28 @@ def _limit(text: str) -> float:
 
 _SHAPES = {"identity": "linear", "log": "exp"}
 
+_PREDICTOR = re.compile(r"mu[A-Za-z0-9]+")
+"""The names of the linear predictors of categories."""
+
+
+def names_of_predictors(labels: Sequence[str]) -> list[str]:
+    """Return the name of the linear predictor of each category but the first: ``mu`` and the label.
+
+    Characters other than letters and digits of ASCII are left out of labels.
+
+    >>> names_of_predictors(["bike", "bus", "own car"])
+    ['mubus', 'muowncar']
+    """
+    found = list[str]()
+    for number, label in enumerate(labels[1:], 2):
+        name = f"mu{re.sub(r'[^A-Za-z0-9]', '', label)}"
+        if name == "mu" or name in found:
+            name = f"{name}{number}"
+        while name in found:
+            name = f"{name}x"
+        found.append(name)
+    return found
+
 
 _OTHER_NAMES = {
     "normal": "gaussian",
@@ -358,6 +414,10 @@ _OTHER_NAMES = {
     "nbinom": "negbinomial",
     "nbinom2": "negbinomial",
     "neg_binomial_2": "negbinomial",
+    "multinomial_logit": "categorical",
+    "multinom": "categorical",
+    "mlogit": "categorical",
+    "softmax": "categorical",
     "ordinal": "cumulative",
     "ordered": "cumulative",
     "ordered_logistic": "cumulative",
@@ -392,6 +452,9 @@ def family_names() -> list[str]:
 def find_family(name: str) -> Family:
     """Return a family by its name, or by its name and link, such as ``bernoulli(probit)``.
 
+    The text of a family of categories may name their linear predictors instead of the link, such as
+    ``categorical(mubus, mucar)``.
+
     Raises
     ------
     ConfigError
@@ -406,6 +469,9 @@ def find_family(name: str) -> Family:
             hint = f"did you mean {_OTHER_NAMES[alike]}?"
         raise ConfigError(f"family {asked!r} does not exist; {hint}")
     usual = _usual(asked)
+    predictors = [each.strip() for each in link.strip().removesuffix(")").split(",")]
+    if usual.is_categorical and all(map(_PREDICTOR.fullmatch, predictors)):
+        return of_predictors(asked, tuple(predictors))
     link = link.strip().removesuffix(")").strip() or usual.link
     if link not in (usual.link, *usual.links):
         allowed = " or ".join((usual.link, *usual.links))
@@ -435,6 +501,14 @@ def _usual(name: str) -> Family:
     """Return a family as its module defines it."""
     found: Family = import_module(f"{__name__}.{name}").FAMILY
     return found
+
+
+@cache
+def of_predictors(name: str, predictors: tuple[str, ...]) -> Family:
+    """Return a family of categories with the names of their linear predictors."""
+    with_predictors = _usual(name).with_predictors
+    assert with_predictors is not None
+    return with_predictors(predictors)
 
 
 @cache

@@ -100,8 +100,10 @@ def write_formula(
             )
     table = with_given_levels(formula, table)
     model = Model(formula, about, table, known=frames)
-    kept = table.without_missing(model.all_columns, drop=drop_missing)
-    model = replace(model, table=kept)
+    columns = model.of_categories().all_columns
+    kept = table.without_missing(columns, drop=drop_missing)
+    model = replace(model, table=kept).of_categories()
+    formula, about = model.formula, model.family
     check_model(model, priors)
     if isinstance(centered, bool):
         of_parameters = (its.name for each in model.parameters for its in each.effects)

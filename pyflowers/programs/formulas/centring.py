@@ -61,6 +61,17 @@ class Centring:
     within: str = ""
 
 
+def refuse_unknown_groups(model: Model, asked: Mapping[str, bool]) -> None:
+    """Refuse names of groups that the formula does not have."""
+    known = [its.term.group for its in model.effects]
+    for name in asked:
+        if name not in known:
+            named = ", ".join(known) or "none"
+            raise ConfigError(
+                f"centered {name}: the formula has no such group (its groups: {named})"
+            )
+
+
 def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     """Return how each group term is sampled; terms on which others are centred come first.
 
@@ -76,13 +87,7 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     ConfigError
         If the user names a group that the formula does not have.
     """
-    known = [its.term.group for its in model.effects]
-    for name in asked:
-        if name not in known:
-            named = ", ".join(known) or "none"
-            raise ConfigError(
-                f"centered {name}: the formula has no such group (its groups: {named})"
-            )
+    refuse_unknown_groups(model, asked)
     groups = _Groups(model)
     variances = [groups.known(its) for its in model.effects]
     outer = [groups.outer(its) for its in model.effects]

@@ -189,6 +189,13 @@ def _about_levels(model: Model) -> Iterator[str]:
 
 def _about_ratings(model: Model) -> Iterator[str]:
     """Yield notes on ratings that are renumbered, and on those that do not occur."""
+    if model.family.is_categorical and not isinstance(model.order_of_ratings, str):
+        lacking = [each for each in model.order_of_ratings if each not in model.categories]
+        if lacking:
+            has = "has no rows, so its probability is 0"
+            if len(lacking) > 1:
+                has = "have no rows, so their probabilities are 0"
+            yield f"{in_words(lacking)} of {model.formula.response} {has}"
     if not model.family.is_ordinal:
         return
     name, ratings = model.formula.response, model.ratings.names
@@ -342,6 +349,10 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
     """Yield notes on columns of the design that separate successes and failures, or only zeros."""
+    if model.family.is_categorical:
+        for each in model.parameters:
+            yield from _about_lacking_categories(each, priors)
+        return
     if model.family.is_ordinal:
         for name, column in zip(
             model.population_design[1], model.population_design[0].T, strict=True
@@ -386,6 +397,23 @@ def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
         remaining = [name for name in remaining if name not in found]
 
 
+def _about_lacking_categories(model: Model, priors: DefaultPriors) -> Iterator[str]:
+    """Yield notes on columns of two values with one of which a category never occurs."""
+    assert model.parameter is not None
+    code = model.family.predictors.index(model.parameter.name) + 2
+    for name, column in zip(model.population_design[1], model.population_design[0].T, strict=True):
+        values = np.unique(column)
+        if len(values) != 2:
+            continue
+        for value in values if model.has_intercept else values[values != 0]:
+            seen = model.y[column == value]
+            lacking = next((each for each in (code, 1) if each not in seen), None)
+            if lacking is not None:
+                label = model.categories[lacking - 1]
+                rests = _unlimited(priors, [name], model.tag)
+                yield f"where {name} is {value:g}, no {model.formula.response} is {label}, {rests}"
+
+
 def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
     """Whether no row has a larger value than a row with a higher rating.
 
@@ -397,9 +425,9 @@ def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
     return bool(np.ptp(column) > 0) and all(low.max() <= high.min() for low, high in pairs)
 
 
-def _unlimited(priors: DefaultPriors, names: list[str]) -> str:
+def _unlimited(priors: DefaultPriors, names: list[str], tag: str = "") -> str:
     """Return what separation means for the coefficients of the columns."""
-    b, one = in_words([f"b[{name}]" for name in names]), len(names) == 1
+    b, one = in_words([f"b{tag}[{name}]" for name in names]), len(names) == 1
     remedy = f"leave out --priors {priors.name}"
     if priors.is_flat and one:
         return f"and the prior of {b} is flat, so nothing limits it; {remedy}"

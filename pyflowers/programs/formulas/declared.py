@@ -39,12 +39,12 @@ def declaration_of(
     sha256 : str
         The digest of the program.
     """
-    about = {"text": formula.text, "family": family.text, "priors": priors, "sha256": sha256}
+    about = {"text": formula.text, "family": family.title, "priors": priors, "sha256": sha256}
     in_tables = predictors_first(parts)
     groups = (its.group for its in formula.groups if not its.members)
     numbers = merged(in_tables, "numbers")
     found: dict[str, Any] = {
-        "title": f"{formula.text} ({family.text})",
+        "title": f"{formula.text} ({family.title})",
         "equation": equation(formula, family, parts),
         "story": " ".join(part.story for part in parts if part.story),
         "omit": joined(parts, "omit"),

@@ -82,25 +82,32 @@ def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPri
 
 def _elements(model: Model) -> Iterator[_Element]:
     """Yield everything that can be given a prior."""
-    for each in (model, *model.parameters):
+    predictors = model.parameters
+    if not model.family.is_categorical:
+        predictors = (model, *predictors)
+    for each in predictors:
+        # What categories have in common is named without a category, too.
+        of_all = each.parameter is not None and each.parameter.is_predictor
         tag = each.tag
         if each.has_intercept and not (each.family.is_ordinal and each.parameter is None):
             remedy = "leave the intercept out with 0, and add a known one with offset()"
-            yield _Element(f"Intercept{tag}", f"Intercept{tag}", remedy=remedy)
+            classes = ("Intercept",) * of_all
+            yield _Element(f"Intercept{tag}", f"Intercept{tag}", classes, remedy=remedy)
         for i, column in enumerate(each.population_design[1], 1):
             remedy = f"write an offset instead of the term, such as offset(I(2 * {column}))"
-            yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", (f"b{tag}",), remedy=remedy)
+            classes = (f"b{tag}", *(f"b[{column}]", "b") * of_all)
+            yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", classes, remedy=remedy)
         for its in each.effects:
             if its.term.by:  # the sds of its levels have the default prior
                 continue
-            sd, classes = f"sd_{its.name}", (f"sd_{its.name}", f"sd{tag}")
+            sd, classes = f"sd_{its.name}", (f"sd_{its.name}", f"sd{tag}", *("sd",) * of_all)
             remedy = f"fix all sds of the term with {sd} ~ constant(…)"
             if its.is_intercept:
                 remedy = ""
             for i, effect in enumerate(its.effects, 1):
                 yield _Element(f"{sd}[{effect}]", f"{sd}[{i}]", classes, 0.0, remedy)
             if its.pairs:
-                classes = f"cor_{its.name}", f"cor{tag}"
+                classes = f"cor_{its.name}", f"cor{tag}", *("cor",) * of_all
                 remedy = "write || instead of | for effects without correlations"
                 names = [f"cor_{its.name}[{pair}]" for pair in its.pairs]
                 if len(names) == 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
@@ -205,6 +205,19 @@ class Formula:
     curves: tuple[CurveTerm, ...] = ()
     levels: tuple[str, ...] = ()
 
+    def with_predictors(self, names: Sequence[str]) -> Formula:
+        """Return the formula with those of the linear predictors of categories.
+
+        Predictors without a formula of their own have the terms of the response.
+        """
+        text = split(self.text)[0]
+        usual = {
+            name: ParameterFormula(text, name, self.population, self.groups, self.curves)
+            for name in names
+        }
+        own = {each.parameter: each for each in self.parameters}
+        return replace(self, parameters=tuple({**usual, **own}.values()))
+
     @property
     def all_groups(self) -> list[GroupTerm]:
         """The group terms of the response and of other parameters."""
@@ -330,6 +343,11 @@ def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:
 
 def _refuse_transformed(text: str, left: str) -> None:
     """Reject a function of the response, and name what is fitted instead."""
+    if re.match(r"\s*(cbind|mvbind)\(", left):
+        raise ConfigError(
+            f"formula {text!r}: a response of several columns is not supported; for counts of "
+            "categories, give each unit a row with its category and choose family categorical"
+        )
     found = re.fullmatch(r"\s*(log|log2|log10|exp|sqrt|scale|center|I)\((.*)\)\s*", left)
     if found is None:
         return

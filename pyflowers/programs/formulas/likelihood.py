@@ -42,6 +42,7 @@ from pyflowers.programs.families import Family, FloatArray
 from pyflowers.programs.families._response import given_rows
 from pyflowers.programs.formulas.curves import Smooth
 from pyflowers.programs.formulas.groups import weights_of
+from pyflowers.programs.formulas.part import ETA
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
 MOST_STEPS = 12
@@ -92,8 +93,10 @@ def likelihood_alone(
     means |= {name: np.asarray(values[name], dtype=np.float64) for name in fixed}
     kept = np.broadcast_to(np.asarray(values["held_out"]) == 0, (data.num_obs,))
     rows = _rows(values, data.num_obs)[kept]
+    if family.is_categorical:  # the linear predictor of the reference is 0
+        linear = [LinearPredictor(ETA, ""), *linear]
     first, *others = (_Predictor(each, values, means, rows) for each in linear)
-    if not first.names:
+    if not (first.names or family.is_categorical):
         return {}
     y = np.asarray(data.y, dtype=float)[kept]
     predicted = {each.target.name for each in others}
@@ -131,7 +134,8 @@ def likelihood_alone(
 
     at_means = of_auxiliaries()
     for _ in range(MOST_ROUNDS):
-        first.solve(of_response, _unit(other))
+        if first.names:
+            first.solve(of_response, _unit(other))
         alone, changed = of_auxiliaries(), False
         for name in auxiliary:
             if np.isfinite(alone[name].variance) and np.isfinite(at_means[name].variance):

@@ -21,7 +21,12 @@ from pyflowers.data.labels import has_order, shared
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
-from pyflowers.programs.families import Auxiliary, Family
+from pyflowers.programs.families import (
+    Auxiliary,
+    Family,
+    names_of_predictors,
+    of_predictors,
+)
 from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
 from pyflowers.programs.formulas.response import ResponseValues, read_values
@@ -53,6 +58,9 @@ _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scal
 """What the names of the variables of another parameter's predictor are made of."""
 
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known)_"
+MOST_CATEGORIES = 50
+"""The largest number of categories of a response."""
+
 _TAKEN = {*_OF_PROGRAM.split(), *_OF_STAN.split(), *keyword.kwlist}
 """Names that a group cannot have: names of other variables in the program, and keywords of Stan and
 of Python, whose parser reads ``[prediction]``."""
@@ -420,12 +428,56 @@ class Model:
         return labels, matrix
 
     @property
+    def predicts_response(self) -> bool:
+        """Whether its linear predictor is one of the response, and not of another parameter."""
+        return self.parameter is None or self.parameter.is_predictor
+
+    @property
     def order_of_ratings(self) -> str | tuple[str, ...]:
-        """The order of ordinal responses: by value, or the levels of an ordered Categorical."""
+        """The order of ordinal responses: by value, or the levels of an ordered Categorical.
+
+        The categories of other responses are in the order of their levels or, without levels, by
+        value, and otherwise by alphabet.
+        """
         name = self.formula.response
         if name in self.table.ordered:
             return self.table.levels[name]
+        if self.family.is_categorical:
+            names = self.table.labels(name, order="value", order_asked=False).names
+            levels = self.table.levels.get(name) or sorted(names)
+            return names if has_order(names) else tuple(each for each in levels if each in names)
         return "value"
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The labels of a response without an order; the first is the reference."""
+        if not self.family.is_categorical:
+            return ()
+        return self.ratings.names
+
+    def of_categories(self) -> Model:
+        """Return the model with a linear predictor for each category of its table."""
+        if not self.family.is_categorical:
+            return self
+        answered = self.table.without_missing([self.formula.response], drop=True)
+        categories = replace(self, table=answered).categories
+        names = names_of_predictors(categories)
+        self._refuse_reference(categories, names)
+        family = of_predictors(self.family.name, tuple(names))
+        return replace(self, family=family, formula=self.formula.with_predictors(names))
+
+    def _refuse_reference(self, categories: Sequence[str], names: Sequence[str]) -> None:
+        """Refuse a formula of the reference category, whose linear predictor is 0."""
+        name, (reference, *others) = self.formula.response, categories
+        own = f"mu{re.sub(r'[^A-Za-z0-9]', '', reference)}"
+        given = next((each for each in self.formula.parameters if each.parameter == own), None)
+        if given is not None and own not in names and others:
+            order = ", ".join(f'"{each}"' for each in (*others, reference))
+            raise ConfigError(
+                f"formula {given.text!r}: {reference} is the reference category, whose linear "
+                f"predictor is 0; leave this formula out, or write C({name}, levels=[{order}]) ~ … "
+                "for another reference"
+            )
 
     @cached_property
     def ratings(self) -> Labels:
@@ -433,15 +485,33 @@ class Model:
         name, table = self.formula.response, self.table
         order = self.order_of_ratings
         labels = table.labels(name, order=order, order_asked=False)
+        if self.family.is_categorical:
+            self._refuse_many(labels)
+            return labels
         if isinstance(order, str) and not has_order(labels.names):
             odd = next(label for label in labels.names if np.isnan(number_of(label)))
             raise DataError(
                 f"{table.source}: {name} has labels without an order, such as {odd!r}; write "
-                f"C({name}, levels=[…]) ~ … with the labels in their order"
+                f"C({name}, levels=[…]) ~ … with the labels in their order, or choose family "
+                "categorical"
             )
         if not table.is_factor(name):
             table.numbers(name, whole=True)
         return labels
+
+    def _refuse_many(self, labels: Labels) -> None:
+        """Refuse a response with one category, or with as many as a column of numbers has."""
+        where, name = f"{self.table.source}: {self.formula.response} has ", self.family.name
+        if len(labels) < 2:
+            raise DataError(
+                f"{where}only one category, {labels.names[0]!r}, but family {name} needs at least "
+                "two; choose another column or family"
+            )
+        if len(labels) > MOST_CATEGORIES:
+            raise DataError(
+                f"{where}{len(labels)} different values, but family {name} takes at most "
+                f"{MOST_CATEGORIES} categories; join rare ones, or choose another family"
+            )
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
@@ -449,7 +519,7 @@ class Model:
         name, table, family = self.formula.response, self.table, self.family
         given = self.formula.levels
         is_binary = family.is_discrete and family.limits[1] == 1
-        if given and not (is_binary or family.is_ordinal):
+        if given and not (is_binary or family.is_ordinal or family.is_categorical):
             raise ConfigError(
                 f"formula {self.formula.text!r}: C(…) gives the labels of {name} an order, but "
                 f"family {family.name} takes numbers; write {name} ~ …, or choose another family"
@@ -466,7 +536,7 @@ class Model:
             raise DataError(
                 f"{table.source}: {name} has {counted(len(outcomes), 'label')}, "
                 f"{shortened(outcomes)}, but family {family.name} has two outcomes; make a column "
-                "of 0 and 1, or choose another family"
+                "of 0 and 1, or choose family categorical"
             )
         return outcomes
 
@@ -474,7 +544,7 @@ class Model:
     def y(self) -> FloatArray:
         """The response as numbers; ratings are numbered from 1."""
         name, family = self.formula.response, self.family
-        if family.is_ordinal:
+        if family.is_ordinal or family.is_categorical:
             return self.ratings.codes.astype(np.float64) + 1
         if self.outcomes:
             labels = self.table.labels(name, order=self.outcomes)
@@ -581,7 +651,7 @@ class Model:
     def linked(self) -> FloatArray:
         """The response, transformed to about the linear predictor's scale, minus the offset."""
         y, family, link = self.y, self.family, LINKS[self.family.link]
-        if family.is_ordinal:
+        if family.is_ordinal or family.is_categorical:
             values = (y - y.mean()) / (y.std() or 1.0)
         elif family.counts_successes:
             values = link.of((y + 0.5) / (self.trials + 1))

@@ -49,6 +49,7 @@ from pyflowers.programs.formulas.response import (
     sources_of,
 )
 from pyflowers.programs.linear import Coefficients, Given, Offset, Parameter
+from pyflowers.text import shortened
 
 
 def parts_of(
@@ -120,9 +121,15 @@ def observations(model: Model) -> Part:
     if family.is_ordinal:
         data.append("int<lower=2> J; // ratings")
         source |= {"index": True, "order": model.order_of_ratings}
+    elif family.is_categorical:
+        data.append("int<lower=2> J; // categories, of which the first is the reference")
+        source |= {"index": True, "order": model.order_of_ratings}
     elif model.outcomes:
         source["outcomes"] = list(model.outcomes)
-    data.append(f"{response}; // {formula.response}")
+    about = formula.response
+    if model.categories:
+        about += f": {shortened([f'{i}: {each}' for i, each in enumerate(model.categories, 1)], 6)}"
+    data.append(f"{response}; // {about}")
     sources = {"y": source, **sources_of(formula.terms, model.response_values)}
     data += data_lines(formula.terms, family)
     about = (

@@ -123,6 +123,8 @@ def _linear_model(data: Data) -> LinearModel:
         if isinstance(its, Parameter) and np.isnan([its.lower, its.upper]).any():
             raise _not_stated(about.text, f"{its.name}, whose bounds depend on the data")
     family, num = find_family(about.family), int(values["N"])
+    if family.is_categorical:
+        raise _not_stated(about.text, "a linear predictor for each category")
     kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
     rows, trials = np.arange(num), None
     if "cell" in values:
@@ -168,9 +170,9 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
     """Return estimates from the likelihood alone."""
     about = data.declaration.formula
     assert about is not None
-    _, linear = _predictors_of(data)
+    family, linear = _predictors_of(data)
     response = parse(about.text).terms.variables
-    return likelihood_alone(family_of(about.family, response), linear, draws, data, response)
+    return likelihood_alone(family_of(family.text, response), linear, draws, data, response)
 
 
 def _parts_of(data: Data) -> list[Part]:
@@ -180,6 +182,16 @@ def _parts_of(data: Data) -> list[Part]:
     family, linear = _predictors_of(data)
     auxiliary = find_default_priors(about.priors).auxiliary(family)
     return parameters_of(linear, with_stated(auxiliary, _stated(data)))
+
+
+def _formula_of(data: Data) -> tuple[Formula, Family]:
+    """Return the formula of an unedited program, with that of each parameter, and its family."""
+    about, rule = data.declaration.formula, data.declaration.prediction
+    assert about is not None
+    assert rule is not None
+    formula = parse(about.text)
+    family = family_with(formula.terms, find_family(rule.family), formula.text)
+    return formula.with_predictors(family.predictors), family
 
 
 def _stated(data: Data) -> dict[str, StatedPrior]:
@@ -197,11 +209,12 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
     """
     about = data.declaration.formula
     assert about is not None
-    formula = parse(about.text)
-    family = family_with(formula.terms, find_family(about.family), formula.text)
+    formula, family = _formula_of(data)
     indices = names_of_groups(formula, family)
     links = {its.name: its.link.inverse for its in family.auxiliary if its.link}
-    linear = [_linear(data, ETA, formula, indices)]
+    linear = []
+    if not family.is_categorical:
+        linear.append(_linear(data, ETA, formula, indices))
     for each in formula.parameters:
         target = Target(each.parameter, links[each.parameter])
         linear.append(_linear(data, target, each, indices))
@@ -267,7 +280,7 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     table = replace(data.table, columns={**columns, **data.table.columns})
     formula = parse(text)
     its = family_with(formula.terms, find_family(family), text)
-    model = Model(formula, its, with_given_levels(formula, table))
+    model = Model(formula, its, with_given_levels(formula, table)).of_categories()
     notes = check_design(model, find_default_priors(priors))
     if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
         notes += about_response(model)

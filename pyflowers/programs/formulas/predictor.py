@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pyflowers.programs.densities import StatedPrior, read_stated
 from pyflowers.programs.families._links import LINKS
-from pyflowers.programs.formulas.centring import Centring, centrings
+from pyflowers.programs.formulas.centring import Centring, centrings, refuse_unknown_groups
 from pyflowers.programs.formulas.curves import Curve, Defaults, curves_of, switches
 from pyflowers.programs.formulas.given import Stated, of_elements
 from pyflowers.programs.formulas.model import Model
@@ -217,8 +217,14 @@ def linear_predictors(
     tagged = {its.name for each in model.parameters for its in each.effects}
     tagged |= {name for each in model.parameters for name in switches(each)}
     own = {name: its for name, its in parametrisations.items() if name not in tagged}
-    found = [_of_response(model, priors, own, stated)]
-    found += [_of_parameter(each, priors, parametrisations, stated) for each in model.parameters]
+    found = list[LinearPredictor]()
+    if model.family.is_categorical:
+        refuse_unknown_groups(model, own)
+    else:
+        found.append(_of_response(model, priors, own, stated))
+    for parameter in model.parameters:
+        written = _of_response if parameter.predicts_response else _of_parameter
+        found.append(written(parameter, priors, parametrisations, stated))
     found = [with_given(each, stated) for each in found]
     seen = set[str]()
     for i, each in enumerate(found):
@@ -258,14 +264,22 @@ def _of_response(
     parametrisations: Mapping[str, bool],
     stated: Stated,
 ) -> LinearPredictor:
-    """Return the linear predictor on which the response depends."""
-    of_curves = switches(model)
-    of_groups = {name: its for name, its in parametrisations.items() if name not in of_curves}
-    scale, intercept = priors.scale(model), None
+    """Return the linear predictor on which the response depends, or one of several."""
+    scale, intercept, target = priors.scale(model), None, ETA
+    if model.parameter is None:
+        of_curves = switches(model)
+        of_groups = {name: its for name, its in parametrisations.items() if name not in of_curves}
+        centred = centrings(model, of_groups)
+    else:
+        target, asked = Target(model.parameter.name), parametrisations
+        centred = [
+            Centring(its, asked.get(its.name, asked.get(its.term.group, False)))
+            for its in model.effects
+        ]
     if model.has_intercept and not model.family.is_ordinal:
         intercept = (priors.location(model), scale)
     return LinearPredictor(
-        target=ETA,
+        target=target,
         meaning=_meaning(model),
         rows="D" if model.cell else "N",
         per=model.cell,
@@ -273,7 +287,7 @@ def _of_response(
         population=_population(model, priors, stated),
         offsets=_offsets(model),
         curves=curves_of(model, Defaults(priors, scale, parametrisations)),
-        groups=_groups(model, priors, centrings(model, of_groups), scale),
+        groups=_groups(model, priors, centred, scale),
         is_shifted=model.has_intercept and bool(model.population),
     )
 
@@ -319,6 +333,9 @@ def _offsets(model: Model) -> tuple[Sum, ...]:
 def _meaning(model: Model) -> str:
     """Return what a linear predictor is, in words."""
     family, y = model.family, model.formula.response
+    if model.parameter is not None:
+        place = family.predictors.index(model.parameter.name) + 1
+        return f"log odds of {model.categories[place]} against {model.categories[0]}"
     if family.is_ordinal and family.link == "logit":
         return f"log odds of a higher {y}"
     if family.is_ordinal:

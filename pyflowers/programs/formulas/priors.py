@@ -133,7 +133,8 @@ def _unit(model: Model, priors: DefaultPriors) -> float:
     """Return the scale of the response, in which the priors of coefficients are stated."""
     # Without an intercept, coefficients also determine the mean; spreads are measured from 0.
     about_mean, spread = model.has_intercept, 1.0
-    if model.parameter is not None:
+    if not model.predicts_response:
+        assert model.parameter is not None
         # Without an intercept, the levels' coefficients are as far from 0 as it would be.
         location, _ = priors.intercept(model, model.parameter)
         spread = ON_LINK / WIDTH if about_mean else float(np.hypot(1.0, location / WIDTH))

@@ -20,7 +20,7 @@ from pyflowers.fits.posterior import element_names, flat, varies
 from pyflowers.plots.conditional import MOST_CURVES
 from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.predictive import elpd_intervals
-from pyflowers.programs import Capability
+from pyflowers.programs import Capability, Data
 from pyflowers.reports.banner import is_bad
 from pyflowers.reports.markup import (
     Text,
@@ -113,11 +113,11 @@ def _average_effects(material: Material, found: Effects) -> Iterator[Block]:
     data, fit = material.data, material.best
     yield paragraph(
         fill(
-            "Under {}, on average over the {} observations{}, the changes in expected {}{} are:",
+            "Under {}, on average over the {} observations{}, the changes in {}{} are:",
             _the_model(material),
             data.num_obs,
             _of_groups(found, fit),
-            isolated(data.value_name),
+            _what_changes(found, data),
             found.of_trials,
         )
     )
@@ -125,7 +125,8 @@ def _average_effects(material: Material, found: Effects) -> Iterator[Block]:
     yield bullets((_effect_in_words(found, each) for each in shown), "effects")
     if found.step > 1:
         yield paragraph(f"These numbers are computed from 1 in {found.step} draws.")
-    num = len(found.index.droplevel(found.index.names[2:]).unique())
+    names = [name for name in found.index.names if name not in ("column", "change", "outcome")]
+    num = len(found.index.droplevel(names).unique())
     if len(shown) < num:
         yield paragraph(
             fill(
@@ -141,6 +142,13 @@ def _average_effects(material: Material, found: Effects) -> Iterator[Block]:
                 listed(map(isolated, material.left_out)),
             )
         )
+
+
+def _what_changes(found: Effects, data: Data) -> Markup:
+    """Return what the effects are changes of."""
+    if found.outcomes:
+        return fill("the {}", isolated(found.response))
+    return fill("expected {}", isolated(data.value_name))
 
 
 def _of_groups(found: Effects, fit: Fit) -> Text:
@@ -172,7 +180,10 @@ def _shown_effects(found: Effects) -> list[_Row]:
     groups of the data.
     """
     columns, changes = (found.index.get_level_values(name) for name in ("column", "change"))
-    pairs, medians = list(zip(columns, changes, strict=True)), found.table()["median"].to_numpy()
+    medians, outcomes = found.table()["median"].to_numpy(), [""] * len(columns)
+    if found.outcomes:
+        outcomes = list(found.index.get_level_values("outcome"))
+    pairs = list(zip(columns, changes, outcomes, strict=True))
     of_data = found.is_of_data
     for_data = {pairs[row]: row for row in np.flatnonzero(of_data).tolist()}
     shown = []
@@ -186,6 +197,9 @@ def _shown_effects(found: Effects) -> list[_Row]:
 
 def _effect_in_words(found: Effects, row: _Row) -> Markup:
     value, low, high = _quantiles(found, row.own)
+    if found.outcomes:
+        outcome = found.index.get_level_values("outcome")[row.own]
+        value = fill("{}: {}", isolated(outcome), value)
     ratio, of_data = Markup(), Markup()
     if found.ratios is not None:
         median, ends = found.ratios_in_words()[row.own]
@@ -241,7 +255,7 @@ def _separated(material: Material, column: str) -> str | None:
     It interacts with the figure's column and has few values.
     """
     table = material.best.data.table
-    if table is None:
+    if table is None or material.best.model.is_categorical:  # categories have curves
         return None
     others = material.best.model.interacting(column)
     few = (n for n in others if 1 < len(set(table.column(n).tolist())) <= MOST_CURVES)
@@ -252,6 +266,8 @@ def _caption_of(material: Material, column: str) -> Markup:
     by, others = _separated(material, column), material.best.model.interacting(column)
     value = isolated(material.data.value_name)
     caption = fill("The expected {} as a function of {}", value, isolated(column))
+    if material.best.model.is_categorical:
+        caption = fill("The probability of each category as a function of {}", isolated(column))
     if by is not None:
         caption += fill(", for each value of {}", isolated(by))
     if not others:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from pyflowers.programs import Data
 from pyflowers.reports.markup import fill, isolated, join, number, paragraph
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
-from pyflowers.text import counted
+from pyflowers.text import counted, shortened
 
 MOST_CELLS = 400
 """The largest number of cells, groups by times, in a table of the observations."""
@@ -30,7 +30,8 @@ def content(material: Material) -> Iterator[Block]:
             "The program declares no observed variable, so its data are not shown here."
         )
     else:
-        yield paragraph(join([_size(data), _completeness(data)]))
+        size = _size(data, material.best.model.categories)
+        yield paragraph(join([size, _completeness(data)]))
     caption = "The observations."
     if _num_missing(data):
         caption += " A cross at the foot of a panel marks a missing observation."
@@ -40,7 +41,7 @@ def content(material: Material) -> Iterator[Block]:
         yield table
 
 
-def _size(data: Data) -> Markup:
+def _size(data: Data, categories: Sequence[str]) -> Markup:
     """Return the numbers of observations, groups and times, and the values."""
     where = Markup()
     if data.by_group is not None:
@@ -49,6 +50,15 @@ def _size(data: Data) -> Markup:
     if data.by_time is not None:
         column = isolated(data.by_time.column)
         where += fill(" at {} ({})", counted(len(data.by_time), "time"), column)
+    if categories:
+        num = np.bincount(data.y.astype(np.int64), minlength=len(categories) + 1)[1:]
+        each = [f"{name}: {n}" for name, n in zip(categories, num.tolist(), strict=True)]
+        return fill(
+            "The data consist of {}{}; the numbers of each category are {}.",
+            counted(data.num_obs, "observation"),
+            where,
+            isolated(shortened(each)),
+        )
     return fill(
         "The data consist of {}{}, with values between {} and {} and an average of {}.",
         counted(data.num_obs, "observation"),

@@ -83,8 +83,9 @@ def of_family(name, num=100, seed=4):
     return pd.DataFrame({"g": [f"g{code}" for code in codes], "x": x, "y": y})
 
 
-# The bounds of shifted_lognormal depend on the data; the likelihood of asym_laplace has kinks.
-APART = {"gaussian", "lognormal", "shifted_lognormal", "asym_laplace"}
+# The bounds of shifted_lognormal depend on the data; the likelihood of asym_laplace has kinks; and
+# categorical has several linear predictors.
+APART = {"gaussian", "lognormal", "shifted_lognormal", "asym_laplace", "categorical"}
 
 
 @pytest.mark.parametrize("terms", ["x", "x + (1 | g)", "x + (0 + x | g)"])

@@ -13,6 +13,7 @@ NEW = (
     "acat",
     "asym_laplace",
     "beta_binomial",
+    "categorical",
     "exgaussian",
     "exponential",
     "geometric",
@@ -35,9 +36,10 @@ NEW = (
 TEXTS = [
     find_family(f"{name}({link})").text
     for name in family_names()
+    if not find_family(name).is_categorical  # they have several linear predictors
     for link in (find_family(name).link, *find_family(name).links)
 ]
-"""Every family with every link that it allows."""
+"""Every family of one linear predictor with every link that it allows."""
 
 PARAMETERS = {
     "sigma": 0.7,
@@ -99,7 +101,7 @@ def response_of(text: str) -> str:
     family = find_family(text)
     if family.has_trials:
         return f"success | trials({TRIALS})"
-    if family.is_ordinal:
+    if family.is_ordinal or family.is_categorical:
         return "rating"
     if family.name in _RESPONSES:
         return _RESPONSES[family.name]
