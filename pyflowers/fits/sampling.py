@@ -303,7 +303,7 @@ def as_in_folder(spec: Spec, folder: Path) -> Spec:
 
 
 def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
-    """Return a line if the engine was not named, and the last run beside a folder had another."""
+    """Return a line if the engine was not named, and the last run next to a folder had another."""
     runs = sorted(folder.parent.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
     if spec.engine != "auto" or not runs:
         return ""

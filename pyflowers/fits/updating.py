@@ -92,7 +92,9 @@ def update(
             "update: no input is changed; give data, priors, formula or another input of a fit"
         )
     how: dict[str, Any] = {"refit": refit, "overwrite": overwrite, "cores": cores}
-    return sampled(asked_again(fit, change), out=out, show_progress=show_progress, **how)
+    spec = asked_again(fit, change)
+    found: Fit = sampled(spec, out=out, show_progress=show_progress, **how)
+    return found
 
 
 def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -354,7 +355,8 @@ def test_a_planted_curve_is_found_and_its_remedy_passes():
     found = pyflowers.check(straight)
     failed = next(each for each in found.checks if each.name == "curvature[x]")
     assert not failed.passed
-    change = failed.advice.change
+    advice: Any = failed.advice
+    change = advice.change
     better = pyflowers.fit(change["program"], frame, family="categorical", **HOW)
     again = {each.name: each for each in pyflowers.check(better).checks}
     assert again["curvature[x]"].passed

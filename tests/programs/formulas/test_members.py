@@ -191,8 +191,8 @@ def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_pa
     [
         ("(1 | mm(g))", "needs two or more different columns, each with one member of the row"),
         ("(1 | mm(g, g))", "needs two or more different columns"),
-        ("(1 | mm())", "has 'nothing' in place of a column; write mm(g1, g2) or"),
-        ("(1 | mm(g, g2 + x))", "has 'g2 + x' in place of a column; write mm(g1, g2) or"),
+        ("(1 | mm())", "has 'nothing' instead of a column; write mm(g1, g2) or"),
+        ("(1 | mm(g, g2 + x))", "has 'g2 + x' instead of a column; write mm(g1, g2) or"),
         ("(1 | mm(g, g2, weights=w1))", "takes columns, weights=cbind(…) and scale=FALSE, not"),
         ("(1 | mm(g, g2, by=f))", "not by=f; write mm(g1, g2) or mm(g1, g2, weights=cbind(w1"),
         ("(1 | mm(g, g2, weights=c(w1)))", "has 2 columns and 1 weight; give a column of"),
