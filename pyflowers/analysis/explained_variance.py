@@ -216,7 +216,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
         )
     if family.is_categorical:
         raise ConfigError(
-            f"explained: {fit.name} has categories without an order, which have no variance to "
+            f"explained: {fit.called} has categories without an order, which have no variance to "
             "share; compare models with loo"
         )
     rows = np.asarray(fit.is_in_likelihood)

@@ -585,9 +585,7 @@ def _of_members(
             )
     wrong = next((its for its in (*members, *weights) if not re.fullmatch(_NAME, its)), None)
     if wrong is not None:
-        raise ConfigError(
-            f"{where}has {wrong or 'nothing'!r} instead of a column; write {example}"
-        )
+        raise ConfigError(f"{where}has {wrong or 'nothing'!r} instead of a column; write {example}")
     columns = tuple(map(_bare, members))
     if len(set(columns)) < max(len(columns), 2):
         raise ConfigError(
