@@ -500,7 +500,7 @@ def check(
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:
         raise ConfigError(f"check: {fit.called} was fitted without observations; fit it to data")
-    order = None
+    order = fit.model.in_time
     if time is not None:
         order = _order(fit, time)
     if replicates is not None:

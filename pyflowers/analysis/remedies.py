@@ -19,6 +19,7 @@ import numpy as np
 from pyflowers.advice import Advice, Step
 from pyflowers.analysis.alternatives import few_draws, likely_alternatives
 from pyflowers.analysis.patterns import LOGNORMAL, NUM_DRAWS, Judged, Patterns
+from pyflowers.data.labels import has_order, rows_before
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.families import Family
 from pyflowers.programs.formulas.edits import with_student_effects, with_terms
@@ -178,6 +179,78 @@ def _effects_with_tails(case: Case) -> str:
         f'apart, or refit with the formula "{better}"{option}'
     )
     return Advice(text, program=better)
+
+
+def _autoregression(case: Case, time: str = "", gr: str | None = None) -> str:
+    """Return the formula whose residuals depend on the previous ones, in quotes; empty without one.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+    time : str
+        The column of the times. Default: the order of the rows.
+    gr : str, optional
+        The column of the series. Default: the group with the most labels.
+    """
+    fit, table = case.fit, case.fit.data.table
+    formula = fit.program.declaration.formula
+    if formula is None or table is None or not fit.model.may_be_series:
+        return ""
+    if gr is None:
+        sizes = {name: len(table.labels(name)) for name in fit.model.partitions}
+        gr = max(
+            (g for g in sizes if 2 * sizes[g] <= len(table)), key=sizes.__getitem__, default=""
+        )
+    when = table.labels(time) if time else None
+    series = table.labels(gr) if gr else None
+    if ":" in gr or (when is not None and not has_order(when.names)):
+        return ""
+    if rows_before(len(table), when, series)[1] >= 0:
+        return ""
+    given = [f"{key} = {quote(name)}" for key, name in (("time", time), ("gr", gr)) if name]
+    option = "" if formula.family == "gaussian" else f" --family {formula.family}"
+    better = with_terms(formula.text, [f"ar({', '.join(given)})"])
+    return Advice(f'refit with the formula "{better}"{option}', program=better)
+
+
+def _along_neighbours(case: Case) -> str:
+    """Advise autoregressive residuals along a covariate."""
+    x = case.words["x"]
+    found = _autoregression(case, x)
+    if not found:
+        return ""
+    return _within(found, f"if {x} is a time, ", f"; if not, look for a covariate that follows {x}")
+
+
+def _along_rows(case: Case) -> str:
+    """Advise autoregressive residuals in the order of the rows."""
+    found = _autoregression(case)
+    if not found:
+        return ""
+    more = (
+        "; if a column sets the time, write ar(time = …) with it; if the rows are ordered by "
+        "something else, add its effect"
+    )
+    return _within(found, "if the rows follow each other in time, ", more)
+
+
+def _along_time(case: Case) -> str:
+    """Advise autoregressive residuals along the times of the data."""
+    times, labels = case.fit.data.by_time, case.fit.data.by_group
+    if times is None:
+        return ""
+    found = _autoregression(case, times.column, labels.column if labels is not None else "")
+    if not found:
+        return ""
+    before = "add an effect of time, such as a trend or a season, or "
+    return _within(found, before, f"; {case.words.get('order', '')}".rstrip("; "))
+
+
+def _within(advice: str, before: str, after: str) -> str:
+    """Return advice with words around it."""
+    change = dict(advice.change) if isinstance(advice, Advice) else {}
+    return Advice(f"{before}{advice}{after}", **change)
 
 
 def _unless_cut_off(case: Case) -> str:
@@ -457,6 +530,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
         _of_program("let the spread depend on {x}"),
     ),
     "rows": (
+        _along_rows,
         _said(
             "if the rows follow each other in time, let each error depend on the previous one, "
             "which requires a program of your own, or add an effect of time; if a column sets the "
@@ -465,6 +539,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
         ),
     ),
     "neighbours": (
+        _along_neighbours,
         _said(
             "if {x} is a time, let each error depend on the previous one, which requires a program "
             "of your own; if not, look for a covariate that follows {x}",
@@ -472,6 +547,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
         ),
     ),
     "time": (
+        _along_time,
         _said(
             "add an effect of time, such as a trend or a season, or an autoregressive term; {order}"
         ),

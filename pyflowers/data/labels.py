@@ -72,6 +72,44 @@ def shared(columns: Sequence[Labels]) -> list[Labels]:
     ]
 
 
+def rows_before(
+    num: int, times: Labels | None = None, series: Labels | None = None
+) -> tuple[NDArray[np.int64], int]:
+    """Return the row before each row in its series, and a row whose time another row has.
+
+    Parameters
+    ----------
+    num : int
+        The number of rows.
+    times : Labels, optional
+        The times, which are numbers, dates or numbered. Default: the order of the rows.
+    series : Labels, optional
+        The series of each row. Default: all rows are one series.
+
+    Returns
+    -------
+    rows : array of int, shape (num,)
+        The positions, from 0; the first row of a series has its own.
+    repeated : int
+        The first row that has the time of another one in its series; -1 if there is none.
+    """
+    when, own = np.arange(num, dtype=float), np.zeros(num, dtype=np.int64)
+    if series is not None:
+        own = series.codes
+    if times is not None:
+        keys = sort_key(times.names)
+        assert keys is not None  # times have an order
+        rank = {key: i for i, key in enumerate(sorted(set(keys)))}
+        when = np.array([rank[key] for key in keys])[times.codes]
+    order = np.lexsort((when, own))
+    later, before = order[1:], order[:-1]
+    is_same = own[later] == own[before]
+    rows = np.arange(num)
+    rows[later[is_same]] = before[is_same]
+    repeated = later[is_same & (when[later] == when[before])]
+    return rows, int(repeated.min(initial=num)) if repeated.size else -1
+
+
 def are_dates(names: Sequence[str]) -> bool:
     """Whether labels are all ISO dates."""
     return all(map(_ISO_DATE.fullmatch, names))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table, from_frame, read_table
 from pyflowers.data.columns import number_of, plain_text
-from pyflowers.data.labels import shared
+from pyflowers.data.labels import has_order, rows_before, shared
 from pyflowers.data.table import listed
 from pyflowers.digests import digest
 from pyflowers.display import Line, Shown, heading
@@ -663,6 +663,27 @@ class Rows:
                 f"{outer.column}; give it only one"
             )
         return chosen
+
+    def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
+        """Return the position of the row before each row in its series; the first has its own."""
+        when = None if times is None else self.labels[times]
+        if when is not None and not has_order(when.names):
+            raise DataError(
+                f"{self.table.source}: the times in {when.column}, such as {when.names[0]!r}, have "
+                "no order; give numbers or dates"
+            )
+        own = None if series is None else self.labels[series]
+        rows, repeated = rows_before(len(self.table), when, own)
+        if when is not None and repeated >= 0:
+            whose = f" of {own.column} {own.of_rows[repeated]}" if own is not None else ""
+            remedy = "correct the time, or leave a row out"
+            if own is None:
+                remedy = f"{remedy}; if the rows are of several series, name their column"
+            raise DataError(
+                f"{self.table.where(repeated)}: another row{whose} has the {when.column} "
+                f"{when.of_rows[repeated]}, too; {remedy}"
+            )
+        return rows
 
     def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""

@@ -77,6 +77,9 @@ class Readable(Protocol):
     def positions(self, column: str, per: str | None) -> NDArray[np.int64]:
         """Return the position of the column's label in each row, or for each label of `per`."""
 
+    def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
+        """Return the position of the row before each row in its series; the first has its own."""
+
     def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""
 
@@ -366,6 +369,42 @@ class Size(Kind):
         return len(counted[self.size])
 
 
+class Previous(Kind):
+    """The row before each row in its series, counted from 1; the first row has its own position.
+
+    Attributes
+    ----------
+    previous : str
+        The column of the times by which the rows of a series are ordered: numbers, dates or
+        numbered labels. ``obs`` for the order of the rows.
+    within : str or None
+        The column of the series. Default: all rows are one series.
+    """
+
+    fills: ClassVar = (1, "a vector")
+    previous: str
+    within: str | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """See :class:`Kind`; ``obs`` may take the place of a column."""
+        found = {} if self.previous == OBS else {"previous": self.previous}
+        return found | ({"within": self.within} if self.within else {})
+
+    @property
+    def index_of(self) -> None:
+        """See :class:`Kind`."""
+        return None
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """See :class:`Kind`."""
+        return {variable.sizes[0]: OBS}
+
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
+        """See :class:`Kind`."""
+        return rows.before(None if self.previous == OBS else self.previous, self.within) + 1
+
+
 class Value(Kind):
     """A constant; a program's ``Capabilities.choices`` may compute another value from the data.
 
@@ -387,7 +426,7 @@ class Value(Kind):
         return self.value
 
 
-KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Value)
+KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Previous, Value)
 """The possible entries under ``[data]``."""
 
 

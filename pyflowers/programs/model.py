@@ -21,10 +21,19 @@ from pyflowers.data import Labels
 from pyflowers.errors import ConfigError
 from pyflowers.programs.capabilities import Capability, Draws
 from pyflowers.programs.data import Data
-from pyflowers.programs.declaration import OBS, Column, Declaration, PredictionRule, Terms
+from pyflowers.programs.declaration import (
+    OBS,
+    Column,
+    Declaration,
+    PredictionRule,
+    Previous,
+    Terms,
+)
 from pyflowers.programs.families import Family, Link, find_family
 from pyflowers.programs.families._response import (
+    along_series,
     as_censored,
+    can_be_series,
     family_of,
     has_terms,
     recorded,
@@ -241,6 +250,36 @@ class Model:
         """Whether weights multiply the log likelihood of rows, so that it is of no single row."""
         return self.has_rule and "weights" in self.rule.response
 
+    @property
+    def is_series(self) -> bool:
+        """Whether the distribution of a row depends on the row before it."""
+        return self.has_rule and "previous" in self.rule.response
+
+    @property
+    def in_time(self) -> tuple[str, FloatArray] | None:
+        """The column of the times of series, and the place of each row, series after series.
+
+        None if rows do not depend on the row before, or are in the order of the table.
+        """
+        source = self.data.declaration.data.get("previous")
+        if not self.is_series or not isinstance(source, Previous) or source.previous == OBS:
+            return None
+        previous = np.asarray(self.data.values["previous"])
+        own = np.arange(len(previous), dtype=float)
+        how = {"previous": previous, "ar": 1.0}
+        first = along_series(np.where(previous - 1 == own, own, 0.0), how)
+        place = along_series(np.ones(len(own)), how)
+        rank = np.empty(len(own))
+        rank[np.lexsort((place, first))] = own
+        return self.data.name_of(source.previous), rank
+
+    @property
+    def may_be_series(self) -> bool:
+        """Whether a formula's response can have autoregressive residuals, but has none."""
+        if not self.has_rule or self.program.declaration.formula is None:
+            return False
+        return can_be_series(self.family, self.rule.response)
+
     def recorded(self, y: FloatArray) -> dict[str, Any]:
         """Return the data variables of simulated responses: of censored ones, two."""
         if self.is_censored:
@@ -318,6 +357,8 @@ class Model:
             If the program has no ``log_lik``.
         """
         self.program.require(Capability.LOG_LIK)
+        if self.evaluates and self.is_series and rows is not None:
+            return self.log_lik(draws)[..., rows]
         if self.evaluates:
             its = self.at(rows)
             return its.predictor(draws).log_lik(its.data.y)
@@ -349,6 +390,8 @@ class Model:
         """
         self.program.require(Capability.Y_REP)
         name = self.program.declaration.roles.y_rep
+        if self.program.answers_by_rule(name) and self.is_series and rows is not None:
+            return self.y_rep(draws, rng)[..., rows]
         if self.program.answers_by_rule(name):
             # Times of censoring are estimated from all rows.
             predictor = replace(self.at(rows).predictor(draws), constants=self.data.values)
@@ -365,6 +408,11 @@ class Model:
         """
         if rows is None:
             return self
+        if self.is_series:
+            raise ConfigError(
+                f"{self.program.name}: a row depends on the one before it, so that some rows "
+                "cannot be treated without the others; leave ar() out"
+            )
         block, values = self.program.source.blocks.data, dict(self.data.values)
         size = block[self.data.observed].sizes[0]
         of_rows = [name for name, its in block.items() if its.sizes[:1] == (size,)]

@@ -39,7 +39,12 @@ from pyflowers.programs.declaration import (
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
-from pyflowers.programs.families._response import as_censored, family_of, replicated
+from pyflowers.programs.families._response import (
+    along_series,
+    as_censored,
+    family_of,
+    replicated,
+)
 from pyflowers.programs.outcomes import Outcome, family_of_outcome
 from pyflowers.programs.terms import is_coded
 from pyflowers.text import in_words
@@ -349,7 +354,7 @@ def _for_rows(
     if is_linear:
         needed.discard("trials")
     if is_observed:
-        needed |= {"sigma"}.intersection(rule.response)
+        needed |= {"sigma", "previous"}.intersection(rule.response)
     else:
         needed -= set(rule.response) - _names_in(_parsed(rule.linear_predictor))
     if groups != "data":
@@ -793,6 +798,8 @@ class Predictor:
         for n, key in enumerate(self.rows.keys):
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
             found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
+        if "previous" in self.rule.response:  # rows follow those of the same table
+            found = eta + along_series(found - eta, self.parameters)
         if self.scores is None:
             return found
         return self.scores[found.astype(np.int64) - 1]

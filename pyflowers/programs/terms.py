@@ -223,7 +223,8 @@ EDIT_PROGRAM = (
 """The remedy for what a formula cannot express."""
 
 _OF_BRMS = {
-    **dict.fromkeys(("ar", "ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
+    "ar": "write it as a term by itself, such as y ~ x + ar(time = t, gr = g)",
+    **dict.fromkeys(("ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
     **dict.fromkeys(("me", "mi", "cs", "t2"), EDIT_PROGRAM),
     "mm": "write it as a group, (1 | mm(g1, g2))",
     "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",

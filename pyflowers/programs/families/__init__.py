@@ -113,7 +113,7 @@ class Auxiliary:
         """
         found = {"lower": -math.inf, "upper": math.inf}
         for name, value in re.findall(r"(lower|upper)=([^,>]+)", self.declared):
-            is_number = re.fullmatch(r"[\d.]+", value)
+            is_number = re.fullmatch(r"-?[\d.]+", value)
             found[name] = float(value) if is_number else math.nan
         return found["lower"], found["upper"]
 

@@ -10,6 +10,8 @@ A term is known by the names of its variables in the data block, each with one v
                           ``weights_mean``, by it over this number
 ``se``, ``precision``     enter sigma, as the program's rule says
 ``sigma``                 sigma itself is known
+``previous``              the row before it in its series, from 1; its own for the first row:
+                          the row's residual is `ar` times that of the row before, plus an error
 ========================  ====================================================================
 
 References
@@ -29,9 +31,19 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.families import Family, FloatArray, Tails, Values, find_family
+from pyflowers.programs.families import (
+    Auxiliary,
+    Family,
+    FloatArray,
+    Tails,
+    Values,
+    find_family,
+)
 
-NAMES = ("cens", "y2", "lb", "ub", "weights", "weights_mean", "se", "precision", "sigma")
+NAMES = (
+    *("cens", "y2", "lb", "ub", "weights", "weights_mean", "se", "precision", "sigma"),
+    "previous",
+)
 """The variables of response terms."""
 
 WITH_SIGMA = ("gaussian", "student")
@@ -68,6 +80,8 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
         )
     if "sigma" in response:
         family = with_known(family, "sigma")
+    if "previous" in response:
+        return with_series(family)
     if not {"cens", "lb", "ub", "weights"}.intersection(response):
         return family
     if {"cens", "lb", "ub"}.intersection(response) and family.tails is None:
@@ -90,8 +104,65 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
     return replace(family, log_lik=log_lik, totals=None)
 
 
+AR = Auxiliary(
+    "ar",
+    "real<lower=-1, upper=1>",
+    "uniform(-1, 1)",
+    {},
+    "share of a residual that the next row has, too",
+)
+
+
+def can_be_series(family: Family, response: Sequence[str]) -> bool:
+    """Whether the residuals of a response with these variables can be autoregressive."""
+    others = {"cens", "lb", "ub", "weights", "previous"}
+    is_normal = family.name in WITH_SIGMA and family.link == "identity"
+    return is_normal and others.isdisjoint(response)
+
+
+def with_series(family: Family) -> Family:
+    """Return a family whose residuals are autoregressive.
+
+    The likelihood of a row is that given the row before it. The variance is that far from the first
+    row of a series.
+    """
+
+    def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+        previous = np.asarray(values["previous"]) - 1
+        carried = values["ar"] * (y - eta)[..., previous]
+        follows = previous != np.arange(len(previous))
+        return family.log_lik(y, eta + np.where(follows, carried, 0.0), values)
+
+    def moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
+        mean, variance = family.moments(eta, values)
+        return mean, variance / (1 - np.square(values["ar"]))
+
+    return replace(
+        family,
+        equation=family.equation.replace("eta", "eta + ar e[previous]"),
+        log_lik=log_lik,
+        moments=moments,
+        auxiliary=(*family.auxiliary, AR),
+        totals=None,
+        tails=None,
+    )
+
+
+def along_series(errors: FloatArray, values: Values) -> FloatArray:
+    """Return residuals, of which each is `ar` times the previous one plus its error."""
+    previous, found = np.asarray(values["previous"]) - 1, errors.copy()
+    done = previous == np.arange(len(previous))
+    while not done.all():
+        rows = np.flatnonzero(~done & done[previous])
+        found[..., rows] += values["ar"] * found[..., previous[rows]]
+        done[rows] = True
+    return found
+
+
 def has_terms(family: Family, response: Sequence[str]) -> bool:
     """Whether a family can have a response with these variables."""
+    if "previous" in response:
+        return False  # the likelihood of some rows alone, by which families are compared, is none
     if {"cens", "lb", "ub"}.intersection(response) and family.tails is None:
         return False
     enter_sigma = {"se", "precision", "sigma"}.intersection(response)
@@ -194,6 +265,8 @@ def replicated(
 ) -> FloatArray:
     """Draw responses within the bounds that `values` has for each row."""
     found = family.draw(eta, values, rng)
+    if "previous" in response:
+        return eta + along_series(found - eta, values)
     if not {"lb", "ub"}.intersection(response):
         return found
     ends: Values = {"lb": -np.inf, "ub": np.inf}

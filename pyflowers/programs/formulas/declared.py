@@ -41,7 +41,8 @@ def declaration_of(
     """
     about = {"text": formula.text, "family": family.title, "priors": priors, "sha256": sha256}
     in_tables = predictors_first(parts)
-    groups = (its.group for its in formula.groups if not its.members)
+    groups = [its.group for its in formula.groups if not its.members]
+    roles = {"group": next(iter(groups), formula.terms.gr)}
     numbers = merged(in_tables, "numbers")
     found: dict[str, Any] = {
         "title": f"{formula.text} ({family.title})",
@@ -49,7 +50,7 @@ def declaration_of(
         "story": " ".join(part.story for part in parts if part.story),
         "omit": joined(parts, "omit"),
         "formula": _without_empty(about),
-        "table": _without_empty({"group": next(groups, "")}),
+        "table": _without_empty(roles),
         "data": merged(parts, "sources"),
         "dims": merged(parts, "dims"),
         "coords": merged(parts, "coords"),

@@ -28,7 +28,8 @@ def with_terms(text: str, terms: Sequence[str], parameter: str = "") -> str:
         The formula.
     terms : sequence of str
         The terms: ``x``, ``I(x**2)``, ``s(x)``, ``C(x)``, ``bs(x, df=4)``, ``x * z``, ``(x | g)``,
-        ``(1 | g)``. A curve takes the place of a simpler one along the same column.
+        ``(1 | g)``, ``ar(time = t, gr = g)``. A curve takes the place of a simpler one along the
+        same column.
     parameter : str
         The parameter, such as ``sigma``; empty for the response.
 
@@ -70,7 +71,8 @@ def with_student_effects(text: str, column: str) -> str:
         return ""
     first, *others = split(text)
     left = _left(first)
-    found = _joined(left, _summands(formula.population), formula.curves, groups)
+    population = [*_summands(formula.population), *formula.terms.series]
+    found = _joined(left, population, formula.curves, groups)
     return "; ".join([found, *others])
 
 
@@ -84,6 +86,8 @@ def _added(left: str, formula: Formula | ParameterFormula, terms: Sequence[str])
     """Return the formula of the response or of a parameter with more terms."""
     groups, curves = list(formula.groups), list(formula.curves)
     population = _summands(formula.population)
+    if isinstance(formula, Formula):
+        population += formula.terms.series
     for term in terms:
         if of_group := re.fullmatch(r"\((.*) \| (.*)\)", term):
             groups = _with_effect(groups, of_group[1], of_group[2].replace("`", ""))

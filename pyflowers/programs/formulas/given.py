@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pyflowers.errors import ConfigError
 from pyflowers.programs.densities import CONSTANT, LKJ, StatedPrior, read_stated
 from pyflowers.programs.families import Auxiliary
@@ -116,7 +118,8 @@ def _elements(model: Model) -> Iterator[_Element]:
     predicted = {each.parameter for each in model.formula.parameters}
     for about in model.family.auxiliary:
         if about.name not in predicted and about.given is None:
-            remedy = "" if about.link else "give it a density"
+            is_known = about.declared.startswith("real") and not np.isnan(about.bounds).any()
+            remedy = "" if is_known else "give it a density"
             yield _Element(about.name, about.name, (), about.lower, remedy)
 
 
@@ -164,7 +167,7 @@ def with_stated(auxiliary: Sequence[Auxiliary], stated: Stated) -> tuple[Auxilia
                 each = replace(each, given=prior.arguments[0])
             else:
                 declared = each.declared
-                if each.link:
+                if each.declared.startswith("real") and not np.isnan(each.bounds).any():
                     declared = bounded("real", each.declared, each.lower, prior)
                 each = replace(each, prior=str(prior), values={}, declared=declared)
         found.append(each)

@@ -21,6 +21,7 @@ from pyflowers.programs.formulas.response import (
     ResponseTerms,
     read_terms_of_response,
     split_at,
+    with_series,
 )
 from pyflowers.programs.terms import (
     LONGEST,
@@ -319,6 +320,9 @@ def _of_response(text: str, whole: str) -> Formula:
     if match[2] is not None:
         terms = read_terms_of_response(text, match[2])
     rest, groups = _without_brackets(text, right)
+    rest, calls = _without_series(rest)
+    for call in calls:
+        terms = with_series(terms, text, call)
     population, curves = _without_curves(text, rest)
     response = _bare(match[1])
     return Formula(whole, response, terms, population, groups, curves=curves, levels=levels)
@@ -374,6 +378,11 @@ def _of_parameter(text: str) -> ParameterFormula:
             f"{name or 'nothing'!r} is not the name of one; write a name such as sigma before the ~"
         )
     rest, groups = _without_brackets(text, right)
+    for call in _without_series(rest)[1]:
+        raise ConfigError(
+            f"formula {text!r}: {call} describes the residuals of the response; move it to the "
+            "first formula"
+        )
     population, curves = _without_curves(text, rest)
     return ParameterFormula(text, name, population, groups, curves)
 
@@ -462,6 +471,16 @@ def _without_curves(text: str, terms: str) -> tuple[str, tuple[CurveTerm, ...]]:
         curves.append(curve)
     left = re.sub(r"^\+ ", "", " ".join(rest)).strip()
     return left or "1", tuple(curves)
+
+
+def _without_series(terms: str) -> tuple[str, list[str]]:
+    """Return the sum of terms without ``ar(…)``, and its calls."""
+    every = list(_summands(terms))
+    calls = [term for sign, term in every if sign == "+" and re.fullmatch(r"ar\(.*\)", term)]
+    if not calls:
+        return terms, []
+    rest = " ".join(f"{sign} {term}" for sign, term in every if term not in calls)
+    return re.sub(r"^\+ ", "", rest) or "1", calls
 
 
 def _summands(terms: str) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ variables: the coefficients are ``b`` for the response and ``b_sigma`` for the p
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -41,10 +42,13 @@ from pyflowers.programs.formulas.part import (
 )
 from pyflowers.programs.formulas.predictor import LinearPredictor, Population
 from pyflowers.programs.formulas.response import (
+    AFTER_PREVIOUS,
+    IN_TIME,
     about_terms,
     data_lines,
     row_likelihood,
     row_replicate,
+    rows_in_series,
     sigma_in_stan,
     sources_of,
 )
@@ -457,11 +461,22 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
     y_rep = "vector[N_pointwise] y_rep;"
     if family.is_discrete:
         y_rep = "array[N_pointwise] int y_rep;"
+    before = list[str]()
+    if terms.is_series:
+        rows, before = f"{KEPT}{IN_TIME}", AFTER_PREVIOUS
     own = distribution(family.stan, eta, "n"), distribution(family.cumulative, eta, "n")
     if terms.is_likelihood:
         of_row = row_likelihood(terms, family, *own, "lp")
         statements = ["real lp; // log likelihood of row n", *of_row, "target += lp;"]
         statements = ["for (n in kept) {", *(f"  {line}" for line in statements), "}"]
+    pointwise = [
+        *row_likelihood(terms, family, *own, "log_lik[n]"),
+        *row_replicate(terms, family, distribution(family.rng, eta, "n")),
+    ]
+    if terms.is_series:
+        pointwise = rows_in_series(
+            partial(distribution, family.stan), partial(distribution, family.rng)
+        )
     return Part(
         settings=[
             "int<lower=0, upper=1> prior_only; // 1: draw from the prior",
@@ -469,12 +484,9 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
             "int<lower=0> N_pointwise; // N; or 0, with which log_lik and y_rep are empty",
         ],
         transformed_data=f"{rows}{family.transformed_data}".strip("\n").splitlines(),
-        likelihood=statements,
+        likelihood=[*before, *statements],
         generated_quantities=["vector[N_pointwise] log_lik;", y_rep],
-        pointwise=[
-            *row_likelihood(terms, family, *own, "log_lik[n]"),
-            *row_replicate(terms, family, distribution(family.rng, eta, "n")),
-        ],
+        pointwise=pointwise,
         sources={
             "prior_only": {"value": 0},
             "held_out": {"value": 0},
@@ -578,7 +590,8 @@ def _draw_coefficients(
 def _draw_parameter(each: Auxiliary, values: Values, num: int, rng: Generator) -> Draws:
     """Draw a parameter of the family from its prior, within its bounds."""
     if each.prior and not each.values:
-        density = prior_density(each.prior, {}, each.lower)
+        lower, upper = (end if math.isfinite(end) else None for end in each.bounds)
+        density = prior_density(each.prior, {}, lower, upper)
         assert density.draw is not None  # it is proper
         return {each.name: density.draw(rng, (1, num))}
     given = [values[f"{each.name}_{key}"] for key in each.values]

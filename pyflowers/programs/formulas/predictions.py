@@ -110,6 +110,8 @@ def _linear_model(data: Data) -> LinearModel:
     parts, values = _parts_of(data), data.values
     about = data.declaration.formula
     assert about is not None
+    if parse(about.text).terms.is_series:
+        raise _not_stated(about.text, "ar(), with which a row depends on the one before it")
     if parse(about.text).terms.variables:
         raise _not_stated(about.text, "the terms of a response besides trials()")
     for name, prior in about.given.items():
@@ -172,6 +174,8 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
     assert about is not None
     family, linear = _predictors_of(data)
     response = parse(about.text).terms.variables
+    if "previous" in response:
+        return {}  # rows are not independent
     return likelihood_alone(family_of(family.text, response), linear, draws, data, response)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,8 @@ from pyflowers.data.columns import number_text
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import Family, family_names, find_family
 from pyflowers.programs.families._response import WITH_SIGMA, with_known
-from pyflowers.programs.terms import EDIT_PROGRAM
+from pyflowers.programs.families._response import with_series as of_series
+from pyflowers.programs.terms import EDIT_PROGRAM, quote
 from pyflowers.text import in_words, suggestion
 
 FloatArray = NDArray[np.float64]
@@ -84,6 +85,11 @@ class ResponseTerms:
         The column of weights.
     kind : str
         What they are: `rows`, `precision` or `survey`.
+    is_series : bool
+        Whether residuals are autoregressive, as ``ar(time, gr)`` among the terms says.
+    time, gr : str
+        The columns of its times and of its series; empty for the order of the rows, and for one
+        series.
     """
 
     trials: str = ""
@@ -95,12 +101,26 @@ class ResponseTerms:
     adds_sigma: bool = False
     weights: str = ""
     kind: str = "rows"
+    is_series: bool = False
+    time: str = ""
+    gr: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the terms read."""
-        found = (self.trials, self.cens, self.y2, self.lb, self.ub, self.se, self.weights)
+        found = [self.trials, self.cens, self.y2, self.lb, self.ub, self.se, self.weights]
+        found += [self.time, self.gr]
         return tuple(dict.fromkeys(each for each in found if each and not is_number(each)))
+
+    @property
+    def series(self) -> list[str]:
+        """The term of the residuals as it is written among the other terms, if there is one."""
+        if not self.is_series:
+            return []
+        given = [
+            f"{key} = {quote(its)}" for key, its in (("time", self.time), ("gr", self.gr)) if its
+        ]
+        return [f"ar({', '.join(given)})"]
 
     @property
     def is_likelihood(self) -> bool:
@@ -111,7 +131,7 @@ class ResponseTerms:
     @property
     def separates_rows(self) -> bool:
         """Whether rows with the same covariates differ, so that their totals do not suffice."""
-        return bool(self.cens or self.lb or self.ub or self.se or self.weights)
+        return bool(self.cens or self.lb or self.ub or self.se or self.weights or self.is_series)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -122,7 +142,7 @@ class ResponseTerms:
         if self.weights:
             own = {"rows": ["weights"], "precision": ["precision"]}
             found += own.get(self.kind, ["weights", "weights_mean"])
-        return tuple(found)
+        return (*found, *["previous"] * self.is_series)
 
 
 def is_number(text: str) -> bool:
@@ -211,6 +231,50 @@ def _arguments(about: str, term: str, inside: str) -> dict[str, str]:
     return found
 
 
+def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
+    """Return the terms of a response with ``ar(…)``, which stands among the other terms.
+
+    Parameters
+    ----------
+    terms : ResponseTerms
+        The terms after the response.
+    formula : str
+        The whole formula, for messages.
+    call : str
+        The call.
+    """
+    name, _, inside = call.removesuffix(")").partition("(")
+    about, how = f"formula {formula!r}: ", "write ar(time = t, gr = g), where t and g are columns"
+    if terms.is_series:
+        raise ConfigError(f"{about}{call} is a second {name}(); keep only one")
+    found, names = dict[str, str](), ("time", "gr", "p", "cov")
+    for place, part in enumerate(split_at(inside, ",") if inside.strip() else []):
+        key, equals, value = (its.strip() for its in part.partition("="))
+        if not equals:
+            key, value = names[min(place, 3)], part
+        if key not in names or key in found:
+            raise ConfigError(f"{about}{call} cannot have {part}; {how}")
+        found[key] = value
+    order, cov = found.pop("p", "1"), found.pop("cov", "FALSE")
+    if order != "1":
+        raise ConfigError(
+            f"{about}{call} has the order {order}, but only that of 1 is supported; leave p out, "
+            f"or {EDIT_PROGRAM}"
+        )
+    if cov not in ("FALSE", "F"):
+        raise ConfigError(
+            f"{about}{call}: cov = {cov} is not supported, as the first row of a series has the sd "
+            "sigma; leave cov out"
+        )
+    for key, value in found.items():
+        if re.fullmatch(NAME, value) is None:
+            raise ConfigError(f"{about}{call}: {key} is {value!r}, which is no column; {how}")
+    time, gr = (found.get(key, "NA").strip("`") for key in ("time", "gr"))
+    return replace(
+        terms, is_series=True, time="" if time == "NA" else time, gr="" if gr == "NA" else gr
+    )
+
+
 def _fields(term: str, given: Mapping[str, str], about: str) -> dict[str, Any]:
     """Return the fields of :class:`ResponseTerms` that a term sets."""
     found: dict[str, Any] = {}
@@ -278,6 +342,9 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
             f"{about}takes no weights of the kind precision, which divide a variance sigma²; "
             "choose gaussian or student, or another kind"
         )
+    if terms.is_series:
+        _refuse_series(terms, family, f"formula {formula!r}: ")
+        family = of_series(family)
     if terms.se and not terms.adds_sigma and terms.weights and terms.kind == "precision":
         raise ConfigError(
             f"{about}has no sigma that weights of the kind precision could change, as se() gives "
@@ -286,6 +353,25 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
     if terms.se and not terms.adds_sigma:
         return with_known(family, "sigma")
     return family
+
+
+def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
+    """Refuse a response whose residuals cannot be autoregressive."""
+    if family.name not in WITH_SIGMA:
+        raise ConfigError(
+            f"{about}family {family.name} has no residuals for ar(); choose gaussian or student, "
+            "or add a curve along the time, such as gp(t)"
+        )
+    if family.link != "identity":
+        raise ConfigError(
+            f"{about}ar() needs the link identity, not {family.link}; leave one of them out"
+        )
+    is_weighted = terms.weights and terms.kind != "precision"
+    if terms.cens or terms.lb or terms.ub or is_weighted:
+        raise ConfigError(
+            f"{about}ar() cannot be combined with cens(), trunc() or weights of rows, with which "
+            "the residual of a row is not known; leave one of them out"
+        )
 
 
 # The columns
@@ -488,7 +574,17 @@ def data_lines(terms: ResponseTerms, family: Family) -> list[str]:
         lines.append(f"vector<lower=0>[N] {name}; // {terms.weights}: {_MEANINGS[terms.kind]}")
     if terms.weights and terms.kind == "survey":
         lines.append("real<lower=0> weights_mean; // their mean")
+    if terms.is_series:
+        lines.append(
+            f"array[N] int<lower=1, upper=N> previous; // the row before it, {_when(terms)}"
+        )
     return lines
+
+
+def _when(terms: ResponseTerms) -> str:
+    """Return by which times, and in which series, a row comes before another one."""
+    found = f"by {terms.time}" if terms.time else "by the order of the rows"
+    return f"{found} in each {terms.gr}" if terms.gr else found
 
 
 def sources_of(terms: ResponseTerms, values: ResponseValues) -> dict[str, dict[str, Any]]:
@@ -517,6 +613,10 @@ def sources_of(terms: ResponseTerms, values: ResponseValues) -> dict[str, dict[s
     if terms.weights and terms.kind == "survey":
         mean = float(np.mean(values.of["weights"]))
         found["weights_mean"] = {"value": float(f"{mean:.12g}")}
+    if terms.is_series:
+        found["previous"] = {"previous": terms.time or "obs"}
+        if terms.gr:
+            found["previous"]["within"] = terms.gr
     return found
 
 
@@ -635,6 +735,60 @@ def row_replicate(terms: ResponseTerms, family: Family, rng: str) -> list[str]:
     return [*lines, "}"]
 
 
+IN_TIME = """
+vector[N] follows; // 1: another row comes before it in its series; 0: none does
+array[N] int in_time; // the rows, each after the one before it
+{
+  array[N] int next = zeros_int_array(N);
+  int place = 0;
+  for (n in 1 : N) {
+    follows[n] = previous[n] != n;
+    if (previous[n] != n) {
+      next[previous[n]] = n;
+    }
+  }
+  for (n in 1 : N) {
+    int row = previous[n] == n ? n : 0;
+    while (row > 0) {
+      place += 1;
+      in_time[place] = row;
+      row = next[row];
+    }
+  }
+}"""
+"""Statements of the transformed data for rows that depend on the rows before them."""
+
+AFTER_PREVIOUS = [
+    "vector[N] residual = y - eta;",
+    "eta += ar * (follows .* residual[previous]); // given the row before",
+]
+"""Statements before a likelihood of rows that depend on the rows before them."""
+
+
+def rows_in_series(
+    distribution: Callable[[str, str], str], rng: Callable[[str, str], str]
+) -> list[str]:
+    """Return the statements for each row, in the order of time, of rows that depend on others.
+
+    Parameters
+    ----------
+    distribution, rng : callable
+        Functions of a linear predictor and a row that return the distribution, and a draw.
+    """
+    return [
+        "int row = in_time[n];",
+        "int before = previous[row];",
+        "real seen = eta[row]; // given the response before, and given its replicate",
+        "real drawn = eta[row];",
+        "if (before != row) {",
+        "  seen += ar * (y[before] - eta[before]);",
+        "  drawn += ar * (y_rep[before] - eta[before]);",
+        "}",
+        f"log_lik[row] = {_call(distribution('seen', 'row'), 'lpdf', 'y[row]')};",
+        f"y_rep[row] = {rng('drawn', 'row')};",
+    ]
+
+
 def _bound_of(given: str, name: str) -> str:
     """Return a bound of row n in Stan; empty if there is none."""
     if not given:
@@ -667,6 +821,12 @@ def about_terms(terms: ResponseTerms, response: str) -> Sequence[str]:
         found.append(f"The sd of a row is known: {terms.se}.")
     if terms.weights:
         found.append(_ABOUT_WEIGHTS[terms.kind].format(w=terms.weights))
+    if terms.is_series:
+        found.append(
+            f"The residual of a row is ar times that of the row before it, {_when(terms)}, plus an "
+            "error with the distribution of the family; its log likelihood is that given the row "
+            "before."
+        )
     return found
 
 
