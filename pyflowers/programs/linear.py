@@ -2,7 +2,8 @@
 
 The linear predictor of observation n is
 
-    eta[n] = offset[n] + Σ columns[n] · coefficients + Σ columns[n] · effects[label of n],
+    eta[n] = offset[n] + Σ columns[n] · coefficients + Σ columns[n] · effects[label of n]
+             + Σ columns[n] · penalised coefficients,
 
 and the response has a distribution of a family, given eta and the family's other parameters. The
 parts of a formula's program state this model in NumPy, for methods that integrate coefficients and
@@ -127,6 +128,36 @@ class Effects:
 
 
 @dataclass(frozen=True, eq=False)
+class Penalised:
+    """Coefficients of columns, independent and normal with mean 0, whose sds are not known.
+
+    Attributes
+    ----------
+    name : str
+        Their name.
+    columns : array, shape (row, K)
+        The columns.
+    parameters : tuple of Parameter
+        What their sds depend on.
+    scales : callable
+        Function of the values of these parameters, by name, each shaped (T, element). Returns the
+        sds, shape (T, K).
+    back : array, shape (L, K), or None
+        The matrix that turns the coefficients into the quantity of this name; None if they are the
+        quantity.
+    target : str
+        See :class:`Coefficients`.
+    """
+
+    name: str
+    columns: FloatArray
+    parameters: tuple[Parameter, ...]
+    scales: Callable[[Mapping[str, FloatArray]], FloatArray]
+    back: FloatArray | None = None
+    target: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Offset:
     """A known addition to the linear predictor.
 
@@ -158,7 +189,7 @@ class Given:
     value: float
 
 
-Stated = Parameter | Coefficients | Effects | Offset | Given
+Stated = Parameter | Coefficients | Effects | Penalised | Offset | Given
 """What a part of a formula states."""
 
 
@@ -194,13 +225,16 @@ class LinearModel:
         The row of the columns to which each observation belongs.
     offset : array, shape (row,)
         The known part of the linear predictor of the response.
-    coefficients, effects, parameters : tuple
-        What is unknown.
+    coefficients, effects, penalised, parameters : tuple
+        What is unknown. The parameters are those of the family.
     given : dict of str to float
         The other parameters of the family, by the names that the family has for them.
     predicted : dict of str to Predicted
         The parameters of the family that have linear predictors, by the names that the family has
         for them.
+    se, precision : array, shape (N,), or None
+        The terms of a normal response: the variance of an observation is that of the family, plus
+        se², divided by the precision. If the standard deviation of the family is known, it is `se`.
     complete : callable
         Function of draws by name, each shaped (chain, draw, …), with those of everything above.
         Returns the draws that a fit keeps, except for ``lprior``.
@@ -213,10 +247,13 @@ class LinearModel:
     offset: FloatArray
     coefficients: tuple[Coefficients, ...]
     effects: tuple[Effects, ...]
+    penalised: tuple[Penalised, ...]
     parameters: tuple[Parameter, ...]
     given: Mapping[str, float]
     predicted: Mapping[str, Predicted]
     complete: Callable[[Mapping[str, FloatArray]], dict[str, FloatArray]]
+    se: FloatArray | None = None
+    precision: FloatArray | None = None
 
 
 def log_prior(priors: tuple[PriorDensity | None, ...], values: FloatArray) -> FloatArray:

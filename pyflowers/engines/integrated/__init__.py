@@ -49,7 +49,7 @@ from pyflowers.engines.integrated.quadrature import reason_against as against_qu
 from pyflowers.engines.without_chains import WithoutChains
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.programs import Data, Program
-from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
+from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter, Penalised
 
 FloatArray = NDArray[np.float64]
 
@@ -195,6 +195,8 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
         If the density is not finite where the search for its mode starts, or if the weighted points
         are too close to each other.
     """
+    if not method.coordinates.size:
+        return _without_parameters(method, total, rng)
     stretch, log_density, first = approximated(
         method.log_density, method.start, method.coordinates.is_slow
     )
@@ -216,6 +218,15 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
             log_evidence, its_error = found_on_lattice
     log_evidence += method.log_constant
     return Drawn(values, found, error, log_evidence, its_error + error)
+
+
+def _without_parameters(method: Method, total: int, rng: Generator) -> Drawn:
+    """Return independent draws of a model in which nothing remains to be weighted."""
+    points, equal = np.zeros((total, 0)), np.full(total, -math.log(total))
+    density = float(method.log_density(points[:1])[0])
+    found = Weighted(points, np.full(total, density), equal, -math.inf)
+    values = method.draw(points[:1], np.array([total]), rng)
+    return Drawn(values, found, 0.0, density + method.log_constant, 0.0)
 
 
 def _few_points(
@@ -310,12 +321,14 @@ class IntegratedProgram(WithoutChains):
         self, model: LinearModel, values: Values, shape: tuple[int, int]
     ) -> dict[str, FloatArray]:
         """Return the draws that a fit keeps, in the shapes of the Stan program."""
+        others = [each for its in model.penalised for each in its.parameters]
         unknown: tuple[Parameter | Coefficients | Effects, ...]
-        unknown = (*model.parameters, *model.coefficients, *model.effects)
+        unknown = (*model.parameters, *others, *model.coefficients, *model.effects)
         for its in unknown:
             if its.is_scalar:
                 values[its.name] = values[its.name][..., 0]
-        for each in model.coefficients:
+        turned: tuple[Coefficients | Penalised, ...] = (*model.coefficients, *model.penalised)
+        for each in turned:
             if each.back is not None:
                 values[each.name] = values[each.name] @ each.back.T
         lprior = values.pop("lprior")

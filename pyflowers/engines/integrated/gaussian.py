@@ -9,6 +9,10 @@ and y minus what the prior means predict,
 
     log p(y) = -N/2 log(2π sigma²) - 1/2 log|Q| - 1/2 (y'y / sigma² - h' Q^-1 h).
 
+Curves and effects with a known covariance are further columns with normal coefficients. Known
+standard errors and precisions scale the rows; a sigma besides standard errors is the sd of effects
+of the rows.
+
 Only the cross products of the columns and y enter, so the number of rows does not matter. In the
 Cholesky factor of Q with h and y'y / sigma² as its last row, the last element squared is the last
 bracket [1]. The term with the most labels is eliminated first: its block of Q consists of one block
@@ -31,8 +35,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -40,7 +45,7 @@ from numpy.typing import NDArray
 
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Coordinates, Values
-from pyflowers.programs.linear import Effects, LinearModel
+from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Penalised
 from pyflowers.programs.linear import log_prior as log_prior_of
 
 FloatArray = NDArray[np.float64]
@@ -50,6 +55,11 @@ MOST_LABELS = 4_000
 
 MOST_PRODUCTS = 30_000_000
 """The largest number of products of cross products that are kept, 0.4 GB."""
+
+OF_ROWS = "effects of rows"
+"""The name of effects whose sd is sigma, besides known standard errors; they are not kept."""
+
+Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
 _CHUNK = 1_000_000
 """About how many numbers the matrices of points that are computed together hold."""
@@ -67,6 +77,7 @@ def reason_against(model: LinearModel) -> str:
     num = sum(its.num_labels * its.num_effects for its in model.effects)
     num -= max((its.num_labels * its.num_effects for its in model.effects), default=0)
     num += sum(its.columns.shape[1] for its in model.coefficients)
+    num += sum(its.columns.shape[1] for its in model.penalised)
     if num > MOST_LABELS:
         return (
             f"without the largest group term, {num:,} coefficients and effects remain, whose dense "
@@ -108,9 +119,12 @@ class GaussianModel:
         from scipy import sparse
 
         assert model.family.as_normal is not None
+        self.y = model.family.as_normal(model.y)
+        model, self.y, log_scale = _scaled(model, self.y)
         self.model = model
-        self.coordinates = Coordinates(model.parameters, model.effects)
-        self.sigma = next(its.name for its in model.parameters if its.role == "sigma")
+        others = [each for its in model.penalised for each in its.parameters]
+        self.coordinates = Coordinates([*model.parameters, *others], model.effects)
+        self.sigma = next((its.name for its in model.parameters if its.role == "sigma"), "")
         order = sorted(model.effects, key=lambda its: -its.num_labels)
         self.first, self.others = (order[0] if order else None), order[1:]
 
@@ -129,7 +143,7 @@ class GaussianModel:
         if self.has_t:
             is_free[-1] = True
 
-        y = model.family.as_normal(model.y) - model.offset[model.rows]
+        y = self.y - model.offset[model.rows]
         x = matrix[model.rows]
         self.spread = float(np.std(y))
         # Coefficients are measured from a least-squares fit, so that little cancels in y'y.
@@ -140,6 +154,7 @@ class GaussianModel:
         self.prior_mean = np.where(is_flat, 0.0, (location - self.centre) / self.scale)
 
         z = [_indicators(its, model) for its in self.others]
+        z += [sparse.csr_array(its.columns[model.rows]) for its in model.penalised]
         c = sparse.csr_array(sparse.hstack([*z, sparse.csr_array(x * self.scale)]))
         self.num_dense = c.shape[1]
         num_random = self.num_dense - x.shape[1]
@@ -150,7 +165,7 @@ class GaussianModel:
         self.n22 = (c.T @ c).toarray()
         self.b2, self.yy = c.T @ y, float(y @ y)
         # The density of a flat coefficient is 1 in its own units, in which `scale` is the unit.
-        self.constant = -0.5 * self.num_rows * math.log(2 * math.pi)
+        self.constant = log_scale - 0.5 * self.num_rows * math.log(2 * math.pi)
         self.constant += 0.5 * math.log(2 * math.pi) * float((self.precision == 0).sum())
         self._eliminate(c, y)
 
@@ -190,8 +205,11 @@ class GaussianModel:
         """A point from which the mode can be reached: the fit's residuals, shared out."""
         # A fit through all rows leaves no residuals.
         spread = max(math.sqrt(self.yy / max(self.num_rows, 1)), 1e-3 * self.spread) or 1.0
-        share = spread / math.sqrt(1 + len(self.model.effects))
+        share = spread / math.sqrt(1 + len(self.model.effects) + len(self.model.penalised))
         values = {self.sigma: share}
+        for curve in self.model.penalised:
+            size = float(np.sqrt(np.mean(np.sum(curve.columns**2, axis=1))))
+            values[curve.parameters[0].name] = share / max(size, 1e-300)
         for its in self.model.effects:
             values[its.sd.name] = share / max(float(np.sqrt(np.mean(its.columns**2))), 1e-300)
         return self.coordinates.start(values)
@@ -299,7 +317,7 @@ class GaussianModel:
     def _reduced(self, points: FloatArray) -> tuple[FloatArray, _Reduced, FloatArray]:
         """Return the density of the priors, the factors, and Stan's ``lprior``."""
         values, log_prior, lprior = self.coordinates.values(points)
-        return log_prior, _Reduced(self, values), lprior
+        return log_prior, _Reduced(self, values, len(points)), lprior
 
     def _drawn(
         self,
@@ -320,6 +338,11 @@ class GaussianModel:
             own = u[:, at : at + size].reshape(-1, term.num_labels, term.num_effects)
             found[term.name] = own @ np.swapaxes(factors[term.name], -1, -2)
             at += size
+        for curve in self.model.penalised:
+            scales = np.repeat(curve.scales(its.values), counts, axis=0)
+            found[curve.name] = u[:, at : at + scales.shape[1]] * scales
+            at += scales.shape[1]
+        found.pop(OF_ROWS, None)
         b = np.empty((len(u), len(self.order)))
         b[:, self.order] = self.centre + self.scale * u[:, at:]
         found["lprior"] = np.repeat(lprior, counts)
@@ -342,11 +365,12 @@ class GaussianModel:
 class _Reduced:
     """The factor of the dense matrix, at several points."""
 
-    def __init__(self, of: GaussianModel, values: Values) -> None:
+    def __init__(self, of: GaussianModel, values: Values, num: int) -> None:
         self.of, self.values = of, values
-        sigma = values[of.sigma][:, 0]
-        num, size = len(sigma), of.num_dense
-        self.over = over = 1 / sigma**2
+        self.over = over = np.ones(num)
+        if of.sigma:
+            self.over = over = 1 / values[of.sigma][:, 0] ** 2
+        size = of.num_dense
         entries = over[:, None] * of.products
         row, last = over[:, None] * of.b2, over * of.yy
         self.log_det = np.zeros(num)
@@ -357,10 +381,9 @@ class _Reduced:
             last = last - over**2 * less
         matrix = np.zeros((num, size + 1, size + 1))
         one, other = of.place
-        if all(its.num_effects == 1 for its in of.others):
-            scale = self._unit_scales()
-            entries *= scale[:, one] * scale[:, other]
-            row = row * scale
+        scale = self._unit_scales()
+        entries *= scale[:, one] * scale[:, other]
+        row = row * scale
         matrix[:, other, one] = entries
         if any(its.num_effects > 1 for its in of.others):
             matrix[:, one, other] = entries
@@ -411,18 +434,26 @@ class _Reduced:
         return more, shift, less
 
     def _unit_scales(self) -> FloatArray:
-        """Return the sds of effects, and 1 for the coefficients, shape (T, K)."""
+        """Return the sds of coefficients, shape (T, K): 1 if a factor or a prior has them."""
         scale = np.ones((len(self.over), self.of.num_dense))
         at = 0
         for its in self.of.others:
-            scale[:, at : at + its.num_labels] = self.values[its.name][:, :, 0]
-            at += its.num_labels
+            if its.num_effects == 1:
+                scale[:, at : at + its.num_labels] = self.values[its.name][:, :, 0]
+            at += its.num_labels * its.num_effects
+        for curve in self.of.model.penalised:
+            size = curve.columns.shape[1]
+            scale[:, at : at + size] = curve.scales(self.values)
+            at += size
         return scale
 
     def _multiply(self, matrix: FloatArray, row: FloatArray) -> None:
-        """Multiply the columns and rows of effects by the factors of their covariances."""
+        """Multiply columns and rows of several effects by the factors of their covariances."""
         at, size = 0, self.of.num_dense
         for its in self.of.others:
+            if its.num_effects == 1:
+                at += its.num_labels
+                continue
             place, factor = slice(at, at + its.num_labels * its.num_effects), self.values[its.name]
             matrix[:, :size, place] = _times(matrix[:, :size, place], factor, its)
             turned = np.swapaxes(matrix[:, place, :size], -1, -2)
@@ -503,13 +534,15 @@ class _Reduced:
         assert of.first is not None
         num, size = of.first.num_labels, of.first.num_effects
         # The columns of other effects count in their own units.
-        own, at = u.copy(), 0
+        own, at = u * np.repeat(self._unit_scales(), counts, axis=0), 0
         for its in of.others:
             place = slice(at, at + its.num_labels * its.num_effects)
+            at = place.stop
+            if its.num_effects == 1:
+                continue
             factor = np.repeat(self.values[its.name], counts, axis=0)
             turned = np.swapaxes(factor, -1, -2)
             own[:, place] = _times(own[:, None, place], turned, its)[:, 0]
-            at = place.stop
         rest = of.b1.reshape(1, -1) - (of.n12 @ own.T).T
         over = np.repeat(self.over, counts)
         rest = over[:, None, None] * rest.reshape(-1, num, size)
@@ -523,6 +556,50 @@ class _Reduced:
         half = np.linalg.solve(lower, right[..., None])
         turned = np.swapaxes(lower, -1, -2)
         return np.asarray(np.linalg.solve(turned, half + z[..., None])[..., 0])
+
+
+def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray, float]:
+    """Return a model whose rows have one standard deviation, with its response.
+
+    Rows are divided by what is known of their standard deviations; the last result is the log of
+    the Jacobian. The sd of a row with a standard error and a sigma is that of an effect of the row,
+    whose sd is sigma.
+    """
+    if model.se is None and model.precision is None:
+        return model, y, 0.0
+    num = len(y)
+    precision = np.ones(num) if model.precision is None else model.precision
+    scale = np.sqrt(precision)
+    effects, parameters = list(model.effects), list(model.parameters)
+    if model.se is not None:
+        scale = scale / model.se
+        sigma = next((its for its in parameters if its.role == "sigma"), None)
+        if sigma is not None:
+            parameters.remove(sigma)
+            at_rows = np.empty(len(model.offset))
+            at_rows[model.rows] = 1 / np.sqrt(precision)
+            codes = np.empty(len(model.offset), dtype=np.int64)
+            codes[model.rows] = np.arange(num)
+            sd = replace(sigma, role="")
+            effects.append(Effects(OF_ROWS, codes, num, at_rows[:, None], sd))
+    found = replace(
+        model,
+        rows=np.arange(num),
+        offset=model.offset[model.rows] * scale,
+        coefficients=tuple(_divided(its, model.rows, scale) for its in model.coefficients),
+        effects=tuple(
+            replace(_divided(its, model.rows, scale), codes=its.codes[model.rows])
+            for its in effects
+        ),
+        penalised=tuple(_divided(its, model.rows, scale) for its in model.penalised),
+        parameters=tuple(parameters),
+    )
+    return found, y * scale, float(np.log(scale).sum())
+
+
+def _divided(its: Columns, rows: NDArray[np.int64], scale: FloatArray) -> Columns:
+    """Return what has columns with the rows of observations, scaled."""
+    return replace(its, columns=its.columns[rows] * scale[:, None])
 
 
 def _indicators(its: Effects, model: LinearModel) -> Any:

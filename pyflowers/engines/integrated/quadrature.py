@@ -77,6 +77,10 @@ def reason_against(model: LinearModel) -> str:
     family = f"the family {model.family.text}"
     if model.predicted:  # without it, more could be integrated out of a normal response
         family += f" with a formula for {in_words(list(model.predicted))}"
+    if model.penalised:
+        return f"for {family}, {model.penalised[0].name} cannot be integrated out"
+    if model.se is not None or model.precision is not None:
+        return f"for {family}, standard errors and precisions do not enter the integrals"
     if len(model.effects) > 1:
         return (
             f"it has {len(model.effects)} group terms, and for {family} only one can be "

@@ -26,11 +26,13 @@ from numpy.random import Generator
 
 from pyflowers.programs.bases import frequencies
 from pyflowers.programs.data import Data
+from pyflowers.programs.densities import prior_densities
 from pyflowers.programs.formulas.centring import is_curve_known
 from pyflowers.programs.formulas.grammar import CurveTerm
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import Draws, Number, Part, Sum, Target, Values, declared
 from pyflowers.programs.formulas.priors import DefaultPriors, rounded, scale_of_column
+from pyflowers.programs.linear import FloatArray, Parameter, Penalised
 
 WIDEST, SHORTEST = 2.0, 1.75
 """Limits of the prior on the length scale of a process, which has 98% of its mass between them: in
@@ -48,6 +50,10 @@ class Predictor(Protocol):
     @property
     def target(self) -> Target:
         """What it predicts."""
+
+    @property
+    def parameter(self) -> str:
+        """The parameter of the family that it predicts; empty for that of the response."""
 
     @property
     def tag(self) -> str:
@@ -322,6 +328,7 @@ def smooth(linear: Predictor, its: Smooth) -> Part:
         shown=its.text,
         story=f"{its.text} is a smooth curve.",
         draw=partial(_draw_smooth, name),
+        stated=partial(_smooth_stated, name, linear.parameter),
     )
     if its.levels:
         return _with_levels(part, its, name)
@@ -467,7 +474,42 @@ def process(linear: Predictor, its: Process) -> Part:
         shown=its.text,
         story=f"{its.text} is a Gaussian process.",
         draw=partial(_draw_process, name),
+        stated=partial(_process_stated, name, linear.parameter),
     )
+
+
+def _smooth_stated(name: str, target: str, values: Values) -> Penalised:
+    """Return the coefficients of the curves of a smooth."""
+    columns, level = (
+        np.asarray(values[f"S_{name}"], dtype=np.float64),
+        values.get(f"level_s_{name}"),
+    )
+    of_column = np.zeros(columns.shape[1], dtype=np.int64)
+    if level is not None:
+        of_column = np.asarray(level) - 1
+    sds = f"sds_{name}"
+    priors = prior_densities(f"student_t(3, 0, {sds}_scale)", values, int(of_column.max()) + 1)
+    sd = Parameter(sds, priors, lower=0.0, is_scalar=level is None)
+    return Penalised(f"s_{name}", columns, (sd,), lambda its: its[sds][:, of_column], target=target)
+
+
+def _process_stated(name: str, target: str, values: Values) -> Penalised:
+    """Return the coefficients of the sines of a process."""
+    omega, sd, length = np.asarray(values[f"omega_{name}"]), f"sdgp_{name}", f"lscale_{name}"
+    (prior,) = prior_densities(f"student_t(3, 0, {sd}_scale)", values, 1)
+    (of_length,) = prior_densities(f"lognormal({length}_location, {length}_scale)", values, 1)
+    parameters = (Parameter(sd, (prior,), lower=0.0), Parameter(length, (of_length,), lower=0.0))
+    columns = np.asarray(values[f"Phi_{name}"], dtype=np.float64)
+    scales = partial(_scales_of_sines, omega, sd, length)
+    return Penalised(f"gp_{name}", columns, parameters, scales, target=target)
+
+
+def _scales_of_sines(
+    omega: FloatArray, sd: str, length: str, values: Mapping[str, FloatArray]
+) -> FloatArray:
+    """Return the roots of the spectral density of a process at frequencies, shape (T, K)."""
+    root = values[sd] * np.sqrt(np.sqrt(2 * np.pi) * values[length])
+    return np.asarray(root * np.exp(-0.25 * np.square(values[length] * omega)))
 
 
 def _draw_smooth(name: str, values: Values, num: int, rng: Generator) -> Draws:
@@ -496,7 +538,7 @@ def _draw_process(name: str, values: Values, num: int, rng: Generator) -> Draws:
     sd = np.abs(rng.standard_t(3, (1, num))) * values[f"sdgp_{name}_scale"]
     z = rng.normal(size=(1, num))
     length = np.exp(values[f"lscale_{name}_location"] + values[f"lscale_{name}_scale"] * z)
-    root = np.sqrt(np.sqrt(2 * np.pi) * length)[..., None]
-    root = root * np.exp(-0.25 * np.square(length[..., None] * omega))
-    coefficients = sd[..., None] * root * rng.normal(size=(1, num, len(omega)))
+    own = {"sd": sd[..., None], "length": length[..., None]}
+    root = _scales_of_sines(omega, "sd", "length", own)
+    coefficients = root * rng.normal(size=(1, num, len(omega)))
     return {f"sdgp_{name}": sd, f"lscale_{name}": length, f"gp_{name}": coefficients}

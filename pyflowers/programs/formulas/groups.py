@@ -40,7 +40,7 @@ from pyflowers.programs.formulas.part import (
     with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
-from pyflowers.programs.linear import Effects, Parameter
+from pyflowers.programs.linear import Effects, Parameter, Penalised
 from pyflowers.text import in_words
 
 
@@ -171,6 +171,7 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
         data=[*part.data, f"cov_matrix[{size}] {known}; // covariance of the labels of {its.by}"],
         sources=sources,
         draw=partial(_draw_with_covariance, its),
+        stated=partial(_stated_with_covariance, its, linear.parameter),
     )
 
 
@@ -559,6 +560,21 @@ def _stated(its: Group, target: str, values: Values) -> Effects:
     if f"cor_{g}_eta" not in values:
         return found
     return replace(found, correlations=f"cor_{g}", eta=float(values[f"cor_{g}_eta"]))
+
+
+def _stated_with_covariance(its: Group, target: str, values: Values) -> Penalised:
+    """Return effects with a known covariance as coefficients of the columns of its factor."""
+    g = its.name
+    factor = np.linalg.cholesky(np.asarray(values[f"known_{g}"], dtype=np.float64))
+    default = f"student_t(3, 0, sd_{g}_scale)"
+    priors = priors_of_elements(default, values, its.given or (None,))
+    sd = Parameter(f"sd_{g}", priors, lower=0.0, is_scalar=False)
+    num, columns = len(factor), factor[np.asarray(values[its.index]) - 1]
+
+    def scales(of: Mapping[str, FloatArray]) -> FloatArray:
+        return np.broadcast_to(of[sd.name], (len(of[sd.name]), num))
+
+    return Penalised(f"r_{g}", columns, (sd,), scales, back=factor, target=target)
 
 
 def _draw_sds(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from pyflowers.advice import Advice
 from pyflowers.errors import ConfigError
@@ -59,6 +60,7 @@ from pyflowers.programs.linear import (
     LinearModel,
     Offset,
     Parameter,
+    Penalised,
     Predicted,
 )
 from pyflowers.programs.terms import read_terms
@@ -112,8 +114,9 @@ def _linear_model(data: Data) -> LinearModel:
     assert about is not None
     if parse(about.text).terms.is_series:
         raise _not_stated(about.text, "ar(), with which a row depends on the one before it")
-    if parse(about.text).terms.variables:
-        raise _not_stated(about.text, "the terms of a response besides trials()")
+    terms = {*parse(about.text).terms.variables}
+    if terms - {"se", "sigma", "precision"}:
+        raise _not_stated(about.text, "cens(), trunc() and weights that multiply the likelihood")
     for name, prior in about.given.items():
         if prior.startswith(f"{CONSTANT}("):
             raise _not_stated(about.text, f"the fixed {name}")
@@ -148,11 +151,21 @@ def _linear_model(data: Data) -> LinearModel:
         offset=offsets[""],
         coefficients=tuple(its for its in stated if isinstance(its, Coefficients)),
         effects=tuple(its for its in stated if isinstance(its, Effects)),
+        penalised=tuple(its for its in stated if isinstance(its, Penalised)),
         parameters=tuple(its for its in stated if isinstance(its, Parameter)),
         given={its.role: its.value for its in stated if isinstance(its, Given)},
         predicted={name: Predicted(offsets[name], _from_linear(links[name])) for name in targets},
         complete=lambda draws: _completed(parts, values, dict(draws)),
+        se=_of_rows(values, terms & {"se", "sigma"}, kept),
+        precision=_of_rows(values, terms & {"precision"}, kept),
     )
+
+
+def _of_rows(values: Values, names: Collection[str], kept: NDArray[np.intp]) -> FloatArray | None:
+    """Return a variable of some rows, of which there is one or none."""
+    for name in names:
+        return np.asarray(values[name], dtype=np.float64)[kept]
+    return None
 
 
 def _from_linear(link: Link) -> Callable[[FloatArray], FloatArray]:

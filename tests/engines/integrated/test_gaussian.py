@@ -1,6 +1,7 @@
 """The marginal likelihood and the draws of normal models, against dense normal distributions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from mixed_models import posed, table
 from scipy import stats
@@ -18,7 +19,30 @@ FORMULAS = [
     "y ~ x + z + (x + z || g) + (1 | h)",
     "y ~ x + (1 | g) + (x | h) + (z | g:h)",
     "y ~ x + I(x**2) + (1 | g)",
+    "y ~ s(x, k = 5) + (1 | g)",
+    "y ~ s(x, by = h, k = 5) + (x | g)",
+    "y ~ gp(x, k = 6) + (1 | g) + (1 | h)",
+    "y ~ s(x, k = 5) + gp(z, k = 5)",
+    "y ~ x + (1 | gr(g, cov = A)) + (1 | h)",
+    "y | se(s) ~ x + (1 | g)",
+    "y | se(s) ~ x",
+    "y | se(s, sigma = TRUE) ~ x + (x | g)",
+    "y | weights(w, kind = precision) ~ x + (1 | g) + (x | h)",
+    "y | se(s, sigma = TRUE) + weights(w, kind = precision) ~ x + offset(z) + (1 | g)",
 ]
+
+
+def with_terms(formula):
+    """Return a table with standard errors and weights, and a covariance of the labels of g."""
+    frame = table(30)
+    rng = np.random.default_rng(8)
+    frame = frame.assign(s=rng.uniform(0.3, 1, 30), w=rng.uniform(0.5, 3, 30))
+    if "cov" not in formula:
+        return frame, {}
+    labels = sorted(frame.g.unique())
+    root = rng.normal(size=(len(labels), 10))
+    known = pd.DataFrame(root @ root.T / 10, index=labels, columns=labels)
+    return frame, {"known": {"A": known}}
 
 
 def dense(model, values, t):
@@ -37,6 +61,10 @@ def dense(model, values, t):
         blocks.append(z)
         covariances.append(np.kron(np.eye(its.num_labels), factor @ factor.T))
         means.append(np.zeros(z.shape[1]))
+    for its in model.penalised:
+        blocks.append(its.columns[rows])
+        covariances.append(np.diag(its.scales(values)[0] ** 2))
+        means.append(np.zeros(its.columns.shape[1]))
     for its in model.coefficients:
         location, scale, dof = np.array([prior.student for prior in its.priors]).T
         blocks.append(its.columns[rows])
@@ -48,8 +76,14 @@ def dense(model, values, t):
     for each in covariances:
         prior[at : at + len(each), at : at + len(each)] = each
         at += len(each)
-    sigma = values["sigma"][0, 0]
-    of_y = c @ prior @ c.T + sigma**2 * np.eye(len(rows))
+    variance = np.zeros(len(rows))
+    if model.se is not None:
+        variance += model.se**2
+    if "sigma" in values:
+        variance += values["sigma"][0, 0] ** 2
+    if model.precision is not None:
+        variance /= model.precision
+    of_y = c @ prior @ c.T + np.diag(variance)
     return c, mean, prior, of_y, model.offset[rows]
 
 
@@ -72,7 +106,8 @@ def log_likelihood(model, values, y):
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_the_likelihood_is_that_of_the_dense_normal_distribution(formula):
-    _, _, model = posed(formula, table(30))
+    frame, how = with_terms(formula)
+    _, _, model = posed(formula, frame, **how)
     method = method_of(model, "test")
     points = method.start + 0.3 * np.random.default_rng(2).standard_normal((2, len(method.start)))
     values, log_prior, _ = method.coordinates.values(points)
@@ -91,16 +126,18 @@ def test_a_lognormal_response_is_normal_on_the_log_scale():
     assert np.isfinite(method_of(other, "test").log_density(np.zeros((1, 2))))
 
 
-@pytest.mark.parametrize("formula", FORMULAS[3:8])
+@pytest.mark.parametrize("formula", [*FORMULAS[3:8], FORMULAS[10], FORMULAS[11], FORMULAS[17]])
 def test_draws_have_the_moments_of_the_conditional_normal_distribution(formula):
-    _, _, model = posed(formula, table(30))
+    _, _, model = posed(formula, with_terms(formula)[0])
     method = method_of(model, "test")
     point = method.start[None]
     values, *_ = method.coordinates.values(point)
     num = 40_000
     drawn = method.draw(point, np.array([num]), np.random.default_rng(3))
-    u = np.hstack([drawn[its.name].reshape(num, -1) for its in model.effects])
-    u = np.hstack([u, *(drawn[its.name] for its in model.coefficients)])
+    u = np.hstack(
+        [np.empty((num, 0)), *(drawn[its.name].reshape(num, -1) for its in model.effects)]
+    )
+    u = np.hstack([u, *(drawn[its.name] for its in (*model.penalised, *model.coefficients))])
     # The t prior of the intercept is nearly flat on the scale of its likelihood.
     c, mean, prior, of_y, offset = dense(model, values, 1.0)
     gain = prior @ c.T @ np.linalg.inv(of_y)
