@@ -116,7 +116,7 @@ def _linear_model(data: Data) -> LinearModel:
         raise _not_stated(about.text, "ar(), with which a row depends on the one before it")
     terms = {*parse(about.text).terms.variables}
     if terms - {"se", "sigma", "precision"}:
-        raise _not_stated(about.text, "cens(), trunc() and weights that multiply the likelihood")
+        raise _not_stated(about.text, "cens(), trunc() or weights that multiply the likelihood")
     for name, prior in about.given.items():
         if prior.startswith(f"{CONSTANT}("):
             raise _not_stated(about.text, f"the fixed {name}")

@@ -138,17 +138,20 @@ def test_an_intercept_whose_default_prior_has_no_numbers_in_the_data_is_stated(r
         ),
         ("y ~ x + (x | g); sigma ~ x", "for the family gaussian with a formula for sigma only one"),
         ("y ~ x; sigma ~ (1 | g)", "effects of sigma"),
+        ("y ~ s(x); sigma ~ z", "with a formula for sigma, s_x cannot be integrated out"),
+        ("y | se(s) ~ x", "for the family student, standard errors and precisions do not enter"),
     ],
 )
 def test_effects_of_another_parameter_are_refused(formula, reason):
+    family, frame = "student" if "student" in reason else "gaussian", table(40).assign(s=0.5)
     with pytest.raises(EngineLacksError, match=reason):
-        pyflowers.fit(formula, table(40), engine="exact", seed=1)
+        pyflowers.fit(formula, frame, family=family, engine="exact", seed=1)
 
 
 @pytest.mark.parametrize(
     ("formula", "family", "what"),
     [
-        ("y ~ s(x) + (1 | g)", "gaussian", r"the term s"),
+        ("y ~ mo(k) + (1 | g)", "gaussian", "the term mo"),
         ("y ~ x + (1 | gr(g, dist = student))", "gaussian", "the term r_g"),
         ("y ~ x + (1 | gr(g, by = h))", "gaussian", "the term r_g"),
         ("size ~ x", "shifted_lognormal", "ndt, whose bounds depend on the data"),
@@ -157,6 +160,7 @@ def test_effects_of_another_parameter_are_refused(formula, reason):
 def test_a_part_that_states_no_density_is_refused_by_name(formula, family, what):
     frame = table(60).assign(size=lambda d: np.exp(d.y / 4))
     frame["h"] = np.where(frame.g < "d", "u", "v")
+    frame["k"] = np.arange(60) % 3
     with pytest.raises(ConfigError, match=f"does not have {what}"):
         pyflowers.fit(formula, frame, family=family, engine="exact", seed=1)
 

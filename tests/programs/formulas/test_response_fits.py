@@ -138,8 +138,10 @@ def test_what_loo_and_replicates_mean_is_said(censored):
 
 
 def test_the_exact_engine_refuses_the_terms_that_it_does_not_know():
-    with pytest.raises(ConfigError, match="does not have the terms of a response besides trials"):
-        pyflowers.fit("effect | se(error) ~ 1", SCHOOLS, seed=1, engine="exact")
+    with pytest.raises(
+        ConfigError, match=r"cens\(\), trunc\(\) or weights that mult"
+    ):
+        pyflowers.fit("effect | weights(error) ~ 1", SCHOOLS, seed=1, engine="exact")
 
 
 def test_loo_refuses_models_of_which_one_is_censored_or_weighted(censored):
