@@ -82,6 +82,10 @@ class Method(Protocol):
         """The number of points to weigh, if a density is so costly that they must be few."""
 
     @property
+    def most_on_lattice(self) -> int:
+        """The largest number of points of a lattice that takes no longer than a second or so."""
+
+    @property
     def log_constant(self) -> float:
         """What is added to the log density to make it that of all observations and parameters.
 
@@ -213,7 +217,9 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
     log_evidence, its_error = found.log_mean, found.log_mean_error
     if len(first.centre) <= MOST_DIMENSIONS and method.num_points is None:
         centre, axes = stretch(first.centre[None])[0][0], stretch.spread[:, None] * first.axes
-        found_on_lattice = lattice_integral(method.log_density, centre, axes)
+        found_on_lattice = lattice_integral(
+            method.log_density, centre, axes, method.most_on_lattice
+        )
         if found_on_lattice is not None:
             log_evidence, its_error = found_on_lattice
     log_evidence += method.log_constant

@@ -31,14 +31,11 @@ STEP = 0.3
 NEGLIGIBLE = 32.0
 """The fall of the log density from its maximum at which the lattice ends."""
 
-MOST_POINTS = 40_000
-"""The largest number of points; densities that end so far away are left to the weights."""
-
 _FIRST_REACH = 8.0
 
 
 def lattice_integral(
-    log_density: LogDensity, centre: FloatArray, axes: FloatArray
+    log_density: LogDensity, centre: FloatArray, axes: FloatArray, most: int
 ) -> tuple[float, float] | None:
     """Return the log of an integral and its error, from the trapezoidal rule.
 
@@ -50,17 +47,20 @@ def lattice_integral(
         The mode; d is at most `MOST_DIMENSIONS`.
     axes : array, shape (d, d)
         Axes along which the density has a spread of about 1, as columns.
+    most : int
+        The largest number of points.
 
     Returns
     -------
     tuple of (float, float), or None
         The log of the integral, and how much it differs from that on a lattice with twice the
-        step, which is far more than its error. None if the density ends too far away.
+        step, which is far more than its error. None if the density ends so far away that more
+        points are needed.
     """
     reaches = np.full((2, len(centre)), _FIRST_REACH)
     while True:
         nums = np.ceil(reaches / STEP).astype(int)
-        if np.prod(nums.sum(axis=0) + 1.0) > MOST_POINTS:
+        if np.prod(nums.sum(axis=0) + 1.0) > most:
             return None
         steps = [np.arange(-low, high + 1) for low, high in nums.T]
         grid = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1)

@@ -220,6 +220,11 @@ class GaussianModel:
         return 1_000 if self.num_dense > 8 * _DENSE else None
 
     @property
+    def most_on_lattice(self) -> int:
+        """The largest number of points of a lattice."""
+        return 200_000
+
+    @property
     def log_constant(self) -> float:
         """What is added to the log density to make it that of all observations and parameters.
 

@@ -165,6 +165,11 @@ class OneFactorModel:
         return 1_000 if len(self.y) > MANY_ROWS else None
 
     @property
+    def most_on_lattice(self) -> int:
+        """The largest number of points of a lattice."""
+        return 20_000
+
+    @property
     def log_constant(self) -> float:
         """See :class:`.GaussianModel`."""
         return self.coordinates.log_constant

@@ -176,7 +176,7 @@ def log_evidence(linear, data, row):
     stretch, _, first = approximated(method.log_density, method.start, method.coordinates.is_slow)
     method.prepare(stretch, first)
     centre, axes = stretch(first.centre[None])[0][0], stretch.spread[:, None] * first.axes
-    return lattice_integral(method.log_density, centre, axes)[0]
+    return lattice_integral(method.log_density, centre, axes, 1_000_000)[0]
 
 
 @pytest.mark.slow

@@ -240,3 +240,24 @@ def test_a_report_calls_the_draws_weighted(tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert "4,000 weighted draws from the posterior" in page
     assert "independent draws from the posterior" not in page
+
+
+def test_populations_are_predicted_in_closed_form():
+    fit = rats()
+    new = pd.DataFrame({"rat": ["new", "new"], "age": [10.0, 20.0]})
+    found = pyflowers.predict(fit, new, groups="population").draws().values
+    expected = fit.draws["Intercept"][..., None] + fit.draws["b"] * np.array([10.0, 20.0])
+    np.testing.assert_allclose(found, expected)
+    frame = table(60).assign(size=lambda d: np.exp(d.y / 4))
+    fit = pyflowers.fit("size ~ (1 | g)", frame, family="lognormal", engine="exact", seed=1)
+    found = pyflowers.predict(fit, pd.DataFrame({"g": ["new"]}), groups="population").draws()
+    variance = fit.draws["sigma"] ** 2 + fit.draws["sd_g"][..., 0] ** 2
+    np.testing.assert_allclose(found.values[..., 0], np.exp(fit.draws["Intercept"] + variance / 2))
+
+
+def test_sensitivity_to_the_prior_is_that_of_a_fit_by_nuts():
+    exact = pyflowers.fit("y ~ x + (1 | g)", table(), engine="exact", seed=1)
+    nuts = pyflowers.fit("y ~ x + (1 | g)", table(), engine="stanli", seed=2)
+    one, other = (pyflowers.sensitivity(fit).distances for fit in (exact, nuts))
+    assert np.abs(one - other).max(axis=None) < 0.05
+    assert one["prior"].max() > 0.05
