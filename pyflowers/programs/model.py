@@ -252,8 +252,8 @@ class Model:
 
     @property
     def is_series(self) -> bool:
-        """Whether the distribution of a row depends on the row before it."""
-        return self.has_rule and "previous" in self.rule.response
+        """Whether the distribution of a row depends on rows before it."""
+        return self.has_rule and not {"previous", "unit"}.isdisjoint(self.rule.response)
 
     @property
     def in_time(self) -> tuple[str, FloatArray] | None:
@@ -410,8 +410,8 @@ class Model:
             return self
         if self.is_series:
             raise ConfigError(
-                f"{self.program.name}: a row depends on the one before it, so that some rows "
-                "cannot be treated without the others; leave ar() out"
+                f"{self.program.name}: a row depends on those before it, so that some rows cannot "
+                "be treated without the others; leave ar() or cosy() out"
             )
         block, values = self.program.source.blocks.data, dict(self.data.values)
         size = block[self.data.observed].sizes[0]

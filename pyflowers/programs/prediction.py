@@ -43,6 +43,7 @@ from pyflowers.programs.families._response import (
     along_series,
     as_censored,
     family_of,
+    in_units,
     replicated,
 )
 from pyflowers.programs.outcomes import Outcome, family_of_outcome
@@ -354,7 +355,7 @@ def _for_rows(
     if is_linear:
         needed.discard("trials")
     if is_observed:
-        needed |= {"sigma", "previous"}.intersection(rule.response)
+        needed |= {"sigma", "previous", "unit"}.intersection(rule.response)
     else:
         needed -= set(rule.response) - _names_in(_parsed(rule.linear_predictor))
     if groups != "data":
@@ -795,6 +796,8 @@ class Predictor:
         if self.groups == "population":
             return self._each_its_own().observed()
         eta, found = self.linear(), np.empty((*self.lead, len(self.rows)))
+        if "unit" in self.rule.response:
+            return self._of_units(eta)
         for n, key in enumerate(self.rows.keys):
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
             found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
@@ -803,6 +806,16 @@ class Predictor:
         if self.scores is None:
             return found
         return self.scores[found.astype(np.int64) - 1]
+
+    def _of_units(self, eta: FloatArray) -> FloatArray:
+        """Return a random response for each row, whose residuals are correlated within units."""
+        rngs = [generator(self.seed, "row", key) for key in self.rows.keys]
+        normal = np.stack([rng.standard_normal(self.lead) for rng in rngs], axis=-1)
+        units, first = np.asarray(self.rows.values["unit"]), dict[int, bytes]()
+        for unit, key in zip(units.tolist(), self.rows.keys, strict=True):
+            first[unit] = min(key, first.get(unit, key))
+        own = [generator(self.seed, "unit", first[unit]) for unit in sorted(first)]
+        return in_units(self.family, eta, self.parameters, normal, own)
 
     def replicated(self, rng: np.random.Generator, *, is_recorded: bool = True) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N), from one generator.

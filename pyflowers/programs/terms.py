@@ -224,8 +224,9 @@ EDIT_PROGRAM = (
 
 _OF_BRMS = {
     "ar": "write it as a term by itself, such as y ~ x + ar(time = t, gr = g)",
-    **dict.fromkeys(("ma", "arma", "cosy", "unstr", "sar", "car"), EDIT_PROGRAM),
+    **dict.fromkeys(("ma", "arma", "unstr", "sar", "car"), EDIT_PROGRAM),
     **dict.fromkeys(("me", "mi", "cs", "t2"), EDIT_PROGRAM),
+    "cosy": "write it as a term by itself, such as y ~ x + cosy(gr = g)",
     "mm": "write it as a group, (1 | mm(g1, g2))",
     "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",
     "cut": "make a column of intervals, such as with pandas.cut",

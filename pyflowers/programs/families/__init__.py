@@ -84,6 +84,8 @@ class Auxiliary:
     is_predictor : bool
         Whether it is a linear predictor of the response, such as that of a category. It then has
         the terms of the response and their default priors, unless it has a formula of its own.
+    is_common : bool
+        Whether all rows have one value, so that it cannot have a linear predictor.
     """
 
     name: str
@@ -94,11 +96,14 @@ class Auxiliary:
     times_y: str = ""
     given: float | None = None
     is_predictor: bool = False
+    is_common: bool = False
 
     @property
     def link(self) -> Link | None:
         """The link of its linear predictor, by its bounds; None if it cannot have one."""
-        return None if self.given is not None else _LINKS.get(self.declared)
+        if self.given is not None or self.is_common:
+            return None
+        return _LINKS.get(self.declared)
 
     @property
     def lower(self) -> float | None:

@@ -12,6 +12,8 @@ A term is known by the names of its variables in the data block, each with one v
 ``sigma``                 sigma itself is known
 ``previous``              the row before it in its series, from 1; its own for the first row:
                           the row's residual is `ar` times that of the row before, plus an error
+``unit``                  the unit of the row, from 1: residuals of a unit have the correlation
+                          `cosy` in pairs
 ========================  ====================================================================
 
 References
@@ -22,6 +24,7 @@ replicates are censored where a row's time of censoring is unknown.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -42,7 +45,7 @@ from pyflowers.programs.families import (
 
 NAMES = (
     *("cens", "y2", "lb", "ub", "weights", "weights_mean", "se", "precision", "sigma"),
-    "previous",
+    *("previous", "unit"),
 )
 """The variables of response terms."""
 
@@ -82,6 +85,8 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
         family = with_known(family, "sigma")
     if "previous" in response:
         return with_series(family)
+    if "unit" in response:
+        return with_units(family)
     if not {"cens", "lb", "ub", "weights"}.intersection(response):
         return family
     if {"cens", "lb", "ub"}.intersection(response) and family.tails is None:
@@ -115,7 +120,7 @@ AR = Auxiliary(
 
 def can_be_series(family: Family, response: Sequence[str]) -> bool:
     """Whether the residuals of a response with these variables can be autoregressive."""
-    others = {"cens", "lb", "ub", "weights", "previous"}
+    others = {"cens", "lb", "ub", "weights", "previous", "unit"}
     is_normal = family.name in WITH_SIGMA and family.link == "identity"
     return is_normal and others.isdisjoint(response)
 
@@ -159,9 +164,138 @@ def along_series(errors: FloatArray, values: Values) -> FloatArray:
     return found
 
 
+COSY = Auxiliary(
+    "cosy",
+    "real<lower=0, upper=1>",
+    "beta({alpha}, {beta})",
+    {"alpha": 1.0, "beta": 1.0},
+    "correlation of two residuals of a unit",
+    is_common=True,
+)
+
+_GIVEN_EARLIER = """
+// The mean and the sd of each residual, in units of sigma, given those before it in its unit.
+matrix given_earlier(vector z, array[] int unit, real cosy) {
+  int num = max(unit);
+  matrix[size(z), 2] found;
+  vector[num] count = zeros_vector(num); // of the unit's rows so far, and their sum
+  vector[num] total = zeros_vector(num);
+  for (n in 1 : size(z)) {
+    int j = unit[n];
+    real weight = cosy / (1 + (count[j] - 1) * cosy);
+    found[n, 1] = weight * total[j];
+    found[n, 2] = sqrt(1 - cosy * weight * count[j]);
+    count[j] += 1;
+    total[j] += z[n];
+  }
+  return found;
+}"""
+_GIVEN_EARLIER_T = """
+// The location, scale and degrees of freedom of each residual, in units of sigma, given those
+// before it in its unit, which have a multivariate t distribution.
+matrix given_earlier(vector z, array[] int unit, real cosy, real nu) {
+  int num = max(unit);
+  matrix[size(z), 3] found;
+  vector[num] count = zeros_vector(num); // of the unit's rows so far, their sum, and of squares
+  vector[num] total = zeros_vector(num);
+  vector[num] squares = zeros_vector(num);
+  for (n in 1 : size(z)) {
+    int j = unit[n];
+    real weight = cosy / (1 + (count[j] - 1) * cosy);
+    real distance = (squares[j] - weight * square(total[j])) / (1 - cosy);
+    found[n, 1] = weight * total[j];
+    found[n, 2] = sqrt((1 - cosy * weight * count[j]) * (nu + distance));
+    found[n, 2] /= sqrt(nu + count[j]);
+    found[n, 3] = nu + count[j];
+    count[j] += 1;
+    total[j] += z[n];
+    squares[j] += square(z[n]);
+  }
+  return found;
+}"""
+
+
+def with_units(family: Family) -> Family:
+    """Return a family whose residuals are correlated in pairs, if they are of the same unit.
+
+    The likelihood of a row is that given the rows before it in its unit.
+    """
+    is_student = family.name == "student"
+
+    def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+        cosy, sigma = values["cosy"], values["sigma"]
+        z = (y - eta) / sigma
+        count, total, squares = _earlier(z, np.asarray(values["unit"]))
+        weight = np.where(count > 0, cosy / np.maximum(1 + (count - 1) * cosy, 1e-300), 0.0)
+        variance, own = 1 - cosy * weight * count, dict[str, Any]()
+        if is_student:
+            nu = values["nu"]
+            distance = (squares - weight * np.square(total)) / (1 - cosy)
+            variance, own["nu"] = variance * (nu + distance) / (nu + count), nu + count
+        own["sigma"] = sigma * np.sqrt(variance)
+        return family.log_lik(y, eta + sigma * weight * total, ChainMap(own, values))
+
+    return replace(
+        family,
+        equation=f"{family.equation}, correlation cosy in a unit",
+        functions=_GIVEN_EARLIER_T if is_student else _GIVEN_EARLIER,
+        log_lik=log_lik,
+        # The rows of a unit share the degrees of freedom of their distribution.
+        auxiliary=(*(replace(its, is_common=its.name == "nu") for its in family.auxiliary), COSY),
+        totals=None,
+        tails=None,
+    )
+
+
+def _earlier(z: FloatArray, unit: Any) -> tuple[Any, FloatArray, FloatArray]:
+    """Return the number of earlier rows of the unit, and the sums of their z and of the squares."""
+    order = np.argsort(unit, kind="stable")
+    place = np.arange(len(order))
+    starts = np.searchsorted(unit[order], unit[order])
+    back = np.argsort(order)
+
+    def before(values: FloatArray) -> FloatArray:
+        so_far = np.cumsum(values[..., order], axis=-1) - values[..., order]
+        return np.asarray((so_far - so_far[..., starts])[..., back])
+
+    return (place - starts)[back], before(z), before(np.square(z))
+
+
+def in_units(
+    family: Family,
+    eta: FloatArray,
+    values: Values,
+    normal: FloatArray,
+    rngs: Sequence[Generator],
+) -> FloatArray:
+    """Draw responses whose residuals are correlated within units.
+
+    Parameters
+    ----------
+    family : Family
+        The family: gaussian or student.
+    eta : array, shape (chain, draw, N)
+        The linear predictor.
+    values : mapping
+        The family's parameters, and the units.
+    normal : array, shape (chain, draw, N)
+        Standard normal draws of the rows.
+    rngs : sequence of numpy.random.Generator
+        The generator of each unit.
+    """
+    unit, cosy, shape = np.asarray(values["unit"]) - 1, values["cosy"], eta.shape[:2]
+    shared = np.stack([rng.standard_normal(shape) for rng in rngs], axis=-1)[..., unit]
+    z = np.sqrt(cosy) * shared + np.sqrt(1 - cosy) * normal
+    if family.name == "student":
+        nu = np.broadcast_to(values["nu"], (*shape, 1))[..., 0]
+        spread = np.stack([np.sqrt(nu / rng.chisquare(nu)) for rng in rngs], axis=-1)
+        z = z * spread[..., unit]
+    return np.asarray(eta + values["sigma"] * z)
+
+
 def has_terms(family: Family, response: Sequence[str]) -> bool:
     """Whether a family can have a response with these variables."""
-    if "previous" in response:
+    if {"previous", "unit"}.intersection(response):
         return False  # the likelihood of some rows alone, by which families are compared, is none
     if {"cens", "lb", "ub"}.intersection(response) and family.tails is None:
         return False
@@ -264,6 +398,10 @@ def replicated(
     family: Family, response: Sequence[str], eta: FloatArray, values: Values, rng: Generator
 ) -> FloatArray:
     """Draw responses within the bounds that `values` has for each row."""
+    if "unit" in response:
+        normal = rng.standard_normal(eta.shape)
+        rngs = [rng] * int(np.max(values["unit"]))
+        return in_units(family, eta, values, normal, rngs)
     found = family.draw(eta, values, rng)
     if "previous" in response:
         return eta + along_series(found - eta, values)

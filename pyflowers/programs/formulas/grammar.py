@@ -473,10 +473,13 @@ def _without_curves(text: str, terms: str) -> tuple[str, tuple[CurveTerm, ...]]:
     return left or "1", tuple(curves)
 
 
+_SERIES = re.compile(r"(?:ar|cosy)\(.*\)")
+
+
 def _without_series(terms: str) -> tuple[str, list[str]]:
-    """Return the sum of terms without ``ar(…)``, and its calls."""
+    """Return the sum of terms without ``ar(…)`` and ``cosy(…)``, and their calls."""
     every = list(_summands(terms))
-    calls = [term for sign, term in every if sign == "+" and re.fullmatch(r"ar\(.*\)", term)]
+    calls = [term for sign, term in every if sign == "+" and _SERIES.fullmatch(term)]
     if not calls:
         return terms, []
     rest = " ".join(f"{sign} {term}" for sign, term in every if term not in calls)

@@ -117,9 +117,9 @@ class Part:
         Whether the summand is one number for all rows.
     stands_for : mapping of str to str
         What the likelihood names instead of a parameter of the family; ``{row}`` is a row.
-    likelihood, pointwise : sequence of str
-        Lines of the likelihood, and of the loop over rows n in the generated quantities. They can
-        use the linear predictors.
+    likelihood, before_pointwise, pointwise : sequence of str
+        Lines of the likelihood, and in the generated quantities, of what precedes the loop over
+        rows n, and of the loop. They can use the linear predictors.
     sources : mapping of str to Source
         Where the data come from.
     numbers : mapping of str to Number
@@ -160,6 +160,7 @@ class Part:
     is_constant: bool = False
     stands_for: Mapping[str, str] = field(default_factory=dict)
     likelihood: Sequence[str] = ()
+    before_pointwise: Sequence[str] = ()
     pointwise: Sequence[str] = ()
     sources: Mapping[str, Source] = field(default_factory=dict)
     numbers: Mapping[str, Number] = field(default_factory=dict)

@@ -49,6 +49,7 @@ from pyflowers.programs.formulas.response import (
     row_likelihood,
     row_replicate,
     rows_in_series,
+    rows_in_units,
     sigma_in_stan,
     sources_of,
 )
@@ -462,7 +463,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
     if family.is_discrete:
         y_rep = "array[N_pointwise] int y_rep;"
     before = list[str]()
-    if terms.is_series:
+    if terms.residuals == "ar":
         rows, before = f"{KEPT}{IN_TIME}", AFTER_PREVIOUS
     own = distribution(family.stan, eta, "n"), distribution(family.cumulative, eta, "n")
     if terms.is_likelihood:
@@ -473,10 +474,14 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
         *row_likelihood(terms, family, *own, "log_lik[n]"),
         *row_replicate(terms, family, distribution(family.rng, eta, "n")),
     ]
-    if terms.is_series:
+    ahead = list[str]()
+    if terms.residuals == "ar":
         pointwise = rows_in_series(
             partial(distribution, family.stan), partial(distribution, family.rng)
         )
+    if terms.residuals == "cosy":
+        found = rows_in_units(family, stands_for.get("sigma", "sigma").format(row="n"))
+        statements, ahead, pointwise = found.values()
     return Part(
         settings=[
             "int<lower=0, upper=1> prior_only; // 1: draw from the prior",
@@ -486,6 +491,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
         transformed_data=f"{rows}{family.transformed_data}".strip("\n").splitlines(),
         likelihood=[*before, *statements],
         generated_quantities=["vector[N_pointwise] log_lik;", y_rep],
+        before_pointwise=ahead,
         pointwise=pointwise,
         sources={
             "prior_only": {"value": 0},

@@ -112,8 +112,9 @@ def _linear_model(data: Data) -> LinearModel:
     parts, values = _parts_of(data), data.values
     about = data.declaration.formula
     assert about is not None
-    if parse(about.text).terms.is_series:
-        raise _not_stated(about.text, "ar(), with which a row depends on the one before it")
+    if series := parse(about.text).terms.series:
+        what = f"{series[0].partition('(')[0]}(), with which a row depends on the one before it"
+        raise _not_stated(about.text, what)
     terms = {*parse(about.text).terms.variables}
     if terms - {"se", "sigma", "precision"}:
         raise _not_stated(about.text, "cens(), trunc() or weights that multiply the likelihood")
@@ -187,7 +188,7 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
     assert about is not None
     family, linear = _predictors_of(data)
     response = parse(about.text).terms.variables
-    if "previous" in response:
+    if {"previous", "unit"}.intersection(response):
         return {}  # rows are not independent
     return likelihood_alone(family_of(family.text, response), linear, draws, data, response)
 

@@ -17,7 +17,7 @@ from pyflowers.data import Table
 from pyflowers.data.columns import number_text
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import Family, family_names, find_family
-from pyflowers.programs.families._response import WITH_SIGMA, with_known
+from pyflowers.programs.families._response import WITH_SIGMA, with_known, with_units
 from pyflowers.programs.families._response import with_series as of_series
 from pyflowers.programs.terms import EDIT_PROGRAM, quote
 from pyflowers.text import in_words, suggestion
@@ -85,8 +85,9 @@ class ResponseTerms:
         The column of weights.
     kind : str
         What they are: `rows`, `precision` or `survey`.
-    is_series : bool
-        Whether residuals are autoregressive, as ``ar(time, gr)`` among the terms says.
+    residuals : str
+        How residuals depend on each other, as a term says: ``ar``, in ``ar(time, gr)``, or
+        ``cosy``, in ``cosy(gr)``; empty if they are independent.
     time, gr : str
         The columns of its times and of its series; empty for the order of the rows, and for one
         series.
@@ -101,7 +102,7 @@ class ResponseTerms:
     adds_sigma: bool = False
     weights: str = ""
     kind: str = "rows"
-    is_series: bool = False
+    residuals: str = ""
     time: str = ""
     gr: str = ""
 
@@ -115,12 +116,12 @@ class ResponseTerms:
     @property
     def series(self) -> list[str]:
         """The term of the residuals as it is written among the other terms, if there is one."""
-        if not self.is_series:
+        if not self.residuals:
             return []
         given = [
             f"{key} = {quote(its)}" for key, its in (("time", self.time), ("gr", self.gr)) if its
         ]
-        return [f"ar({', '.join(given)})"]
+        return [f"{self.residuals}({', '.join(given)})"]
 
     @property
     def is_likelihood(self) -> bool:
@@ -131,7 +132,7 @@ class ResponseTerms:
     @property
     def separates_rows(self) -> bool:
         """Whether rows with the same covariates differ, so that their totals do not suffice."""
-        return bool(self.cens or self.lb or self.ub or self.se or self.weights or self.is_series)
+        return bool(self.cens or self.lb or self.ub or self.se or self.weights or self.residuals)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -142,7 +143,8 @@ class ResponseTerms:
         if self.weights:
             own = {"rows": ["weights"], "precision": ["precision"]}
             found += own.get(self.kind, ["weights", "weights_mean"])
-        return (*found, *["previous"] * self.is_series)
+        of_residuals = {"ar": ["previous"], "cosy": ["unit"]}
+        return (*found, *of_residuals.get(self.residuals, []))
 
 
 def is_number(text: str) -> bool:
@@ -245,8 +247,12 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
     """
     name, _, inside = call.removesuffix(")").partition("(")
     about, how = f"formula {formula!r}: ", "write ar(time = t, gr = g), where t and g are columns"
-    if terms.is_series:
-        raise ConfigError(f"{about}{call} is a second {name}(); keep only one")
+    if terms.residuals:
+        raise ConfigError(
+            f"{about}{call} is a second term of the residuals; keep one ar() or cosy()"
+        )
+    if name == "cosy":
+        return _with_units(terms, about, call, inside)
     found, names = dict[str, str](), ("time", "gr", "p", "cov")
     for place, part in enumerate(split_at(inside, ",") if inside.strip() else []):
         key, equals, value = (its.strip() for its in part.partition("="))
@@ -271,8 +277,18 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
             raise ConfigError(f"{about}{call}: {key} is {value!r}, which is no column; {how}")
     time, gr = (found.get(key, "NA").strip("`") for key in ("time", "gr"))
     return replace(
-        terms, is_series=True, time="" if time == "NA" else time, gr="" if gr == "NA" else gr
+        terms, residuals="ar", time="" if time == "NA" else time, gr="" if gr == "NA" else gr
     )
+
+
+def _with_units(terms: ResponseTerms, about: str, call: str, inside: str) -> ResponseTerms:
+    """Return the terms of a response with ``cosy(gr)``."""
+    found = re.fullmatch(rf"\s*(?:gr\s*=\s*)?({NAME})\s*", inside)
+    if found is None:
+        raise ConfigError(
+            f"{about}{call} cannot be read; write cosy(gr = g), where g is the column of the units"
+        )
+    return replace(terms, residuals="cosy", gr=found[1].strip("`"))
 
 
 def _fields(term: str, given: Mapping[str, str], about: str) -> dict[str, Any]:
@@ -342,9 +358,9 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
             f"{about}takes no weights of the kind precision, which divide a variance sigma²; "
             "choose gaussian or student, or another kind"
         )
-    if terms.is_series:
+    if terms.residuals:
         _refuse_series(terms, family, f"formula {formula!r}: ")
-        family = of_series(family)
+        family = of_series(family) if terms.residuals == "ar" else with_units(family)
     if terms.se and not terms.adds_sigma and terms.weights and terms.kind == "precision":
         raise ConfigError(
             f"{about}has no sigma that weights of the kind precision could change, as se() gives "
@@ -359,18 +375,19 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
     """Refuse a response whose residuals cannot be autoregressive."""
     if family.name not in WITH_SIGMA:
         raise ConfigError(
-            f"{about}family {family.name} has no residuals for ar(); choose gaussian or student, "
-            "or add a curve along the time, such as gp(t)"
+            f"{about}family {family.name} has no residuals for {terms.residuals}(); choose "
+            "gaussian or student, or add a group term or a curve along the time, such as gp(t)"
         )
     if family.link != "identity":
         raise ConfigError(
-            f"{about}ar() needs the link identity, not {family.link}; leave one of them out"
+            f"{about}{terms.residuals}() needs the link identity, not {family.link}; leave one of "
+            "them out"
         )
     is_weighted = terms.weights and terms.kind != "precision"
     if terms.cens or terms.lb or terms.ub or is_weighted:
         raise ConfigError(
-            f"{about}ar() cannot be combined with cens(), trunc() or weights of rows, with which "
-            "the residual of a row is not known; leave one of them out"
+            f"{about}{terms.residuals}() cannot be combined with cens(), trunc() or weights of "
+            "rows, with which the residual of a row is not known; leave one of them out"
         )
 
 
@@ -574,7 +591,10 @@ def data_lines(terms: ResponseTerms, family: Family) -> list[str]:
         lines.append(f"vector<lower=0>[N] {name}; // {terms.weights}: {_MEANINGS[terms.kind]}")
     if terms.weights and terms.kind == "survey":
         lines.append("real<lower=0> weights_mean; // their mean")
-    if terms.is_series:
+    if terms.residuals == "cosy":
+        lines.append("int<lower=1> N_unit; // units")
+        lines.append(f"array[N] int<lower=1, upper=N_unit> unit; // {terms.gr}")
+    if terms.residuals == "ar":
         lines.append(
             f"array[N] int<lower=1, upper=N> previous; // the row before it, {_when(terms)}"
         )
@@ -613,7 +633,9 @@ def sources_of(terms: ResponseTerms, values: ResponseValues) -> dict[str, dict[s
     if terms.weights and terms.kind == "survey":
         mean = float(np.mean(values.of["weights"]))
         found["weights_mean"] = {"value": float(f"{mean:.12g}")}
-    if terms.is_series:
+    if terms.residuals == "cosy":
+        found["unit"] = {"column": terms.gr, "index": True}
+    if terms.residuals == "ar":
         found["previous"] = {"previous": terms.time or "obs"}
         if terms.gr:
             found["previous"]["within"] = terms.gr
@@ -789,6 +811,64 @@ def rows_in_series(
     ]
 
 
+def rows_in_units(family: Family, sigma: str) -> dict[str, list[str]]:
+    """Return the statements of a likelihood whose residuals are correlated within units.
+
+    Parameters
+    ----------
+    family : Family
+        The family, gaussian or student.
+    sigma : str
+        Its sigma in row n.
+
+    Returns
+    -------
+    mapping of str to list of str
+        The `likelihood`, and of the generated quantities, what comes `before_pointwise`, and the
+        statements for each row, `pointwise`.
+    """
+    is_student = family.name == "student"
+    columns, own, nu, first = 2, "normal", "", ""
+    if is_student:
+        columns, own, nu, first = 3, "student_t", ", nu", "given[n, 3], "
+    if " " in sigma.partition("(")[0]:
+        sigma = f"({sigma})"
+    mean, sd = f"eta[n] + {sigma} * given[n, 1]", f"{sigma} * given[n, 2]"
+    given = [
+        f"matrix[N, {columns}] given;",
+        "{",
+        "  vector[N] z;",
+        "  for (n in 1 : N) {",
+        f"    z[n] = (y[n] - eta[n]) / {sigma};",
+        "  }",
+        f"  given = given_earlier(z, unit, cosy{nu});",
+        "}",
+    ]
+    shared = [
+        "vector[N_unit] shared; // what the residuals of a unit have in common",
+        *["vector[N_unit] spread;"] * is_student,
+        "for (j in 1 : N_unit) {",
+        "  shared[j] = normal_rng(0, 1);",
+        *["  spread[j] = sqrt(nu / chi_square_rng(nu));"] * is_student,
+        "}",
+    ]
+    times = " * spread[unit[n]]" * is_student
+    return {
+        "likelihood": [
+            *given,
+            "for (n in kept) {",
+            f"  y[n] ~ {own}({first}{mean}, {sd});",
+            "}",
+        ],
+        "before_pointwise": [*given, *shared],
+        "pointwise": [
+            f"log_lik[n] = {own}_lpdf(y[n] | {first}{mean}, {sd});",
+            "y_rep[n] = sqrt(cosy) * shared[unit[n]] + normal_rng(0, sqrt(1 - cosy));",
+            f"y_rep[n] = eta[n] + {sigma} * y_rep[n]{times};",
+        ],
+    }
+
+
 def _bound_of(given: str, name: str) -> str:
     """Return a bound of row n in Stan; empty if there is none."""
     if not given:
@@ -821,7 +901,12 @@ def about_terms(terms: ResponseTerms, response: str) -> Sequence[str]:
         found.append(f"The sd of a row is known: {terms.se}.")
     if terms.weights:
         found.append(_ABOUT_WEIGHTS[terms.kind].format(w=terms.weights))
-    if terms.is_series:
+    if terms.residuals == "cosy":
+        found.append(
+            f"Any two residuals of a {terms.gr} have the correlation cosy; the log likelihood of a "
+            f"row is that given the rows before it in its {terms.gr}."
+        )
+    if terms.residuals == "ar":
         found.append(
             f"The residual of a row is ar times that of the row before it, {_when(terms)}, plus an "
             "error with the distribution of the family; its log likelihood is that given the row "

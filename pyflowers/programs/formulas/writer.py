@@ -117,6 +117,7 @@ def _generated_quantities(parts: Sequence[Part], rows: str) -> list[str]:
         *joined(parts, "generated_quantities"),
         "if (N_pointwise > 0) {",
         *(f"  {line}" for line in _predictors(parts, rows)),
+        *(f"  {line}" for line in joined(parts, "before_pointwise")),
         "  for (n in 1 : N) {",
         *(f"    {line}" for line in joined(parts, "pointwise")),
         "  }",
