@@ -197,6 +197,8 @@ def _autoregression(case: Case, time: str = "", gr: str | None = None) -> str:
     formula = fit.program.declaration.formula
     if formula is None or table is None or not fit.model.may_be_series:
         return ""
+    if time and time not in table.cells:  # a run keeps only the columns that it uses
+        return ""
     if gr is None:
         sizes = {name: len(table.labels(name)) for name in fit.model.partitions}
         gr = max(

@@ -24,7 +24,6 @@ replicates are censored where a row's time of censoring is unknown.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -233,7 +232,7 @@ def with_units(family: Family) -> Family:
             distance = (squares - weight * np.square(total)) / (1 - cosy)
             variance, own["nu"] = variance * (nu + distance) / (nu + count), nu + count
         own["sigma"] = sigma * np.sqrt(variance)
-        return family.log_lik(y, eta + sigma * weight * total, ChainMap(own, values))
+        return family.log_lik(y, eta + sigma * weight * total, {**values, **own})
 
     return replace(
         family,
