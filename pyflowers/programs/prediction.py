@@ -447,7 +447,7 @@ def _is_effect(node: ast.AST, rule: PredictionRule) -> bool:
     """Whether an expression is 0 if the effects of groups are 0, the mean of their population."""
     match node:
         case ast.Subscript(ast.Name(id=name)):
-            return re.match(r"multi_normal\(|normal\(0,", rule.effects.get(name, "")) is not None
+            return re.match(r"multi_|normal\(0,", rule.effects.get(name, "")) is not None
         case ast.BinOp(left, ast.Mult(), right):
             return _is_effect(left, rule) or _is_effect(right, rule)
         case ast.BinOp(left, ast.Add() | ast.Sub(), right):
@@ -898,7 +898,7 @@ class Predictor:
         """
         found = dict[str, FloatArray]()
         for name in self._linear_effects:
-            if _function_of(self.rule.effects[name]) == "student_t":
+            if _function_of(self.rule.effects[name]) in _STUDENT:
                 raise ConfigError(
                     f"groups 'population': the population of {name} is a Student t distribution, "
                     "over which the expected response may be infinite; use groups 'data' or 'none'"
@@ -962,8 +962,8 @@ class Predictor:
         size = self._size(name) or 1
         arguments = self._arguments(name)
         kind = _function_of(text)
-        if kind == "student_t" and len(arguments) == 3:
-            kind, arguments = "normal", arguments[1:]
+        if kind in _STUDENT and len(arguments) > 1:
+            kind, arguments = _STUDENT[kind], arguments[1:]
         if kind == "normal" and len(arguments) == 2:
             location, scale = (np.broadcast_to(each, (*self.lead, 1)) for each in arguments)
             return location, scale[..., None]
@@ -979,8 +979,9 @@ class Predictor:
             )
         raise ConfigError(
             f"[prediction.effects] {name} = {text!r}: write normal(mean, sd), "
-            "student_t(nu, mean, scale), multi_normal(sd), "
-            "multi_normal(sd, correlations) or scaled_inv_chi_square(nu, scale)"
+            "student_t(nu, mean, scale), multi_normal(sd), multi_normal(sd, correlations), "
+            "multi_student_t(nu, scale), multi_student_t(nu, scale, correlations) or "
+            "scaled_inv_chi_square(nu, scale)"
         )
 
     def _arguments(self, name: str) -> list[Any]:
@@ -1030,7 +1031,7 @@ class Predictor:
             return np.asarray(nu * scale**2 / rng.chisquare(nu, (*self.lead, num)))
         location, factor = self._population(name)
         z = rng.standard_normal((*self.lead, num, factor.shape[-1]))
-        if _function_of(self.rule.effects[name]) == "student_t":
+        if _function_of(self.rule.effects[name]) in _STUDENT:
             nu = np.broadcast_to(self._arguments(name)[0], (*self.lead, 1))[..., None]
             z = z / np.sqrt(rng.chisquare(nu, (*self.lead, num, 1)) / nu)
         found = np.asarray(location[..., None, :] + z @ np.swapaxes(factor, -1, -2))
@@ -1161,6 +1162,10 @@ class _Parameters(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         self[name] = found = self.of.parameter(name)
         return found
+
+
+_STUDENT = {"student_t": "normal", "multi_student_t": "multi_normal"}
+"""Distributions of effects that are normal ones, divided by the root of a χ² over its mean."""
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:

@@ -24,7 +24,6 @@ replicates are censored where a row's time of censoring is unknown.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache

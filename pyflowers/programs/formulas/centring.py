@@ -103,7 +103,8 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
             is_around = place is not None and variances[place][0] >= KNOWN_AROUND
             is_explained = len(its.effects) > 1 and groups.has_group_columns(its)
             chosen = ratio > least and not is_around and not is_explained
-        if its.term.by or its.term.covariance:
+        has_several = its.term.is_student and not its.is_intercept
+        if its.term.by or its.term.covariance or has_several:
             if chosen and its.term.group in asked:
                 raise ConfigError(
                     f"centered {its.term.group}: the effects of {its.term} are sampled "

@@ -58,16 +58,16 @@ def with_terms(text: str, terms: Sequence[str], parameter: str = "") -> str:
 
 
 def with_student_effects(text: str, column: str) -> str:
-    """Return a formula in which the intercepts of a group have a Student t distribution.
+    """Return a formula in which the effects of a group have a Student t distribution.
 
-    Empty if the group has other effects or options.
+    Empty if the group has options.
     """
     formula = parse(text)
     groups = [
         replace(its, is_student=True) if its.group == column else its for its in formula.groups
     ]
     changed = [its for its in formula.groups if its.group == column]
-    if not changed or any(its.options or its.effects.strip() != "1" for its in changed):
+    if not changed or any(its.options for its in changed):
         return ""
     first, *others = split(text)
     left = _left(first)

@@ -577,10 +577,10 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
             is_student="dist" in options,
         )
         own = read_terms(effects)
-        if options and not (own.is_empty and own.has_intercept):
+        if term.by and not (own.is_empty and own.has_intercept):
             raise ConfigError(
-                f"formula {text!r}: {term} has several effects, but gr() with options takes one; "
-                f"write {replace(term, effects='1')}, or leave the options out"
+                f"formula {text!r}: {term} has several effects, but gr() with by takes one; write "
+                f"{replace(term, effects='1')}, or leave by out"
             )
         yield term
 

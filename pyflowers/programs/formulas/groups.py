@@ -16,7 +16,6 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -48,6 +47,8 @@ def group(linear: LinearPredictor, its: Group) -> Part:
     """Return the part of a group term."""
     if its.levels:
         return _by_levels(linear, its)
+    if not its.is_intercept and (its.labels or its.is_student):
+        return _standardised(linear, its)
     if its.labels:
         return _with_covariance(linear, its)
     part = _one_effect(linear, its) if its.is_intercept else _several_effects(linear, its)
@@ -173,6 +174,54 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
         draw=partial(_draw_with_covariance, its),
         stated=partial(_stated_with_covariance, its, linear.parameter),
     )
+
+
+def _standardised(linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of several effects with a known covariance, or a Student t distribution."""
+    g, size = its.name, f"N_{its.index}"
+    eta, predicted = _of_rows(its, f"r_{g}", f"Z_{g}")
+    factor, correlations = f"diag_matrix(sd_{g})", ""
+    if its.pairs:
+        factor, correlations = f"diag_pre_multiply(sd_{g}, L_{g})", f", cor_{g}"
+    names, z = effects_in_words(its.effects), f"({factor} * z_{g})'"
+    data, transformed, u = list[str](), list[str](), list[str]()
+    effects, population = f"L_known_{g} * {z}", f"multi_normal(sd_{g}{correlations})"
+    how = "a covariance of the labels known up to a factor"
+    if its.labels:
+        known = f"known_{g}"
+        data = [f"cov_matrix[{size}] {known}; // covariance of the labels of {its.by}"]
+        transformed = [f"matrix[{size}, {size}] L_{known} = cholesky_decompose({known});"]
+    else:
+        effects = f"diag_pre_multiply(sqrt(df_{g} * u_{g}), {z})"
+        population = f"multi_student_t(df_{g}, sd_{g}{correlations})"
+        u = [f"vector<lower=0>[{size}] u_{g}; // squares of what the effects of a label share"]
+        how = "a multivariate Student t distribution"
+    part = Part(
+        target=linear.target,
+        transformed_data=transformed,
+        parameters=[f"matrix[M_{g}, {size}] z_{g}; // independent effects", *u],
+        transformed_parameters=[f"matrix[{size}, M_{g}] r_{g}; // effects", f"r_{g} = {effects};"],
+        model=[
+            f"to_vector(z_{g}) ~ std_normal();",
+            *[f"u_{g} ~ inv_chi_square(df_{g});"] * bool(u),
+        ],
+        eta=eta,
+        dims={f"r_{g}": [its.dim, f"effects_{g}"]},
+        omit=[f"z_{g}", *[f"u_{g}"] * bool(u)],
+        predicted=predicted,
+        effects={f"r_{g}": population},
+        shown=f"Z_{g} r_{g}",
+        story=f"{names}{_of(linear)} vary by {its.by}, with {how}.",
+    )
+    part = _with_columns(_with_standard_deviations(part, linear, its), linear, its)
+    if its.pairs:
+        part = _with_correlations(part, linear, its)
+    if u:
+        return _with_degrees_of_freedom(part, its)
+    sources = dict(part.sources)
+    if its.covariance is not None:
+        sources[f"known_{g}"] = {"value": its.covariance.tolist()}
+    return replace(part, data=[*part.data, *data], sources=sources)
 
 
 def _several_effects(linear: LinearPredictor, its: Group) -> Part:
@@ -328,7 +377,7 @@ def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
     columns : str
         The matrix of which they are the coefficients; empty for intercepts.
     """
-    names = [f"{effects}[{index}]" for index in _indices(its)]
+    names = [f"{effects}[{index}]" for index in its.indices]
     own, new = names, names
     if columns:
         own = [f"rows_dot_product({name}, {columns})" for name in names]
@@ -340,7 +389,7 @@ def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
         if columns:
             mean = f"rows_dot_product({mean}, {columns})"
         return mean, f"({' + '.join(new)}) / {len(names)}"
-    weights = _weights(its)
+    weights = its.weight_names
     total = " + ".join(f"{w} * {each}" for w, each in zip(weights, new, strict=True))
     if not its.is_scaled:
         eta = " + ".join(f"{w} .* {each}" for w, each in zip(weights, own, strict=True))
@@ -348,27 +397,6 @@ def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
     shares = (name.replace("weight_", "share_", 1) for name in weights)
     eta = " + ".join(f"{share} .* {each}" for share, each in zip(shares, own, strict=True))
     return eta, f"({total}) / ({' + '.join(weights)})"
-
-
-def _indices(its: Group) -> list[str]:
-    """Return the index of the labels, or those of the members of a row."""
-    return [f"{its.index}_{i}" for i in range(1, len(its.members) + 1)] or [its.index]
-
-
-def weights_of(its: Group, values: Values) -> list[tuple[str, Any]]:
-    """Return the index of each member of a row, with its weight: a number, or one for each row."""
-    indices = _indices(its)
-    weights: list[Any] = [1 / len(indices)] * len(indices)
-    if its.weights:
-        weights = [np.asarray(values[name], dtype=np.float64) for name in _weights(its)]
-    if its.weights and its.is_scaled:
-        weights = [own / np.sum(weights, axis=0) for own in weights]
-    return list(zip(indices, weights, strict=True))
-
-
-def _weights(its: Group) -> list[str]:
-    """Return the variables of the members' weights."""
-    return [f"weight_{its.name}_{i}" for i in range(1, len(its.weights) + 1)]
 
 
 def _with_members(part: Part, linear: LinearPredictor, its: Group) -> Part:
@@ -384,16 +412,16 @@ def _with_members(part: Part, linear: LinearPredictor, its: Group) -> Part:
             data.append(f"array[{linear.rows}] {bounds} {index}_{i}; // {member}")
             source = {"column": member, "index": True, "shared": list(its.members)}
             sources[f"{index}_{i}"] = {**source, **per}
-    for name, column in zip(_weights(its), its.weights, strict=True):
+    for name, column in zip(its.weight_names, its.weights, strict=True):
         bound = "<lower=0>" if its.is_scaled else ""
         data.append(f"vector{bound}[{linear.rows}] {name}; // {column}")
         sources[name] = {"column": column, **per}
     shares = list[str]()
     if its.weights and its.is_scaled:
-        total = " + ".join(_weights(its))
+        total = " + ".join(its.weight_names)
         shares = [
             f"vector[{linear.rows}] {name.replace('weight_', 'share_', 1)} = {name} ./ ({total});"
-            for name in _weights(its)
+            for name in its.weight_names
         ]
     return replace(
         part, data=data, sources=sources, transformed_data=[*shares, *part.transformed_data]
@@ -418,15 +446,27 @@ def _with_labels(part: Part, linear: LinearPredictor, its: Group) -> Part:
     return replace(part, data=data, sources={index: source})
 
 
+def _with_columns(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Add the labels of the group, and the columns of its effects."""
+    g, part = its.name, _with_labels(part, linear, its)
+    if its.is_intercept:
+        return part
+    data = [
+        f"int<lower=1> M_{g}; // effects by {its.by}",
+        f"matrix[{linear.rows}, M_{g}] Z_{g}; // {its.terms.text}",
+    ]
+    return replace(
+        part,
+        data=[*part.data, *data],
+        sources={**part.sources, f"Z_{g}": dict(its.terms.source)},
+    )
+
+
 def _with_data(part: Part, linear: LinearPredictor, its: Group) -> Part:
     """Add the labels of the group, the columns of its effects and the switch of its centring."""
-    g, index, rows = its.name, its.index, linear.rows
-    part = _with_labels(part, linear, its)
+    g, index = its.name, its.index
+    part = _with_columns(part, linear, its)
     data, sources = list(part.data), dict(part.sources)
-    if not its.is_intercept:
-        data.append(f"int<lower=1> M_{g}; // effects by {its.by}")
-        data.append(f"matrix[{rows}, M_{g}] Z_{g}; // {its.terms.text}")
-        sources[f"Z_{g}"] = dict(its.terms.source)
     if its.within:
         size, about = f"N_{its.within}", f"{its.within} of each {its.by}"
         data.append(f"array[N_{index}] int<lower=1, upper={size}> outer_{g}; // {about}")
@@ -605,6 +645,8 @@ def _draw(its: Group, values: Values, num: int, rng: Generator) -> Draws:
         correlation = factor @ np.swapaxes(factor, -1, -2)
         found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
     effects = effects * sd[..., None, :]
+    if f"known_{g}" in values:
+        effects = np.linalg.cholesky(np.asarray(values[f"known_{g}"], dtype=float)) @ effects
     if f"Z_{g}" not in values:
         effects = effects[..., 0]
     return {**found, f"r_{g}": effects}
@@ -634,6 +676,11 @@ def _draw_student(its: Group, values: Values, num: int, rng: Generator) -> Draws
     df = np.zeros((1, num))
     while (low := df < 1).any():
         df[low] = rng.gamma(values[f"df_{g}_alpha"], 1 / values[f"df_{g}_beta"], int(low.sum()))
+    if f"Z_{g}" in values:
+        found = _draw(its, values, num, rng)
+        chi = rng.chisquare(df[..., None], (1, num, int(values[f"N_{index}"])))
+        found[f"r_{g}"] = found[f"r_{g}"] * np.sqrt(df[..., None] / chi)[..., None]
+        return {**found, f"df_{g}": df}
     t = rng.standard_t(df[..., None], (1, num, int(values[f"N_{index}"])))
     return {f"sd_{g}": sd, f"df_{g}": df, f"r_{g}": sd * t}
 

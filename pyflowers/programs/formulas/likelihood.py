@@ -41,7 +41,6 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray
 from pyflowers.programs.families._response import given_rows
 from pyflowers.programs.formulas.curves import Smooth
-from pyflowers.programs.formulas.groups import weights_of
 from pyflowers.programs.formulas.part import ETA
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
@@ -475,7 +474,7 @@ def _columns_of_group(its: Group, values: Mapping[str, Any], rows: Any) -> Any:
     if f"Z_{its.name}" in values:
         z = np.asarray(values[f"Z_{its.name}"])[rows]
     size, total = z.shape[1], 0.0
-    for index, weight in weights_of(its, values):
+    for index, weight in its.shares(values):
         group = np.asarray(values[index])[rows] - 1
         if np.ndim(weight):
             weight = np.asarray(weight)[rows][:, None]
@@ -497,10 +496,10 @@ def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatAr
         level[np.asarray(values[its.index]) - 1] = np.asarray(values[f"by_{name}"]) - 1
         return _by_level(mean, level)
     sds = np.maximum(np.atleast_1d(mean), 1e-8)
+    among_labels = sparse.eye(num)
     if its.labels:
-        inverse = np.linalg.inv(np.asarray(values[f"known_{name}"], dtype=float))
-        number = np.array([float(num)])
-        return _Term(sds, mean.shape, lambda own: sparse.csr_array(inverse / own[0] ** 2), number)
+        known = np.asarray(values[f"known_{name}"], dtype=float)
+        among_labels = sparse.csr_array(np.linalg.inv(known))
     cor = np.eye(len(sds))
     if f"cor_{name}" in means:
         cor[np.triu_indices(len(sds), 1)] = means[f"cor_{name}"]
@@ -508,7 +507,7 @@ def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatAr
 
     def precision(own: FloatArray) -> Any:
         inverse = np.linalg.pinv(cor * np.outer(own, own), hermitian=True)
-        return sparse.kron(sparse.eye(num), inverse)
+        return sparse.kron(among_labels, inverse)
 
     return _Term(sds, mean.shape, precision, np.full(len(sds), float(num)))
 

@@ -59,7 +59,7 @@ _TAGGED = ("Intercept", "b", "b_adjusted", "X", "K", "adjustment", "offset")
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
 """What the names of the variables of another parameter's predictor are made of."""
 
-_PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known)_"
+_PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known|u|weight|share)_"
 MOST_CATEGORIES = 50
 """The largest number of categories of a response."""
 

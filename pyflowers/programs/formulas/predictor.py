@@ -131,6 +131,32 @@ class Group:
         return self.members[0] if self.members else self.by
 
     @property
+    def indices(self) -> list[str]:
+        """The index of the labels, or those of the members of a row."""
+        return [f"{self.index}_{i}" for i in range(1, len(self.members) + 1)] or [self.index]
+
+    @property
+    def weight_names(self) -> list[str]:
+        """The variables of the members' weights."""
+        return [f"weight_{self.name}_{i}" for i in range(1, len(self.weights) + 1)]
+
+    def shares(self, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return the index of each member of a row and its weight: a number, or one for each row.
+
+        Parameters
+        ----------
+        values : mapping of str to array
+            The data block.
+        """
+        weights: list[Any] = [1 / len(self.indices)] * len(self.indices)
+        if self.weights:
+            weights = [np.asarray(values[name], dtype=np.float64) for name in self.weight_names]
+        if self.weights and self.is_scaled:
+            total = np.sum(weights, axis=0)
+            weights = [own / total for own in weights]
+        return list(zip(self.indices, weights, strict=True))
+
+    @property
     def is_intercept(self) -> bool:
         """Whether the only effect is the intercept."""
         return self.effects == ("Intercept",)

@@ -52,8 +52,9 @@ def test_terms_are_put_into_the_formula_of_a_parameter(formula, terms, expected)
     parse(made)
 
 
-def test_effects_with_a_t_distribution_replace_intercepts_only():
+def test_effects_have_a_t_distribution_instead():
     made = with_student_effects("y ~ x + (1 | g) + (1 | h); sigma ~ x", "g")
     assert made == "y ~ x + (1 | gr(g, dist=student)) + (1 | h); sigma ~ x"
-    for formula in ("y ~ x + (x | g)", "y ~ x", "y ~ (1 | gr(g, by=f))"):
+    assert with_student_effects("y ~ (x || g)", "g") == "y ~ (x || gr(g, dist=student))"
+    for formula in ("y ~ x", "y ~ (1 | gr(g, by=f))"):
         assert with_student_effects(formula, "g") == ""

@@ -235,7 +235,7 @@ def test_a_covariance_that_no_term_names_is_refused():
     ("formula", "message"),
     [
         ("y ~ (1 | gr(g, cov=A))", "A is not given; name its table with --known A=FILE"),
-        ("y ~ (x | gr(g, by=site))", "has several effects, but gr() with options takes one; write"),
+        ("y ~ (x | gr(g, by=site))", "has several effects, but gr() with by takes one; write"),
         ("y ~ (1 | gr(g, by=f))", "needs one f for each g; write (0 + f || g), or correct"),
         ("y ~ (1 | gr(g, by=w))", "there is no column 'w'"),
         ("y ~ (1 | gr(g, by=same))", "same is '5' in every row; leave by=same out"),
@@ -282,3 +282,127 @@ def test_an_experiment_file_names_a_known_covariance(tmp_path):
     )
     assert "known_g" in one.source.blocks.data
     assert "known_g" not in other.source.blocks.data
+
+
+SLOPES = {
+    "cov": ("y ~ x + (x | gr(g, cov=A))", {"A": SHUFFLED}),
+    "apart": ("y ~ x + (x || gr(g, cov=A))", {"A": SHUFFLED}),
+    "student": ("y ~ x + (x | gr(g, dist=student))", None),
+    "student_apart": ("y ~ x + (x || gr(g, dist=student))", None),
+}
+
+
+def posed_slopes(name):
+    formula, known = SLOPES[name]
+    program = Program.from_formula(formula, rows(), known=known)
+    data, _ = program.fill(program.read(rows()), program.resolve_priors())
+    points = points_of(program, data)
+    for i, point in enumerate(points):
+        if "L_g" in point:
+            angle = np.tanh(0.3 * (i - 10))
+            point["L_g"] = np.array([[1.0, 0.0], [angle, np.sqrt(1 - angle**2)]])
+        if "df_g" in point:
+            point["df_g"] = 1.5 + np.abs(point["df_g"])
+            point["u_g"] = np.exp(point["u_g"])
+    return program, data, points
+
+
+def of_slopes(data, its):
+    """Return the effects of each label, shape (label, 2), and the log density of their priors."""
+    numbers, labels = data.values, list(data.labels["g"].names)
+    total = half_t(its["sd_g"][0], numbers["sd_g_scale"][0])
+    total += half_t(its["sd_g"][1], numbers["sd_g_scale"][1])
+    total += stats.norm.logpdf(its["z_g"]).sum()
+    factor = np.diag(its["sd_g"])
+    if "L_g" in its:
+        factor = factor @ its["L_g"]
+        total += 2 * (numbers["cor_g_eta"] - 1) * np.log(its["L_g"][1, 1])
+    effects = (factor @ its["z_g"]).T
+    if "known_g" in numbers:
+        effects = np.linalg.cholesky(KINSHIP.loc[labels, labels].to_numpy()) @ effects
+    else:
+        total += stats.gamma.logpdf(its["df_g"], 2, scale=1 / 0.1)
+        # u is the inverse of a χ², whose log density has the Jacobian -2 log u.
+        total += (stats.chi2.logpdf(1 / its["u_g"], its["df_g"]) - 2 * np.log(its["u_g"])).sum()
+        effects = effects * np.sqrt(its["df_g"] * its["u_g"])[:, None]
+    return effects, total
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_the_density_of_several_effects_is_that_of_the_definition(name):
+    program, data, points = posed_slopes(name)
+    ours, _ = Interpreted(program, data).evaluate(flat(points))
+    frame, numbers, theirs = rows(), data.values, []
+    for its in points:
+        effects, total = of_slopes(data, its)
+        total += stats.norm.logpdf(its["b"], 0, numbers["b_scale"]).sum()
+        location, scale = numbers["Intercept_location"], numbers["Intercept_scale"]
+        total += stats.t.logpdf((its["Intercept_at_means"] - location) / scale, 3)
+        eta = its["Intercept_at_means"] + (frame.x - frame.x.mean()) * its["b"]
+        own = effects[data.labels["g"].codes]
+        eta = eta + own[:, 0] + own[:, 1] * frame.x
+        total += half_t(its["sigma"], numbers["sigma_scale"])
+        theirs.append(total + stats.norm.logpdf(frame.y, eta, its["sigma"]).sum())
+    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
+    assert np.ptp(ours) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOPES)
+def test_both_engines_have_one_density_and_gradient_of_several_effects(name):
+    program, data, points = posed_slopes(name)
+    values = flat(points)
+    pair = Interpreted(program, data), Compiled(program, data)
+    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
+    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
+    scale = np.abs(d_one).max()
+    np.testing.assert_allclose(d_other, d_one, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("name", ["cov", "student"])
+def test_several_effects_are_predicted_by_their_definition(name, tmp_path):
+    formula, known = SLOPES[name]
+    fit, frame = pyflowers.fit(formula, rows(), known=known, **HOW), rows().head(4)
+    its = fit.draws
+    own = its["r_g"][:, :, fit.data.labels["g"].codes[:4]]
+    line = its["Intercept"][..., None] + its["b"] * frame.x.to_numpy()
+    found = pyflowers.predict(fit, frame, kind="linear").draws()
+    expected = line + own[..., 0] + own[..., 1] * frame.x.to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    new = pd.DataFrame({"x": [0.0, 1.0], "g": "new"})
+    drawn = pyflowers.predict(fit, new, kind="linear").draws().values
+    slope = drawn[..., 1] - drawn[..., 0] - its["b"][..., 0]
+    both = np.stack([drawn[..., 0] - its["Intercept"], slope], -1) / its["sd_g"]
+    cdf = stats.norm.cdf(both) if name == "cov" else stats.t.cdf(both, its["df_g"][..., None])
+    for j in range(2):
+        assert stats.kstest(cdf[..., j].ravel(), "uniform").pvalue > 1e-4
+    assert pyflowers.check(fit) is not None
+    assert np.isfinite(pyflowers.loo(fit).table()["elpd"]).all()
+    assert set(pyflowers.effects(fit).table().index.get_level_values(0)) == {"x"}
+    fit.save(tmp_path / "run")
+    again = pyflowers.Fit.load(tmp_path / "run")
+    one, other = (pyflowers.predict(each, rows()).draws() for each in (again, fit))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_prior_draws_of_several_effects_are_those_of_the_definition(name, tmp_path):
+    program, data, _ = posed_slopes(name)
+    first = pyflowers.prior(program, rows(), draws=4000, seed=3)
+    again = Program.open(program.write(tmp_path / "again.stan"))
+    second = pyflowers.prior(again, rows(), draws=4000, seed=3)
+    for quantity, draws in first.draws.items():
+        np.testing.assert_array_equal(draws, second.draws[quantity], quantity)
+    r = first.draws["r_g"][0] / first.draws["sd_g"][0][:, None]
+    if "student" in name:
+        p = stats.t.cdf(r, first.draws["df_g"][0][:, None, None])
+        assert stats.kstest(p[:, 2, 1], "uniform").pvalue > 1e-4
+        return
+    labels = list(data.labels["g"].names)
+    for j in range(2):
+        found = np.cov(r[..., j].T)
+        np.testing.assert_allclose(found, KINSHIP.loc[labels, labels], atol=0.12)
+    if name == "cov":
+        product = (r[..., 0] * r[..., 1]).mean(axis=1)
+        correlation = first.draws["cor_g"][0][:, 0]
+        assert np.corrcoef(product, correlation)[0, 1] > 0.2
