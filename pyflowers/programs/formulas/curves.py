@@ -26,11 +26,23 @@ from numpy.random import Generator
 
 from pyflowers.programs.bases import frequencies
 from pyflowers.programs.data import Data
-from pyflowers.programs.densities import prior_densities
+from pyflowers.programs.densities import StatedPrior, prior_densities, priors_of_elements
 from pyflowers.programs.formulas.centring import is_curve_known
+from pyflowers.programs.formulas.given import Stated, bounded, of_elements
 from pyflowers.programs.formulas.grammar import CurveTerm
 from pyflowers.programs.formulas.model import Model
-from pyflowers.programs.formulas.part import Draws, Number, Part, Sum, Target, Values, declared
+from pyflowers.programs.formulas.part import (
+    Draws,
+    Number,
+    Part,
+    Sum,
+    Target,
+    Values,
+    declared,
+    is_density_of_sd,
+    vector_priors,
+    with_given_draws,
+)
 from pyflowers.programs.formulas.priors import DefaultPriors, rounded, scale_of_column
 from pyflowers.programs.linear import FloatArray, Parameter, Penalised
 
@@ -111,6 +123,9 @@ class Smooth:
         Whether the curves have a period.
     centered : bool
         Whether the coefficients are sampled as they are, and not in units of their sds.
+    given : tuple of StatedPrior or None
+        The prior that the user gives to the sd of each curve; None for the default prior, and
+        empty if all have it.
     """
 
     matrix: ClassVar[str] = "S"
@@ -125,6 +140,7 @@ class Smooth:
     scale: float = 1.0
     is_periodic: bool = False
     centered: bool = False
+    given: tuple[StatedPrior | None, ...] = ()
 
     @classmethod
     def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Smooth:
@@ -147,6 +163,13 @@ class Smooth:
         levels = data.declaration.coords.get(f"levels_s_{name}{tag}", ())
         num = int(data.values[f"K_s_{name}{tag}"]) // max(len(levels), 1)
         return cls(name, str(curve), Sum(curve.terms, {}), num, curve.by, tuple(levels))
+
+    def with_given(self, stated: Stated, tag: str) -> Smooth:
+        """Return the smooth with the priors that the user gives to its sds."""
+        sds = f"sds_{self.name}{tag}"
+        if sds in stated:
+            return replace(self, given=(stated[sds],))
+        return replace(self, given=of_elements(stated, sds, len(self.levels)))
 
     def part(self, linear: Predictor) -> Part:
         """Return the part of its coefficients."""
@@ -196,6 +219,10 @@ class Monotonic:
         steps = data.declaration.coords[f"steps_{name}{tag}"]
         scale = data.values.get(f"mo_{name}{tag}_scale")
         return cls(name, str(curve), Sum(curve.terms, {}), curve.argument, tuple(steps), scale)
+
+    def with_given(self, stated: Stated, tag: str) -> Monotonic:
+        """Return the effect itself, which has no priors that users give."""
+        return self
 
     def part(self, linear: Predictor) -> Part:
         """Return the part of its coefficients."""
@@ -249,6 +276,10 @@ class Process:
         """Return the process that a data block has."""
         omega = tuple(data.values[f"omega_{name}{tag}"])
         return cls(name, str(curve), Sum(curve.terms, {}), curve.argument, omega)
+
+    def with_given(self, stated: Stated, tag: str) -> Process:
+        """Return the process itself, which has no priors that users give."""
+        return self
 
     def part(self, linear: Predictor) -> Part:
         """Return the part of its coefficients."""
@@ -327,12 +358,25 @@ def smooth(linear: Predictor, its: Smooth) -> Part:
         predicted=f"{x} * {s}",
         shown=its.text,
         story=f"{its.text} is a smooth curve.",
-        draw=partial(_draw_smooth, name),
-        stated=partial(_smooth_stated, name, linear.parameter),
+        draw=partial(_draw_smooth, name, its.given),
     )
+    if all(map(is_density_of_sd, its.given)):
+        part = replace(part, stated=partial(_smooth_stated, name, its.given, linear.parameter))
     if its.levels:
         return _with_levels(part, its, name)
-    return part
+    if not its.given or its.given[0] is None:
+        return part
+    given = its.given[0]
+    sd, coefficients = part.parameters
+    kind = bounded("real", "real<lower=0>", 0.0, given)
+    return replace(
+        part,
+        settings=(),
+        numbers={},
+        parameters=[sd.replace("real<lower=0>", kind), coefficients],
+        priors={sds: given.stan},
+        meanings={**part.meanings, sds: {**part.meanings[sds], "prior": str(given)}},
+    )
 
 
 def _with_levels(part: Part, its: Smooth, name: str) -> Part:
@@ -340,6 +384,17 @@ def _with_levels(part: Part, its: Smooth, name: str) -> Part:
     s, k, sds, level = f"s_{name}", f"K_s_{name}", f"sds_{name}", f"level_s_{name}"
     num, levels = len(its.levels), f"levels_s_{name}"
     of_column = np.repeat(np.arange(num) + 1, its.num).tolist()
+    kind = "vector<lower=0>"
+    if its.given:
+        about = str(part.meanings[sds]["description"])
+        default = part.priors[sds]
+        own = vector_priors(sds, its.levels, its.given, default, about, 0.0)
+        kind = f"vector<{own.bounds}>"
+        meanings = {**part.meanings, **own.meanings}
+        if not own.others:
+            part = replace(part, settings=(), numbers={})
+            meanings[sds] = {"description": about}
+        part = replace(part, transformed_data=own.bounds_data, priors=own.priors, meanings=meanings)
     return replace(
         part,
         data=[
@@ -348,7 +403,7 @@ def _with_levels(part: Part, its: Smooth, name: str) -> Part:
             f"array[{k}] int<lower=1, upper=N_{level}> {level}; // the level of each column",
         ],
         parameters=[
-            f"vector<lower=0>[N_{level}] {sds}; // sds of the curves, one for each level",
+            f"{kind}[N_{level}] {sds}; // sds of the curves, one for each level",
             f"vector<multiplier=to_vector({sds}[{level}] .^ (1 - centered_{s}))>[{k}] {s};",
         ],
         model=[f"{s} ~ normal(0, {sds}[{level}]);"],
@@ -478,7 +533,9 @@ def process(linear: Predictor, its: Process) -> Part:
     )
 
 
-def _smooth_stated(name: str, target: str, values: Values) -> Penalised:
+def _smooth_stated(
+    name: str, given: Sequence[StatedPrior | None], target: str, values: Values
+) -> Penalised:
     """Return the coefficients of the curves of a smooth."""
     columns, level = (
         np.asarray(values[f"S_{name}"], dtype=np.float64),
@@ -488,7 +545,8 @@ def _smooth_stated(name: str, target: str, values: Values) -> Penalised:
     if level is not None:
         of_column = np.asarray(level) - 1
     sds = f"sds_{name}"
-    priors = prior_densities(f"student_t(3, 0, {sds}_scale)", values, int(of_column.max()) + 1)
+    given = given or (None,) * (int(of_column.max()) + 1)
+    priors = priors_of_elements(f"student_t(3, 0, {sds}_scale)", values, given)
     sd = Parameter(sds, priors, lower=0.0, is_scalar=level is None)
     return Penalised(f"s_{name}", columns, (sd,), lambda its: its[sds][:, of_column], target=target)
 
@@ -512,11 +570,24 @@ def _scales_of_sines(
     return np.asarray(root * np.exp(-0.25 * np.square(values[length] * omega)))
 
 
-def _draw_smooth(name: str, values: Values, num: int, rng: Generator) -> Draws:
+def _draw_smooth(
+    name: str,
+    given: Sequence[StatedPrior | None],
+    values: Values,
+    num: int,
+    rng: Generator,
+) -> Draws:
     """Draw the standard deviations and the coefficients of a smooth."""
     level, size = values.get(f"level_s_{name}"), int(values[f"K_s_{name}"])
     shape = (1, num) if level is None else (1, num, int(np.max(level)))
-    sds = np.abs(rng.standard_t(3, shape)) * values[f"sds_{name}_scale"]
+    others = shape
+    if given and level is not None:
+        others = (1, num, given.count(None))
+    sds = np.abs(rng.standard_t(3, others)) * values.get(f"sds_{name}_scale", 1.0)
+    if level is not None:
+        sds = with_given_draws(sds, given, 0.0, rng)
+    elif given and given[0] is not None:
+        sds = given[0].draw(rng, shape, 0.0)
     of_column = sds[..., None]
     if level is not None:
         of_column = sds[..., np.asarray(level) - 1]

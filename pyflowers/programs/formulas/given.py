@@ -1,7 +1,8 @@
 """The priors that a user gives, such as ``b[x] ~ normal(0.5, 0.2)``, and what they are priors of.
 
 A prior belongs to one element, ``b[x]``; to a vector, ``b`` or ``sd_g``; or to all sds or
-correlations of group effects, ``sd`` and ``cor``. The more specific one counts. Those of another
+correlations of group effects, ``sd`` and ``cor``, or to all sds of smooths, ``sds``. The more
+specific one counts. Those of another
 parameter's linear predictor end with its name: ``b_sigma[x]``, ``sd_sigma``.
 """
 
@@ -115,6 +116,16 @@ def _elements(model: Model) -> Iterator[_Element]:
                 if len(names) == 1:
                     yield _Element(names[0], f"{classes[0]}[1]", (), -1.0, remedy)
                 yield _Element(classes[0], classes[0], classes[1:], -1.0, remedy)
+        for curve, name in each.curves:
+            if curve.function != "s":
+                continue
+            sds, remedy, levels = f"sds_{name}{tag}", "give it a density", tuple[str, ...]()
+            if curve.by and each.is_factor(curve.by):
+                levels = each.levels(curve.terms)[curve.by.strip("`")]
+            if not levels:
+                yield _Element(sds, sds, (f"sds{tag}",), 0.0, remedy)
+            for i, level in enumerate(levels, 1):
+                yield _Element(f"{sds}[{level}]", f"{sds}[{i}]", (sds, f"sds{tag}"), 0.0, remedy)
     predicted = {each.parameter for each in model.formula.parameters}
     for about in model.family.auxiliary:
         if about.name not in predicted and about.given is None:

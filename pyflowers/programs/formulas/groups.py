@@ -23,7 +23,6 @@ from numpy.random import Generator
 from pyflowers.programs.densities import (
     CONSTANT,
     PriorDensity,
-    StatedPrior,
     priors_of_elements,
 )
 from pyflowers.programs.formulas.part import (
@@ -35,6 +34,7 @@ from pyflowers.programs.formulas.part import (
     Source,
     Values,
     declared,
+    is_density_of_sd,
     vector_priors,
     with_given_draws,
 )
@@ -60,7 +60,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
         return part
     if its.is_student:
         return _with_degrees_of_freedom(part, its)
-    if its.given_correlation is not None or not all(map(_is_density_of_sd, its.given)):
+    if its.given_correlation is not None or not all(map(is_density_of_sd, its.given)):
         return part
     return replace(part, stated=partial(_stated, its, linear.parameter))
 
@@ -576,13 +576,6 @@ def effects_in_words(names: tuple[str, ...]) -> str:
     if len(names) > 6:
         return f"{len(names)} effects"
     return in_words(names)
-
-
-def _is_density_of_sd(given: StatedPrior | None) -> bool:
-    """Whether an sd has the default prior, or a density above 0."""
-    if given is None:
-        return True
-    return given.name != CONSTANT and given.upper is None and (given.lower or 0.0) <= 0
 
 
 def _stated(its: Group, target: str, values: Values) -> Effects:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pyflowers.programs.densities import StatedPrior, tighter
+from pyflowers.programs.densities import CONSTANT, StatedPrior, tighter
 from pyflowers.programs.linear import Stated
 
 FloatArray = NDArray[np.float64]
@@ -283,6 +283,13 @@ def with_given_draws(
         if its is not None:
             found[..., i] = its.draw(rng, others.shape[:2], lower)
     return found
+
+
+def is_density_of_sd(given: StatedPrior | None) -> bool:
+    """Whether an sd has the default prior, or a density above 0."""
+    if given is None:
+        return True
+    return given.name != CONSTANT and given.upper is None and (given.lower or 0.0) <= 0
 
 
 def joined(parts: Iterable[Part], name: str) -> list[str]:

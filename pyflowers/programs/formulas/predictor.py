@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,6 +281,7 @@ def with_given(linear: LinearPredictor, stated: Stated) -> LinearPredictor:
         linear,
         population=population,
         groups=tuple(groups),
+        curves=tuple(its.with_given(stated, tag) for its in linear.curves),
         given_intercept=stated.get(f"Intercept{tag}", linear.given_intercept),
     )
 

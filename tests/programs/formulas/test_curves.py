@@ -21,7 +21,7 @@ from scipy import optimize, stats
 
 import pyflowers
 from pyflowers import Program
-from pyflowers.errors import DataError
+from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.bases import smooth
 from pyflowers.programs.declaration import Value
 
@@ -456,3 +456,72 @@ def test_the_line_of_a_smooth_stands_once():
     one, other = (Program.from_formula(f"y ~ {its}", table()) for its in ("s(x)", "x + s(x)"))
     assert one.declaration.data["X"] == other.declaration.data["X"]
     assert one.read(table()).coords["X"] == ("x",)
+
+
+SDS = {
+    "one": ("y ~ s(x, k=5)", {"sds_x": "exponential(2)"}),
+    "class": (
+        "y ~ s(x, k=5) + s(z, k=5)",
+        {"sds": "gamma(2, 3)", "sds_z": "normal(0, 1) T[0.1, ]"},
+    ),
+    "levels": ("y ~ f + s(x, k=5, by=f)", {"sds_x_f[b]": "exponential(2)"}),
+    "all_levels": ("y ~ f + s(x, k=5, by=f)", {"sds": "lognormal(0, 0.5)"}),
+    "sigma": ("y ~ x; sigma ~ s(z, k=5)", {"sds_sigma": "exponential(3)"}),
+}
+"""Formulas with priors that the user gives to the sds of smooths."""
+
+DENSITIES = {
+    "one": {"sds_x": [stats.expon(scale=1 / 2)]},
+    "class": {
+        "sds_x": [stats.gamma(2, scale=1 / 3)],
+        "sds_z": [stats.truncnorm(0.1, np.inf)],
+    },
+    "levels": {"sds_x_f": [None, stats.expon(scale=1 / 2), None]},
+    "all_levels": {"sds_x_f": [stats.lognorm(0.5)] * 3},
+    "sigma": {"sds_z_sigma": [stats.expon(scale=1 / 3)]},
+}
+
+
+@pytest.mark.parametrize("name", SDS)
+def test_the_sds_of_smooths_have_given_priors(name, tmp_path):
+    formula, given = SDS[name]
+    program, usual = (Program.from_formula(formula, table(), priors=its) for its in (given, None))
+    both = [each.fill(each.read(table()), each.resolve_priors())[0] for each in (program, usual)]
+    points = points_of(program, both[0])
+    for point in points:
+        for sds in DENSITIES[name]:
+            point[sds] = point[sds] + 0.1
+    ours, default = (
+        Interpreted(each, data).evaluate(flat(points))[0]
+        for each, data in zip((program, usual), both, strict=True)
+    )
+    expected = np.zeros(len(points))
+    for i, point in enumerate(points):
+        for sds, own in DENSITIES[name].items():
+            scale = both[1].values[f"{sds}_scale"]
+            for value, density in zip(np.ravel(point[sds]), own, strict=True):
+                if density is not None:
+                    expected[i] += density.logpdf(value) - half_t(value, scale)
+    assert np.ptp(ours - default - expected) < 1e-9 * np.abs(ours).max()
+    assert np.ptp(expected) > 0.1
+    again = Program.open(program.write(tmp_path / "again.stan"))
+    first, second = (
+        pyflowers.prior(each, table(), draws=2000, seed=3).draws for each in (program, again)
+    )
+    for sds, own in DENSITIES[name].items():
+        np.testing.assert_array_equal(first[sds], second[sds])
+        draws = first[sds].reshape(2000, -1).T
+        for column, density in zip(draws, own, strict=True):
+            if density is not None:
+                assert stats.kstest(column, density.cdf).pvalue > 1e-4
+
+
+def test_a_bad_prior_of_an_sd_of_a_smooth_is_one_sentence():
+    for given, message in (
+        ({"sds_x": "constant(1)"}, "sds_x cannot be fixed; give it a density"),
+        ({"sds_w": "exponential(1)"}, "the formula has no sds_w; did you mean sds_x?"),
+        ({"sds_x": "normal(0, 1) T[, 0]"}, "sds_x is above 0, where this density is 0"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            Program.from_formula("y ~ s(x, k=5)", table(), priors=given)
+        assert message in str(caught.value)
