@@ -898,11 +898,7 @@ class Predictor:
         """
         found = dict[str, FloatArray]()
         for name in self._linear_effects:
-            if _function_of(self.rule.effects[name]) in _STUDENT:
-                raise ConfigError(
-                    f"groups 'population': the population of {name} is a Student t distribution, "
-                    "over which the expected response may be infinite; use groups 'data' or 'none'"
-                )
+            self._refuse_student(name)
             _, scale = self._population(name)
             total = np.zeros((1, 1, 1))
             # Members of one row, in several indices of the same effects, are different labels.
@@ -912,6 +908,14 @@ class Predictor:
                     total = total + np.square(column)
             found[name] = total
         return found
+
+    def _refuse_student(self, name: str) -> None:
+        """Refuse to average over effects with a Student t distribution."""
+        if _function_of(self.rule.effects[name]) in _STUDENT:
+            raise ConfigError(
+                f"groups 'population': the population of {name} is a Student t distribution, over "
+                "which the expected response may be infinite; use groups 'data' or 'none'"
+            )
 
     def _indices_of(self, name: str) -> list[str]:
         """Return the indices with which effects enter the linear predictor."""
@@ -952,6 +956,8 @@ class Predictor:
             If the linear predictor is not normal over the population of groups.
         """
         first = {name: values[:1, :1] for name, values in self.draws.items()}
+        for name in self._linear_effects:
+            self._refuse_student(name)
         at_mean = replace(self, draws=first, groups="none")
         found = [each for name in self._linear_effects for each in at_mean._factors_of(name)]
         return np.array([each[0, 0] for each in found])
