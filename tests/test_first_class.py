@@ -192,8 +192,12 @@ OF_FORMULAS = {
 }
 """Variables of the programs that are written for formulas, except "b", which is also a label."""
 
-IS_A_WORD = {("analysis/findings.py", "trials"), ("fits/remedies.py", "trials")}
-"""A key of the words in a text of advice, and the remedies that a fit has tried."""
+IS_A_WORD = {
+    ("analysis/findings.py", "trials"),
+    ("analysis/improvements.py", "trials"),
+    ("fits/remedies.py", "trials"),
+}
+"""A key of the words in a text of advice, and the remedies that were tried."""
 
 LOOKS_UP = {"workflow/config.py"}
 """The file that looks up a family because a user named it."""

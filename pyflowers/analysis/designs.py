@@ -97,6 +97,8 @@ class Design(Result):
         Seed of the simulated data and of the fits.
     engine : str
         The engine of the fits.
+    notes_on_pilot : tuple of str
+        What the verdict on the fit to the pilot data says, if it did not pass.
 
     See Also
     --------
@@ -111,6 +113,8 @@ class Design(Result):
     ...                          groups=[10], rows=[5], effects={"b[age]": 6}, sims=3, seed=1)
     >>> found.table()["fits"].tolist()
     [3]
+    >>> [path.name for path in found.save()]
+    ['design.csv']
     """
 
     holds: ClassVar[str] = "design"

@@ -381,6 +381,8 @@ class LooComparison(ElpdComparison):
         Models whose weights multiply the log likelihood.
     explained : Explained or None
         How much the models explain, if it was asked for.
+    called : mapping of str to tuple of str
+        The formula or program, and the family, of each model, by the name in tables.
 
     See Also
     --------
@@ -923,6 +925,8 @@ class GroupComparison(ElpdComparison):
         The table's name for the column of groups.
     groups : tuple of str
         The labels of the groups.
+    called : mapping of str to tuple of str
+        The formula or program, and the family, of each model, by the name in tables.
 
     See Also
     --------

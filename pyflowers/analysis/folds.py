@@ -101,6 +101,8 @@ class FoldComparison(ElpdComparison):
         The column of the groups; empty for folds of rows.
     groups : tuple of str
         The labels of the groups; empty for folds of rows.
+    called : mapping of str to tuple of str
+        The formula or program, and the family, of each model, by the name in tables.
 
     See Also
     --------

@@ -60,6 +60,7 @@ WORDS = {
     "contrast": ("contrast", "run", "mu_plant[nan]", "mu > 0"),
     "loo": ("loo", "run", "--no-refit"),
     "table": ("table", "run", "formula", "--inline"),
+    "improve": ("improve", "formula", "--out", "OUT/i"),
     "report": ("report", "run", "--out", "OUT/r.html"),
     "lecture": ("lecture", "markov-chain", "--quick", "--out", "OUT/l"),
     "lectures": ("lecture", "--list"),
@@ -116,7 +117,7 @@ def test_json_is_alone_and_quiet_prints_nothing(run, name):
 
 def test_every_command_is_in_the_table_or_cannot_be_run_here():
     tested = {words[0] for words in WORDS.values()}
-    assert set(COMMANDS) - tested == {"setup", "compile", "batch", "sbc", "replay"}
+    assert set(COMMANDS) - tested == {"setup", "compile", "batch", "sbc", "design", "replay"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

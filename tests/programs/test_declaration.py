@@ -105,7 +105,7 @@ WRONG = [
     ("[data]\ny = 'flowers'", "data.y must be a table with the key column, columns, terms, size"),
     (
         "[data]\ny = { of = 'a' }",
-        "data.y must be a table with the key column, columns, terms, size or v",
+        "data.y must be a table with the key column, columns, terms, size, previous or v",
     ),
     ("[data]\ny = { colunm = 'a' }", "unknown key data.y.colunm; did you mean column?"),
     ("[data]\nN = { Size = 'a' }", "unknown key data.N.Size; did you mean size?"),

@@ -107,7 +107,7 @@ BAD = [
     ("y | mi() ~ z", "", "mi() is not supported; leave out the rows with --drop-missing, or"),
     ("y | rate(n) ~ z", "poisson", "rate() is not supported; add offset(log(n)) to the terms"),
     ("y ~ t2(x, z)", "", f"t2() is not supported; {EDIT_PROGRAM}"),
-    ("y ~ ar(x, gr=f)", "", f"ar() is not supported; {EDIT_PROGRAM}"),
+    ("y ~ arma(x, gr=f)", "", f"arma() is not supported; {EDIT_PROGRAM}"),
     ("y ~ cr(x, 3)", "", "cr() is not supported; write ns(x, df=4) for a natural cubic spline"),
     ("y ~ cut(x, 3)", "", "cut() is not supported; make a column of intervals, such as with"),
     ("log(y) ~ x", "", "log(y) is a function of one; write y ~ … with family lognormal"),
