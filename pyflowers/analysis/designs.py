@@ -113,8 +113,7 @@ class Design(Result):
     ...                          groups=[10], rows=[5], effects={"b[age]": 6}, sims=3, seed=1)
     >>> found.table()["fits"].tolist()
     [3]
-    >>> [path.name for path in found.save()]
-    ['design.csv']
+    >>> found.save()  # writes the table again, and figures if they are given
     """
 
     holds: ClassVar[str] = "design"
