@@ -24,10 +24,10 @@ PATH: click.Path = click.Path(path_type=Path)
 SECTIONS = {
     "Data": "--data --drop-missing --sep --decimal --encoding --group --time --value --column "
     "--time-order",
-    "Model": "--family --prior --priors --link --known --centered --include",
+    "Model": "--family --prior --priors --link --known --centered --include --from",
     "Sampling": "--seed --chains --draws --warmup --thin --adapt-delta --max-treedepth --metric "
     "--inits --engine --cmdstan --keep --refit",
-    "Output": "--out --check --plots --interval --overwrite --config --json --quiet --help",
+    "Output": "--out --check --plots --all --interval --overwrite --config --json --quiet --help",
 }
 """The sections of options in the help of commands that fit; in each, the usual ones come first."""
 

@@ -128,7 +128,8 @@ def _paragraph(text: str) -> str:
     """Return a paragraph of a help text in Markdown, with its examples as typed."""
     if text.startswith("\b"):
         _, _, *lines = text.splitlines()
-        return "\n".join(["```console", *(f"$ {line.strip()}" for line in lines), "```"])
+        commands = re.sub(r"(?<!\\)\n +", "\n$ ", "\n" + "\n".join(lines))
+        return f"```console{commands}\n```"
     return _markdown(text)
 
 
