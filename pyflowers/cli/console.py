@@ -92,7 +92,7 @@ def print_table(table: pd.DataFrame) -> None:
     _write(f"\n{text_table(table, colours=sys.stdout.isatty())}")
     left, file = left_out(table), table.attrs.get("file")
     if left and file and "hidden" not in table.attrs:
-        left += f"; --out writes all rows to {file}"
+        left += f"; {file} in --out has all rows"
     if left:
         say(left)
     say()

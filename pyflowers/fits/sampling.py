@@ -314,7 +314,10 @@ def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
         return ""
     if before == engine.name:
         return ""
-    return f"engine: {engine.name}, but {last} has {before}; to choose one, use --engine"
+    return (
+        f"engine: {engine.name}, while the last fit beside it, {last}, used {before}; to choose "
+        "one, use --engine"
+    )
 
 
 def prepare_spec(spec: Spec) -> Prepared:
