@@ -213,7 +213,7 @@ def _fit_tables(
         if out is not None:
             folder = out / f"table-{number}"
             check_run_folder(folder)
-            spec = as_in_folder(spec, folder) if number == 1 else spec
+            spec = as_in_folder(spec, folder)
         try:
             spec = spec.with_table()
             # The priors of a formula are on the scale of its table: that of the first serves all.

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import pyflowers
 from pyflowers import convergence
 from pyflowers.cli.main import cli
+from pyflowers.engines.cmdstan import CmdStanEngine
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.posterior import stacked
 from pyflowers.fits.sampling import Prepared
@@ -89,6 +90,16 @@ def test_a_run_folder_for_each_table(pooled, tmp_path):
     table = pd.read_csv(tmp_path / "pooled" / "summary.csv", index_col=0)
     np.testing.assert_allclose(table["between"], pooled.summary()["between"])
     assert pooled.to_dict()["tables"] == 3
+
+
+def test_tables_stay_with_their_engine_after_the_program_was_compiled(
+    tmp_path, cmdstan, monkeypatch
+):
+    how = {"seed": 1, "chains": 1, "warmup": 20, "draws": 20, "out": tmp_path}
+    pyflowers.fit("y ~ x", TABLES, engine="stanli", **how)
+    monkeypatch.setattr("pyflowers.engines._compiled", lambda _: CmdStanEngine(cmdstan))
+    again = pyflowers.fit("y ~ x", TABLES, **how)
+    assert {each.record.engine.name for each in again.fits} == {"stanli"}
 
 
 def test_what_a_folder_holds_is_not_refitted(tmp_path):
