@@ -1,4 +1,4 @@
-"""Any family with one effect in one group, or without groups: group integrals by quadrature.
+"""Any family with one or two effects in one group, or without groups: integrals by quadrature.
 
 Given the coefficients b, the sd s of the effects and the family's other parameters, the effects of
 different labels are independent, and each is integrated out in one dimension:
@@ -12,7 +12,8 @@ parameter values at once, in a coordinate z,
 
 whose scale is l far to the left and r far to the right, as that of the integrand: that of a label
 whose counts are all 0 falls slowly to the left. The number of nodes is chosen so that more nodes
-change nothing. What remains is the density of b, s and the other parameters. The effects are
+change nothing. Two effects of a label have integrals in two dimensions; see :mod:`.pairs`. What
+remains is the density of b, s and the other parameters. The effects are
 drawn from their one-dimensional densities by rejection, under a split Student t distribution.
 
 References
@@ -36,6 +37,7 @@ from numpy.typing import NDArray
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import SplitT, Stretch
+from pyflowers.engines.integrated.pairs import PairIntegrals
 from pyflowers.programs.families import TRIALS, Family
 from pyflowers.programs.linear import Coefficients, LinearModel
 from pyflowers.text import in_words
@@ -44,6 +46,9 @@ FloatArray = NDArray[np.float64]
 
 NUM_NODES = (9, 15, 25, 41, 65)
 """Numbers of nodes that are tried, in this order."""
+
+NUM_NODES_OF_PAIRS = (5, 9, 15, 25)
+"""The same for each dimension of two."""
 
 LARGEST_ERROR = 1e-3
 """The change of the log density at more nodes with which a number of nodes is enough."""
@@ -88,9 +93,9 @@ def reason_against(model: LinearModel) -> str:
         )
     if model.effects and model.effects[0].target:
         return f"effects of {model.effects[0].target} cannot be integrated out"
-    if model.effects and model.effects[0].num_effects > 1:
+    if model.effects and model.effects[0].num_effects > 2:
         return (
-            f"{model.effects[0].num_effects} effects vary by group, and for {family} only one can "
+            f"{model.effects[0].num_effects} effects vary by group, and for {family} only two can "
             "be integrated out"
         )
     return ""
@@ -127,7 +132,9 @@ class OneFactorModel:
             self.labels, self.starts, self.codes = np.unique(
                 self.effect.codes[rows], return_index=True, return_inverse=True
             )
-            self.z = self.effect.columns[rows, 0]
+            self.z = self.effect.columns[rows]
+            if not self.has_pairs:
+                self.z = self.z[:, 0]
         self.y, self.trials = y, trials
         self.offsets = {"": model.offset[rows]}
         self.offsets |= {name: its.offset[rows] for name, its in model.predicted.items()}
@@ -135,8 +142,16 @@ class OneFactorModel:
         units = [self._units(its) for its in model.coefficients]
         self.coordinates = Coordinates(model.parameters, model.effects, model.coefficients, units)
         self.step = step_of(self.family, y)
+        self.choices: tuple[int, ...] = NUM_NODES
         self.reference = np.zeros(len(self.labels))
-        self.num_nodes = NUM_NODES[1]
+        if self.has_pairs:
+            self.choices, self.reference = NUM_NODES_OF_PAIRS, np.zeros((len(self.labels), 2))
+        self.num_nodes = self.choices[1]
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether each label has two effects."""
+        return self.effect is not None and self.effect.num_effects == 2
 
     def _units(self, its: Coefficients) -> tuple[FloatArray, FloatArray]:
         """Return the location and the scale of the coordinates of coefficients."""
@@ -182,11 +197,12 @@ class OneFactorModel:
         points = proposal.centre + np.concatenate([0 * moves[:1], -moves, moves])
         points = stretch(points)[0]
         self.reference = self._integrals(self.coordinates.values(points[:1])[0]).modes[0]
-        for self.num_nodes, more in itertools.pairwise(NUM_NODES):
+        for num_nodes, more in itertools.pairwise(self.choices):
+            self.num_nodes = num_nodes
             found = self.log_density(points)
             if self._error(points, found, more) < LARGEST_ERROR:
                 return
-        self.num_nodes = NUM_NODES[-1]
+        self.num_nodes = self.choices[-1]
 
     def error(self, points: FloatArray) -> float:
         """Return the largest error of the log density at points, from a rule with more nodes."""
@@ -246,9 +262,12 @@ class OneFactorModel:
             own[its.role] = value[None] if its.is_scalar else value[None, ..., None]
         return np.asarray(self.family.log_lik(self.y, eta[None], own)[0])
 
-    def _integrals(self, values: Values) -> Integrals:
+    def _integrals(self, values: Values) -> Integrals | PairIntegrals:
         """Return the integrals of all labels."""
         assert self.effect is not None
+        if self.has_pairs:
+            factor = values[self.effect.name]
+            return PairIntegrals(self, values, self.linear(values), factor)
         return Integrals(self, values, self.linear(values), values[self.effect.sd.name])
 
     def weighed(
@@ -277,11 +296,12 @@ class OneFactorModel:
         if self.effect is not None:
             with np.errstate(all="ignore"):
                 drawn = self._integrals(values).draw(counts, rng)
-            total = len(drawn)
-            effects = rng.standard_normal((total, self.effect.num_labels))
-            effects *= found[self.effect.sd.name]
-            effects[:, self.labels] = drawn  # all other labels have no observations
-            found[self.effect.name] = effects[..., None]
+            factor = found[self.effect.name]
+            shape = (len(drawn), self.effect.num_labels, self.effect.num_effects)
+            effects = rng.standard_normal(shape) @ np.swapaxes(factor, -1, -2)
+            # All other labels have no observations.
+            effects[:, self.labels] = drawn.reshape(len(drawn), -1, shape[-1])
+            found[self.effect.name] = effects
         return found
 
 

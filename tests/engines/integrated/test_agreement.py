@@ -27,6 +27,7 @@ def normal_table(num=160, seed=6):
     frame["y"] = 3 + 0.5 * frame.x + rng.normal(0, 1, 40)[frame.a] + rng.normal(0, 0.7, 12)[frame.b]
     frame["y"] += rng.normal(0, 1, 3)[frame.few] + rng.normal(0, 0.4, 40)[frame.a] * frame.x
     frame["y"] += rng.normal(0, 0.8, num)
+    frame = frame.assign(s=rng.uniform(0.3, 1, num), w=rng.uniform(0.5, 3, num))
     frame["positive"] = np.exp(frame.y / 4)
     labels = {name: [f"{name}{code}" for code in frame[name]] for name in ("a", "b", "few", "none")}
     return frame.assign(**labels)
@@ -48,6 +49,13 @@ NORMAL = [
     "y ~ x + I(x**2) + z + (1 | a)",
     "y ~ few + (1 | a)",
     "y ~ x + (1 | a); sigma ~ z",
+    "y ~ x + (x | b); sigma ~ z",
+    "y ~ s(x, k = 6) + (1 | a)",
+    "y ~ s(x, by = few, k = 5) + (1 | b)",
+    "y ~ gp(z, k = 8) + (x | a)",
+    "y | se(s) ~ x + (1 | a)",
+    "y | se(s, sigma = TRUE) ~ x + (1 | a) + (1 | b)",
+    "y | weights(w, kind = precision) ~ x + (1 | a)",
 ]
 
 

@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import stanli
 from mixed_models import posed, table
 from scipy import stats
 from scipy.special import logsumexp
+from stanio import dump_stan_json
 
+from pyflowers.engines.bridge import Bridge
 from pyflowers.engines.integrated import method_of
 
 FORMULAS = [
@@ -147,3 +150,57 @@ def test_draws_have_the_moments_of_the_conditional_normal_distribution(formula):
     assert np.all(np.abs(u.mean(axis=0) - expected) < 4.5 * sd / np.sqrt(num) + 0.003 * sd)
     found = np.cov(u.T) / np.outer(sd, sd)
     assert np.abs(found - covariance / np.outer(sd, sd)).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ s(x, k = 5)",
+        "y ~ s(x, by = h, k = 5)",
+        "y ~ gp(x, k = 6)",
+        "y ~ x + (1 | gr(g, cov = A))",
+        "y | se(s, sigma = TRUE) ~ x",
+        "y | weights(w, kind = precision) ~ x + z",
+    ],
+)
+def test_the_joint_density_is_that_of_the_stan_program(formula):
+    """It is the density of the parameters with y, times that of coefficients given both."""
+    frame, how = with_terms(formula)
+    program, data, model = posed(formula, frame, priors={"Intercept": "normal(5, 3)"}, **how)
+    method, rng = method_of(model, "test"), np.random.default_rng(4)
+    points = method.start + 0.3 * rng.standard_normal((4, len(method.start)))
+    values, log_prior, lprior = method.coordinates.values(points)
+    integrated = method.log_density(points) - log_prior + lprior
+    text = dump_stan_json(program.stan_values(data))
+    opened = stanli.bridgestan_model(mir=stanli.stan_to_mir(program.source.text), data=text, seed=1)
+    stan = Bridge(opened.lib_path, opened.model, opened, forgiving=True)
+    gaps = []
+    for i in range(len(points)):
+        here = {name: its[i : i + 1] for name, its in values.items()}
+        c, mean, prior, of_y, offset = dense(model, here, 1.0)
+        gain = prior @ c.T @ np.linalg.inv(of_y)
+        expected = mean + gain @ (model.y - offset - c @ mean)
+        unit = np.sqrt(np.diagonal(prior))  # some scales of sines are very small
+        covariance = (prior - gain @ c @ prior) / np.outer(unit, unit)
+        given_y = stats.multivariate_normal(cov=covariance)
+        moved = given_y.rvs(random_state=rng)
+        drawn = expected + unit * moved
+        log_density, at = integrated[i] + given_y.logpdf(moved) - np.log(unit).sum(), 0
+        parameters = {name: its[0] for name, its in here.items()}
+        for its in (*model.penalised, *model.coefficients):
+            own = drawn[at : at + its.columns.shape[1]]
+            parameters[its.name] = own
+            z = f"z_{its.name.removeprefix('r_')}"
+            if z in program.source.blocks.parameters:
+                scales = its.scales(here)[0]
+                parameters[z] = own / scales
+                log_density += np.log(scales).sum()
+            elif its in model.penalised and not data.values[f"centered_{its.name}"]:
+                log_density += np.log(its.scales(here)).sum()
+            at += len(own)
+        known = {each for its in model.penalised for each in its.parameters} | {*model.parameters}
+        log_density += sum(np.log(parameters[each.name]).sum() for each in known)
+        flat = [np.ravel(parameters[name]) for name in program.source.blocks.parameters]
+        found, _ = stan.evaluate(stan.unconstrain(np.concatenate(flat)[None]), False)
+        gaps.append(float(found[0]) - log_density)
+    assert np.ptp(gaps) < 1e-7

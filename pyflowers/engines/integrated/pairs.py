@@ -1,0 +1,213 @@
+"""Two effects of each label: their integrals by quadrature in two dimensions.
+
+With u = F v, where F F' is the covariance of the effects, v is standard normal a priori, and the
+integral of a label is
+
+    ∫ N(v; 0, I) Π_n p(y[n] | offset[n] + x[n] b + z[n] F v, …) dv.
+
+At the mode of the integrand, minus the matrix of second derivatives of its log is
+I + Σ_n w_n (F'z_n)(F'z_n)' = L L'. The product of two Gauss-Hermite rules has its axes along the
+columns of L'^-1, each with one scale to either side, as in one dimension; see :mod:`.quadrature`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pyflowers.engines.integrated.hyper import Values
+
+FloatArray = NDArray[np.float64]
+
+_MOST_STEPS = 40
+_CLOSE = 1e-3
+"""The last Newton step towards a mode, in units of the integrand's width."""
+
+_LARGEST_STEP = 3.0
+"""The largest Newton step, in units of the standard deviations of the effects."""
+
+_PLACES = (-3.5, -1.7, -0.7, 0.0, 0.7, 1.7, 3.5)
+"""Where density and proposal are compared along each axis, in units of the scales."""
+
+_MARGIN = 0.1
+_MOST_ROUNDS = 2_000
+_DOF = 5.0
+
+
+class Pairs(Protocol):
+    """Rows of labels, in the order of the labels; see :class:`.quadrature.Integrand`."""
+
+    z: FloatArray  # (row, 2)
+    codes: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    times: FloatArray | float
+    step: float
+    reference: FloatArray  # (label, 2)
+    num_nodes: int
+
+    def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
+        """Return the log likelihood of rows, shape (T, row)."""
+
+
+class PairIntegrals:
+    """The integrals of labels at several points.
+
+    Parameters
+    ----------
+    of : Pairs
+        The rows.
+    values : dict of str to array, shape (T, …)
+        What their likelihood needs.
+    eta : array, shape (T, row)
+        The linear predictor without the effects.
+    factor : array, shape (T, 2, 2)
+        The Cholesky factor of the effects' covariance.
+    """
+
+    def __init__(self, of: Pairs, values: Values, eta: FloatArray, factor: FloatArray) -> None:
+        self.of, self.values, self.eta, self.factor = of, values, eta, factor
+        self.z = of.z @ factor  # (T, row, 2)
+        self.modes = np.broadcast_to(of.reference, (len(eta), *of.reference.shape)).copy()
+        self._find_modes()
+
+    def _likelihood(self, v: FloatArray, move: float = 0.0) -> FloatArray:
+        """Return the log likelihood of rows at effects, with a moved linear predictor."""
+        of = self.of
+        eta = self.eta + np.sum(self.z * v[:, of.codes], axis=-1) + move
+        return np.asarray(of.times * of.log_lik(eta, self.values))
+
+    def log_joint(self, v: FloatArray) -> FloatArray:
+        """Return the log of each integrand at effects (T, label, 2), shape (T, label)."""
+        total = np.add.reduceat(self._likelihood(v), self.of.starts, axis=1)
+        return np.asarray(total - 0.5 * np.sum(v**2, axis=-1) - math.log(2 * math.pi))
+
+    def _find_modes(self) -> None:
+        """Find the modes by Newton steps, halved where an integrand would become smaller."""
+        of, step = self.of, self.of.step
+        best = np.full(self.modes.shape[:2], -np.inf)
+        at, move = self.modes, np.zeros_like(self.modes)
+        precision = np.broadcast_to(np.eye(2), (*self.modes.shape, 2)).copy()
+        for _ in range(_MOST_STEPS):
+            low, here, high = (self._likelihood(at, d) for d in (-step, 0.0, step))
+            joint = np.add.reduceat(here, of.starts, axis=1) - 0.5 * np.sum(at**2, axis=-1)
+            is_better = ~(joint < best - 1e-9)
+            slope = np.nan_to_num((high - low) / (2 * step))
+            bend = np.maximum(np.nan_to_num((2 * here - low - high) / step**2), 0.0)
+            downhill = np.add.reduceat(self.z * slope[..., None], of.starts, axis=1) - at
+            outer = self.z[..., :, None] * self.z[..., None, :] * bend[..., None, None]
+            curvature = np.add.reduceat(outer, of.starts, axis=1) + np.eye(2)
+            newton = np.linalg.solve(curvature, downhill[..., None])[..., 0]
+            length = np.linalg.norm(newton, axis=-1, keepdims=True)
+            newton = newton * np.minimum(1.0, _LARGEST_STEP / np.maximum(length, 1e-300))
+            better = is_better[..., None]
+            self.modes = np.where(better, at, self.modes)
+            precision = np.where(better[..., None], curvature, precision)
+            best = np.where(is_better, joint, best)
+            move = np.where(better, newton, move / 2)
+            at = self.modes + move
+            if np.sum(move * (precision @ move[..., None])[..., 0], axis=-1).max() < _CLOSE**2:
+                break
+        # Columns of the inverse of L', along which the integrand is about standard normal.
+        self.axes = np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), -1, -2)
+
+    @cached_property
+    def scales(self) -> tuple[FloatArray, FloatArray]:
+        """The scales to both sides along each axis, shape (T, label, 2): the widest fits."""
+        top = self.log_joint(self.modes)
+        widest = 1 / np.linalg.norm(self.axes, axis=-2)  # those of the prior
+        left, right = np.zeros_like(widest), np.zeros_like(widest)
+        for axis in range(2):
+            for found, sign in ((left, -1.0), (right, 1.0)):
+                for reach in (1.0, 2.5):
+                    moved = self.modes + sign * reach * self.axes[..., axis]
+                    fall = top - self.log_joint(moved)
+                    width = reach / np.sqrt(2 * np.maximum(np.nan_to_num(fall), 1e-2))
+                    found[..., axis] = np.maximum(found[..., axis], width)
+        return np.minimum(left, widest), np.minimum(right, widest)
+
+    @cached_property
+    def _log_volume(self) -> FloatArray:
+        """The log of the area of the axes, shape (T, label)."""
+        return np.asarray(np.log(np.abs(np.linalg.det(self.axes))))
+
+    def _at_axes(self, t: FloatArray) -> FloatArray:
+        """Return effects, given their coordinates along the axes, shape (T, label, 2)."""
+        return np.asarray(self.modes + (self.axes @ t[..., None])[..., 0])
+
+    @property
+    def log_integrals(self) -> FloatArray:
+        """The logs of the integrals, shape (T, label)."""
+        terms = np.stack([self.log_joint(v) + log_weight for v, log_weight in self._nodes()])
+        largest = terms.max(axis=0)
+        return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0)))
+
+    def _nodes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield effects and the logs of their weights, shapes (T, label, 2) and (T, label)."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(self.of.num_nodes)
+        logs = np.log(weights / weights.sum()) + 0.5 * nodes**2 + 0.5 * math.log(2 * math.pi)
+        left, right = self.scales
+        middle, skew = (left + right) / 2, (right - left) / 2
+        for i, j in itertools.product(range(len(nodes)), repeat=2):
+            x = nodes[[i, j]]
+            root = np.sqrt(1 + x**2)
+            slope = middle + skew * x / root
+            log_weight = np.log(slope).sum(axis=-1) + self._log_volume + logs[i] + logs[j]
+            yield self._at_axes(middle * x + skew * (root - 1)), log_weight
+
+    def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
+        """Draw effects by rejection under split Student t distributions, (draw, label, 2)."""
+        left, right = self.scales
+        ceiling = np.full(left.shape[:2], -np.inf)
+        for places in itertools.product(_PLACES, repeat=2):
+            x = np.array(places)
+            t = x * np.where(x < 0, left, right)
+            ratio = self.log_joint(self._at_axes(t)) - _log_split_t(t, left, right)
+            ceiling = np.fmax(ceiling, ratio)
+        ceiling = ceiling + _MARGIN
+        point = np.repeat(np.arange(len(counts)), counts)
+        found = np.empty((len(point), *left.shape[1:]))
+        waiting = np.ones(found.shape[:2], dtype=bool)
+        for _ in range(_MOST_ROUNDS):
+            rows = np.flatnonzero(waiting.any(axis=1))
+            if not len(rows):
+                factor = np.swapaxes(self.factor[point], -1, -2)
+                return np.asarray(found @ factor)
+            own = point[rows]
+            its, one, other = self._at(own), left[own], right[own]
+            size = np.abs(rng.standard_t(_DOF, one.shape))
+            is_right = rng.random(one.shape) < other / (one + other)
+            t = size * np.where(is_right, other, -one)
+            v = its._at_axes(t)
+            excess = its.log_joint(v) - _log_split_t(t, one, other) - ceiling[own]
+            # Where the density is above its ceiling, all draws are made again under a higher one.
+            raised = np.zeros_like(ceiling)
+            np.maximum.at(raised, own, np.where(excess > 0, excess + _MARGIN, 0.0))
+            is_taken = (np.log(rng.random(excess.shape)) < excess) & waiting[rows]
+            found[rows] = np.where(is_taken[..., None], v, found[rows])
+            waiting[rows] &= ~is_taken
+            if raised.any():
+                ceiling = ceiling + raised
+                waiting |= (raised > 0)[point]
+        raise ArithmeticError("the effects of a group could not be drawn from their density")
+
+    def _at(self, points: NDArray[np.intp]) -> PairIntegrals:
+        """Return the integrals at some of the points, with repetitions."""
+        found = object.__new__(PairIntegrals)
+        found.of, found.values = self.of, {n: its[points] for n, its in self.values.items()}
+        for name in ("eta", "factor", "z", "modes", "axes"):
+            setattr(found, name, getattr(self, name)[points])
+        return found
+
+
+def _log_split_t(t: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the log density of two split Student t distributions, apart from a constant."""
+    z = t / np.where(t < 0, left, right)
+    logs = -0.5 * (_DOF + 1) * np.log1p(z**2 / _DOF) - np.log(left + right)
+    return np.asarray(logs.sum(axis=-1))
