@@ -167,13 +167,15 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
     sources = dict(part.sources)
     if its.covariance is not None:
         sources[known] = {"value": its.covariance.tolist()}
-    return replace(
+    part = replace(
         part,
         data=[*part.data, f"cov_matrix[{size}] {known}; // covariance of the labels of {its.by}"],
         sources=sources,
         draw=partial(_draw_with_covariance, its),
-        stated=partial(_stated_with_covariance, its, linear.parameter),
     )
+    if not all(map(is_density_of_sd, its.given)):
+        return part
+    return replace(part, stated=partial(_stated_with_covariance, its, linear.parameter))
 
 
 def _standardised(linear: LinearPredictor, its: Group) -> Part:

@@ -75,7 +75,7 @@ def test_poor_weights_fail_and_name_nuts():
     part = Fit(fit.program, fit.data, fit.draws, fit.stats, record).diagnostics
     assert [check.name for check in part.failed] == ["Pareto k", "weights' ESS"]
     assert "NUTS" in part.failed[0].advice
-    assert "--engine auto" in part.failed[0].advice
+    assert 'engine="auto"' in part.failed[0].advice
     # An error that is not finite is not in the record.
     measures = {"pareto_k": 0.1, "weights_ess": 4_000.0, "points": 4_000.0}
     record = fit.record.model_copy(update={"independent": measures})
@@ -200,6 +200,17 @@ def test_given_priors_count(family):
 def test_given_priors_that_bound_are_refused(priors, what):
     with pytest.raises(ConfigError, match=f"does not have {what}"):
         pyflowers.fit("y ~ x + (1 | g)", table(), engine="exact", seed=1, priors=priors)
+
+
+def test_given_priors_of_a_known_covariance_count_or_are_refused():
+    labels = sorted(table().g.unique())
+    known = pd.DataFrame(np.eye(len(labels)) + 0.3, index=labels, columns=labels)
+    formula, how = "y ~ x + (1 | gr(g, cov = A))", {"known": {"A": known}}
+    _, _, model = posed(formula, table(), priors={"sd_g": "exponential(2)"}, **how)
+    (prior,) = model.penalised[0].parameters[0].priors
+    assert prior.log_density(np.array(0.7)) == pytest.approx(np.log(2) - 1.4)
+    with pytest.raises(ConfigError, match="does not have the term r_g"):
+        posed(formula, table(), priors={"sd_g": "normal(0, 1) T[0.1, ]"}, **how)
 
 
 def test_a_given_prior_of_correlations_counts():
