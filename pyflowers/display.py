@@ -179,6 +179,22 @@ def wrapped(text: str, indent: int | None = None) -> str:
     return "\n".join(made)
 
 
+def command_lines(command: str, indent: int = 0) -> str:
+    """Return a command that starts at a place, in lines that still run when they are copied."""
+    spaces = " " * indent
+    if len(command) + indent <= width():
+        return f"{spaces}{command}"
+    if not command.startswith("pyflowers "):  # a call in Python, which may go on in any line
+        return wrapped(f"{spaces}{command}", indent + 4)
+    lines = [spaces]
+    for option in re.split(r" (?=--)", command):
+        if len(lines[-1]) + len(option) + 2 > width() and lines[-1].strip():
+            lines[-1] += "\\"
+            lines.append(f"{spaces}    ")
+        lines[-1] += f"{option} "
+    return "\n".join(lines).rstrip()
+
+
 def wrapped_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:
     """Return the pieces of a line that fits into the terminal; the first keeps its style."""
     text = "".join(map(shown, pieces))

@@ -18,8 +18,13 @@ import pandas as pd
 
 from pyflowers.advice import Advice
 from pyflowers.analysis.checks import PredictiveChecks, check
-from pyflowers.analysis.elpd import SMALL_DIFFERENCE, LooComparison, loo
-from pyflowers.display import Line, Result, heading, in_file, records_of, verdict
+from pyflowers.analysis.elpd import (
+    SMALL_DIFFERENCE,
+    LooComparison,
+    checked_comparable,
+    compare_named,
+)
+from pyflowers.display import Line, Result, command_lines, in_file, records_of, verdict
 from pyflowers.errors import ConfigError, PyflowersError
 from pyflowers.fits.commands import changed_inputs, command_of
 from pyflowers.fits.diagnostics import named
@@ -179,14 +184,14 @@ class Improvement(Result):
         """The result in one sentence."""
         first, best = self.trials[0], self.best
         if best is None and len(self.trials) == 1 and not self.refused:
-            return f"{first.fit.name} fails, and its checks name no other model"
+            return f"{first.model} fails, and its checks name no other model"
         if best is None:
             return f"a check fails in all {counted(len(self.trials), 'model')}"
         rest = ""
         if best.status == "limited":
             rest = f", except that {best.checks.verdict.data.limits}"
         if best is first and len(self.trials) == 1:
-            return f"{first.fit.name} passes all checks{rest}, so nothing was changed"
+            return f"{first.model} passes all checks{rest}, so nothing was changed"
         return f"{best.model} passes all checks{rest}"
 
     @property
@@ -224,7 +229,8 @@ class Improvement(Result):
         own = next((m for m in self.loo.models if self.best and m.name == self.best.fit.name), None)
         if own is None:
             return []
-        better = [m.name for m in self.loo.models if m.elpd > own.elpd + SMALL_DIFFERENCE]
+        called = {each.fit.name: each.model for each in self.trials}
+        better = [called[m.name] for m in self.loo.models if m.elpd > own.elpd + SMALL_DIFFERENCE]
         if not better:
             return []
         return [f"{in_words(better)} predicts better by LOO, but does not pass all checks"]
@@ -260,7 +266,7 @@ class Improvement(Result):
     def contents(self) -> list[Line]:
         """Return what failed, the table of what was tried, and what passes."""
         first = self.trials[0]
-        lines: list[Line] = [heading(first.fit.name, first.fit.program.about)]
+        lines: list[Line] = [first.fit.program.head]
         for advice in dict.fromkeys(each.advice for each in first.shown):
             same = [each for each in first.shown if each.advice == advice]
             lines += [f"{each.status}: {each.result}" for each in same]
@@ -269,7 +275,7 @@ class Improvement(Result):
         lines += [f"note: {note}" for note in self.notes]
         lines.append(verdict(self.sentence, self.passed))
         if self.command:
-            lines.append(self.command)
+            lines.append(command_lines(self.command))
         return lines
 
     def files(self) -> dict[str, pd.DataFrame]:
@@ -334,7 +340,7 @@ def follow_advice(
             if len(trials) > MOST_REFITS:
                 left += 1
                 continue
-            announce(f"{in_words(reasons)} of {trial.fit.name}: trying {named(advice.change)}")
+            announce(f"{in_words(reasons)} of {trial.model}: trying {named(advice.change)}")
             try:
                 spec = asked_again(trial.fit, advice.change)
                 folder = None if out is None else out / spec.open().name
@@ -349,7 +355,8 @@ def follow_advice(
         return found
     compared, no_loo = None, ""
     try:
-        compared = loo(found.fits)
+        fits = checked_comparable(found.fits)
+        compared = compare_named(fits, [each.name for each in fits])
     except ConfigError as error:
         no_loo = str(error)
     return Improvement(found.trials, refused, compared, no_loo, left)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from pyflowers.advice import Advice
-from pyflowers.display import Styled, as_html, format_cell, styled, width, wrapped
+from pyflowers.display import Styled, as_html, command_lines, format_cell, styled, wrapped
 from pyflowers.text import in_words
 
 PartName = Literal["computation", "prior", "data"]
@@ -143,22 +143,6 @@ def _verb(plural: str, num: int) -> str:
     if plural.endswith("s"):
         return f"{plural}es"
     return f"{plural}s"
-
-
-def _in_places(command: str, indent: int) -> str:
-    """Return a command that starts at a place, in lines that still run when they are copied."""
-    spaces = " " * indent
-    if len(command) + indent <= width():
-        return f"{spaces}{command}"
-    if not command.startswith("pyflowers "):  # a call in Python, which may go on in any line
-        return wrapped(f"{spaces}{command}", indent + 4)
-    lines = [spaces]
-    for option in re.split(r" (?=--)", command):
-        if len(lines[-1]) + len(option) + 2 > width() and lines[-1].strip():
-            lines[-1] += "\\"
-            lines.append(f"{spaces}    ")
-        lines[-1] += f"{option} "
-    return "\n".join(lines).rstrip()
 
 
 def loud(judged: Check | Part) -> str:
@@ -434,7 +418,7 @@ class Verdict:
                     lines.append(wrapped(f"      → {advice}"))
                 # Other findings may have the same remedy; each command is printed once.
                 if command and command not in given:
-                    lines.append(_in_places(command, 8))
+                    lines.append(command_lines(command, 8))
                 given.add(command)
         return "\n".join(lines)
 
