@@ -108,7 +108,7 @@ def worded(text: str) -> str:
         return text
     said = _PRIORS.sub(_priors_in_python, text)
     said = _VALUE.sub(_argument, said)
-    said = re.sub(r'(\w=(?:"[\w()]+"|[\d.]+)) (?=\w+=["\d])', r"\1, ", said)
+    said = re.sub(r'(["\d]) (?=\w+=["\d])', r"\1, ", said)
     return _NAME.sub(lambda found: _argument_name(found[1]), said)
 
 

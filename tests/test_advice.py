@@ -8,7 +8,7 @@ WORDED = {
     "refit with --family negbinomial": 'refit with family="negbinomial"',
     "--family bernoulli(probit), or stop": 'family="bernoulli(probit)", or stop',
     "use --family beta or --family gamma": 'use family="beta" or family="gamma"',
-    'the formula "y ~ x" --family poisson': 'the formula "y ~ x" family="poisson"',
+    'the formula "y ~ x" --family poisson': 'the formula "y ~ x", family="poisson"',
     "--adapt-delta 0.99 --max-treedepth 12; then": "adapt_delta=0.99, max_treedepth=12; then",
     "run longer: --draws 4000, as": "run longer: draws=4000, as",
     "double --warmup and --draws": "double warmup and draws",

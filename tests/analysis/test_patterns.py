@@ -314,8 +314,8 @@ def test_what_concerns_only_single_values_leaves_averages_to_be_trusted(kind, tm
             assert all("cut off at a limit" in check.advice for check in found.limited)
         assert verdict.sentence.startswith("averages and effects can be trusted, but predictions")
         assert words in verdict.sentence
-        how_many = f"{len(found.limited)} of {len(found.checks)} predictive checks concern"
-        assert how_many in str(verdict)
+        tally = f"{len(found.limited)} of {len(found.checks)} predictive checks concern"
+        assert tally in str(verdict)
     else:
         assert not found.limited
         assert verdict.sentence.endswith("but the model does not reproduce the data")
