@@ -319,6 +319,8 @@ class Effects(Result):
         if self.groups == BOTH:
             change = "the change of the effects labelled data"
         extra = [name for name in shown.columns if name.startswith(("mcse", "ess"))]
+        if self.ratios is not None and self.fit.interval != 0.5:  # the table would be too wide
+            extra += [name for name in ("25%", "75%") if name in shown]
         lines: list[Line] = [
             self.fit.program.head,
             f"{what}{self._of_groups}",

@@ -152,3 +152,15 @@ def test_only_lines_that_are_too_long_are_wrapped():
     assert max(map(len, made.splitlines())) <= 80
     assert all(line.startswith("      ") for line in made.splitlines()[1:])
     assert wrapped("x" * 100) == "x" * 100
+
+
+def test_effects_with_ratios_fit_into_a_terminal():
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    table = pyflowers.example("seeds")
+    fit = pyflowers.fit("germinated ~ cucumber + seeds", table, family="poisson", **how)
+    found = pyflowers.effects(fit)
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert "ratio" in str(found)
+    assert {"25%", "75%"} <= {*found.table()}
+    half = pyflowers.effects(fit, interval=0.5)
+    assert "25%" in str(half)
