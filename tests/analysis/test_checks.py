@@ -868,7 +868,7 @@ def test_a_handful_of_draws_shows_nothing_about_the_data(chains, draws, sets):
     notes = "\n".join(found.notes)
     assert f"with {chains * draws} replicated data {sets}, some checks cannot fail" in notes
     assert "k-hat above" not in notes
-    assert chains == 1 or "too few different draws to leave any of them out" in notes
+    assert chains == 1 or "(too few different draws)" in notes
 
 
 def test_draws_that_fail_a_diagnostic_do_not_show_that_the_model_fits():
