@@ -302,8 +302,11 @@ class Effects(Result):
         """What the effects are, such as ``average difference of the expected y``."""
         what = f"{self.response}{self.of_trials}"
         the = what if self.parameter else f"the {what}"
+        odds = f"probabilities of {self.fit.data.scored_name}"
+        if self.fit.model.is_categorical:
+            odds = self.response
         return {
-            "odds ratio": f"odds ratio of the average probabilities of {self.fit.data.scored_name}",
+            "odds ratio": f"odds ratio of the average {odds}",
             "ratio": f"ratio of the average {what}",
             "average ratio": f"average of the rows' ratios of {the}",
             "mean": f"marginal mean of {the}",

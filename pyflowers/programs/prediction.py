@@ -63,12 +63,16 @@ GROUPS = ("data", "none", "population")
 NUM_NODES = 32
 """The number of nodes with which effects on a parameter of the family are integrated out."""
 
-FEW_NODES, MOST_PREDICTORS, NUM_QUASI_RANDOM = 16, 3, 256
-"""The number of nodes for each of two linear predictors of categories, the number of predictors
-from which a quasi-random sequence takes their place, and its length."""
-
 LEAST_WEIGHT = 1e-12
 """Nodes with a smaller weight are left out."""
+
+NODES_OF_CATEGORIES = {2: (16, 1e-6), 3: (8, 1e-5)}
+"""For two or three linear predictors of categories, the number of nodes of each and the smallest
+weight. The error of a probability is below 0.001 for sds up to 3."""
+
+NUM_QUASI_RANDOM = 256
+"""The number of points, with their opposites, for more linear predictors of categories. The error
+of a probability is about 0.001 for sds up to 1.5, and below 0.01 for sds up to 3."""
 
 
 def _log(x: Any) -> Any:
@@ -1134,28 +1138,27 @@ class Predictor:
 def _normal_nodes(num: int, is_categorical: bool) -> Iterator[tuple[FloatArray, float]]:
     """Yield the nodes, shape (num,), and weights with which independent normals are integrated.
 
-    Gauss-Hermite nodes of one or two variables are exact for smooth functions. Their products would
-    be too many for the linear predictors of several categories, which have a quasi-random sequence
-    instead: multiples of powers of a generalised golden ratio, modulo 1. Its error is about 0.001
-    for a probability.
+    They are products of Gauss-Hermite nodes or, for many categories, a Sobol sequence.
     """
-    if num < MOST_PREDICTORS or not is_categorical:
-        each = FEW_NODES if is_categorical and num > 1 else NUM_NODES
-        nodes, weights = np.polynomial.hermite_e.hermegauss(each)
-        for chosen in itertools.product(range(each), repeat=num):
-            places = list(chosen)
-            weight = float(np.prod(weights[places] / weights.sum()))
-            if weight > LEAST_WEIGHT:
-                yield nodes[places], weight
-        return
-    from scipy.special import ndtri
+    if is_categorical and num > max(NODES_OF_CATEGORIES):
+        from scipy.special import ndtri
+        from scipy.stats.qmc import Sobol
 
-    root = 2.0
-    for _ in range(50):  # solves root^(num + 1) = root + 1
-        root = (1 + root) ** (1 / (num + 1))
-    steps = root ** -np.arange(1.0, num + 1)
-    for i in range(NUM_QUASI_RANDOM):
-        yield ndtri((0.5 + (i + 1) * steps) % 1), 1 / NUM_QUASI_RANDOM
+        shift = np.random.default_rng(1).random(num)
+        points = (Sobol(num, scramble=False).random(NUM_QUASI_RANDOM) + shift) % 1
+        for node in ndtri(points):
+            yield node, 0.5 / NUM_QUASI_RANDOM
+            yield -node, 0.5 / NUM_QUASI_RANDOM
+        return
+    each, least = NUM_NODES, LEAST_WEIGHT
+    if is_categorical:
+        each, least = NODES_OF_CATEGORIES.get(num, (each, least))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(each)
+    places = np.array(list(itertools.product(range(each), repeat=num)))
+    shares = np.prod(weights[places] / weights.sum(), axis=1)
+    kept = shares > least
+    shares = shares[kept] / shares[kept].sum()
+    yield from zip(nodes[places[kept]], shares.tolist(), strict=True)
 
 
 class _Parameters(dict[str, Any]):

@@ -19,6 +19,7 @@ from pyflowers import Program
 from pyflowers.errors import PyflowersError
 from pyflowers.programs import Capabilities
 from pyflowers.programs.families import find_family, names_of_predictors
+from pyflowers.programs.prediction import _normal_nodes
 
 LABELS = ("bike", "bus", "own car")
 HOW = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 200}
@@ -360,3 +361,18 @@ def test_a_planted_curve_is_found_and_its_remedy_passes():
     better = pyflowers.fit(change["program"], frame, family="categorical", **HOW)
     again = {each.name: each for each in pyflowers.check(better).checks}
     assert again["curvature[x]"].passed
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 5])
+def test_normal_effects_on_several_predictors_are_integrated(num):
+    """Against one million random effects, whose error is at most 0.0005."""
+    rng, means = np.random.default_rng(1), np.linspace(-1, 1, num)
+    nodes, weights = map(np.array, zip(*_normal_nodes(num, True), strict=True))
+    drawn = rng.normal(size=(500_000, num))
+    for sd in (0.5, 1.5):
+        share, exact = (
+            softmax(np.pad(means + sd * z, [(0, 0), (1, 0)]), axis=1)
+            for z in (nodes, np.concatenate([drawn, -drawn]))
+        )
+        np.testing.assert_allclose(weights @ share, exact.mean(axis=0), atol=0.002)
+    assert weights.sum() == pytest.approx(1)
