@@ -1181,6 +1181,8 @@ def _matrix(correlations: Any, size: int) -> FloatArray:
     """Return correlation matrices; `correlations` holds upper triangles by row, or the matrices."""
     if np.ndim(correlations) == 4:
         return np.asarray(correlations)
+    if np.ndim(correlations) == 1:  # fixed ones are data
+        correlations = correlations[None, None]
     found = np.zeros((*correlations.shape[:2], size, size))
     above = np.triu_indices(size, 1)
     found[..., above[0], above[1]] = correlations

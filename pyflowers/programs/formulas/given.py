@@ -35,8 +35,8 @@ class _Element:
         Its name in the program, such as ``b[2]``.
     classes : tuple of str
         What else names it, the most specific first.
-    lower : float or None
-        Its lower bound.
+    lower, upper : float or None
+        Its bounds.
     remedy : str
         What to write instead of a fixed value; empty if it can be fixed.
     """
@@ -46,6 +46,7 @@ class _Element:
     classes: tuple[str, ...] = ()
     lower: float | None = None
     remedy: str = ""
+    upper: float | None = None
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the element, the most specific first."""
@@ -114,7 +115,7 @@ def _elements(model: Model) -> Iterator[_Element]:
                 remedy = "write || instead of | for effects without correlations"
                 names = [f"cor_{its.name}[{pair}]" for pair in its.pairs]
                 if len(names) == 1:
-                    yield _Element(names[0], f"{classes[0]}[1]", (), -1.0, remedy)
+                    yield _Element(names[0], f"{classes[0]}[1]", (), -1.0, upper=1.0)
                 yield _Element(classes[0], classes[0], classes[1:], -1.0, remedy)
         for curve, name in each.curves:
             if curve.function != "s":
@@ -155,6 +156,8 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
             raise ConfigError(f"{about}{its.name} cannot be fixed; {its.remedy}")
         if its.lower is not None and prior.arguments[0] <= its.lower:
             raise ConfigError(f"{about}{its.name} must be above {its.lower:g}; give another value")
+        if its.upper is not None and prior.arguments[0] >= its.upper:
+            raise ConfigError(f"{about}{its.name} must be below {its.upper:g}; give another value")
         return
     if its.lower is not None and prior.upper is not None and prior.upper <= its.lower:
         raise ConfigError(

@@ -389,7 +389,7 @@ def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
     if not its.weights:
         mean = f"({' + '.join(names)}) / {len(names)}"
         if columns:
-            mean = f"rows_dot_product({mean}, {columns})"
+            mean = " + ".join(f"{each} / {len(names)}" for each in own)
         return mean, f"({' + '.join(new)}) / {len(names)}"
     weights = its.weight_names
     total = " + ".join(f"{w} * {each}" for w, each in zip(weights, new, strict=True))
@@ -420,9 +420,10 @@ def _with_members(part: Part, linear: LinearPredictor, its: Group) -> Part:
         sources[name] = {"column": column, **per}
     shares = list[str]()
     if its.weights and its.is_scaled:
-        total = " + ".join(its.weight_names)
-        shares = [
-            f"vector[{linear.rows}] {name.replace('weight_', 'share_', 1)} = {name} ./ ({total});"
+        total = f"weight_{its.name}"
+        shares = [f"vector[{linear.rows}] {total} = {' + '.join(its.weight_names)};"]
+        shares += [
+            f"vector[{linear.rows}] {name.replace('weight_', 'share_', 1)} = {name} ./ {total};"
             for name in its.weight_names
         ]
     return replace(
@@ -485,6 +486,8 @@ def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     eta = Number(its.correlations, f"eta of the LKJ prior on cor_{g}")
     numbers, prior = {f"cor_{g}_eta": eta}, {f"L_{g}": f"lkj_corr_cholesky(cor_{g}_eta)"}
     given = its.given_correlation
+    if given is not None and given.name == CONSTANT:
+        return _with_fixed_correlation(part, linear, its, given.arguments[0])
     if given is not None:  # the density of the factor's element is that of the correlation
         numbers, prior = {}, {f"L_{g}[2, 1]": given.stan}
     num_sds = sum(line.endswith(f"// sds of the {_by(linear, its)}") for line in part.parameters)
@@ -512,6 +515,20 @@ def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
         coords={**part.coords, f"pairs_{g}": list(its.pairs)},
         meanings={**meanings, f"cor_{g}": correlations, f"r_{g}": labels},
         omit=[*part.omit, f"L_{g}"],
+    )
+
+
+def _with_fixed_correlation(part: Part, linear: LinearPredictor, its: Group, value: float) -> Part:
+    """Add the only correlation of a term's effects, which the user fixes."""
+    g, about = its.name, f"correlation of the {_by(linear, its)}, fixed"
+    rows = f"[[1, 0], [cor_{g}[1], sqrt(1 - square(cor_{g}[1]))]]"
+    return replace(
+        part,
+        settings=[*part.settings, f"vector<lower=-1, upper=1>[1] cor_{g}; // {about}"],
+        numbers={**part.numbers, f"cor_{g}[{its.pairs[0]}]": Number(value, about, False)},
+        transformed_data=[*part.transformed_data, f"matrix[2, 2] L_{g} = {rows};"],
+        dims={**part.dims, f"cor_{g}": [f"pairs_{g}"]},
+        coords={**part.coords, f"pairs_{g}": list(its.pairs)},
     )
 
 
@@ -632,13 +649,16 @@ def _draw(its: Group, values: Values, num: int, rng: Generator) -> Draws:
         found[f"sd_{g}"] = sd
     effects = rng.normal(size=(1, num, labels, size))
     if its.pairs:
-        if its.given_correlation is None:
+        if f"cor_{g}" in values:
+            factor = _factor_at(np.broadcast_to(np.asarray(values[f"cor_{g}"])[0], (1, num)))
+        elif its.given_correlation is None:
             factor = _draw_correlations(size, values[f"cor_{g}_eta"], num, rng)
         else:
             factor = _factor_of(its.given_correlation.density(-1.0, 1.0), num, rng)
         effects = effects @ np.swapaxes(factor, -1, -2)
         correlation = factor @ np.swapaxes(factor, -1, -2)
-        found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
+        if f"cor_{g}" not in values:
+            found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
     effects = effects * sd[..., None, :]
     if f"known_{g}" in values:
         effects = np.linalg.cholesky(np.asarray(values[f"known_{g}"], dtype=float)) @ effects
@@ -683,8 +703,12 @@ def _draw_student(its: Group, values: Values, num: int, rng: Generator) -> Draws
 def _factor_of(prior: PriorDensity, num: int, rng: Generator) -> FloatArray:
     """Draw the Cholesky factors of correlation matrices of two effects."""
     assert prior.draw is not None  # it is proper
-    correlation = prior.draw(rng, (1, num))
-    factor = np.zeros((1, num, 2, 2))
+    return _factor_at(prior.draw(rng, (1, num)))
+
+
+def _factor_at(correlation: FloatArray) -> FloatArray:
+    """Return the Cholesky factors of correlation matrices of two effects."""
+    factor = np.zeros((*correlation.shape, 2, 2))
     factor[..., 0, 0] = 1
     factor[..., 1, 0] = correlation
     factor[..., 1, 1] = np.sqrt(1 - correlation**2)

@@ -87,7 +87,8 @@ def likelihood_alone(
     means = {quantity: np.mean(its, axis=(0, 1)) for quantity, its in draws.items()}
     # A fixed parameter is in the data block.
     known = [each.name for each in family.auxiliary]
-    known += [f"sd_{its.name}" for each in linear for its in each.groups]
+    groups = [its.name for each in linear for its in each.groups]
+    known += [*(f"sd_{name}" for name in groups), *(f"cor_{name}" for name in groups)]
     fixed = [name for name in known if name in values]
     means |= {name: np.asarray(values[name], dtype=np.float64) for name in fixed}
     kept = np.broadcast_to(np.asarray(values["held_out"]) == 0, (data.num_obs,))

@@ -48,7 +48,8 @@ _OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjust
     width b b_adjusted b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss squares
     correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor previous
     follows in_time residual row before next place seen drawn
-    N_unit unit given given_earlier shared spread z num total squares weight distance"""
+    N_unit unit given given_earlier shared spread middle width z num total
+    squares weight distance"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier

@@ -833,7 +833,10 @@ def rows_in_units(family: Family, sigma: str) -> dict[str, list[str]]:
         columns, own, nu, first = 3, "student_t", ", nu", "given[n, 3], "
     if " " in sigma.partition("(")[0]:
         sigma = f"({sigma})"
-    mean, sd = f"eta[n] + {sigma} * given[n, 1]", f"{sigma} * given[n, 2]"
+    of_row = [
+        f"real middle = eta[n] + {sigma} * given[n, 1];",
+        f"real width = {sigma} * given[n, 2];",
+    ]
     given = [
         f"matrix[N, {columns}] given;",
         "{",
@@ -857,12 +860,14 @@ def rows_in_units(family: Family, sigma: str) -> dict[str, list[str]]:
         "likelihood": [
             *given,
             "for (n in kept) {",
-            f"  y[n] ~ {own}({first}{mean}, {sd});",
+            *(f"  {line}" for line in of_row),
+            f"  y[n] ~ {own}({first}middle, width);",
             "}",
         ],
         "before_pointwise": [*given, *shared],
         "pointwise": [
-            f"log_lik[n] = {own}_lpdf(y[n] | {first}{mean}, {sd});",
+            *of_row,
+            f"log_lik[n] = {own}_lpdf(y[n] | {first}middle, width);",
             "y_rep[n] = sqrt(cosy) * shared[unit[n]] + normal_rng(0, sqrt(1 - cosy));",
             f"y_rep[n] = eta[n] + {sigma} * y_rep[n]{times};",
         ],

@@ -161,16 +161,26 @@ def _broken(line: str) -> list[str]:
         if not depth[i] and code[i : i + 3] == " : " and code[:i].strip()
     ]
     places = sums or choice
+    products = [
+        i
+        for i in range(start, len(code))
+        if not depth[i] and re.match(r" (\.\*|\./|/) ", code[i : i + 4])
+    ]
     if code.lstrip().startswith("vector<offset"):
         at, margin = [code.index(", ") + 2], code.index("<") + 1
     elif places:
         at, margin = [i + 1 for i in places], start
+    elif products and products[0] + 2 <= WIDTH:
+        at, margin = (
+            [i + 1 for i in products],
+            start + 2 * (code[start : start + 2] in ("+ ", "- ")),
+        )
     else:
         inside = [i for i in range(start, len(code)) if depth[i] == 1]
         added = [i + 1 for i in inside if code[i : i + 3] in (" + ", " - ")]
-        products = [i + 1 for i in inside if re.match(r" (\*|\./) ", code[i : i + 4])]
+        factors = [i + 1 for i in inside if re.match(r" (\*|\./) ", code[i : i + 4])]
         commas = [i + 2 for i in inside if code[i : i + 2] == ", "]
-        at, margin = commas or added or products, code.find("(", start) + 1
+        at, margin = commas or added or factors, code.find("(", start) + 1
     fitting = [i for i in at if i + 2 <= WIDTH] or at[:1]
     if not fitting:
         return [line]

@@ -154,6 +154,7 @@ CASES = [
     ("y ~ x + (1 | g)", {"sigma": "constant(1)"}, "sigma = 1"),
     ("y ~ x + (x | g)", {"sd_g": "constant(0.5)"}, "sd_g[x] = 0.5"),
     ("y ~ x + (x | g)", {"cor": "lkj(5)"}, "cor_g_eta = 5"),
+    ("y ~ x + (x | g)", {"cor_g[Intercept,x]": "constant(0.4)"}, "cor_g[Intercept,x] = 0.4"),
     ("y ~ x + z", {"b[x]": "uniform(0, 3)", "sigma": "normal(0, 1) T[0.5, 4]"}, ""),
     ("y ~ x + I(x**2) + z", {"b[x]": "normal(2, 1)"}, ""),
     ("y ~ x", {"b": "std_normal()", "Intercept": "uniform(-5, 5)", "sigma": "weibull(2, 1)"}, ""),
@@ -265,6 +266,8 @@ BAD = [
     ("Intercept", "constant(0)", "Intercept cannot be fixed; leave the intercept out with 0"),
     ("sd_g[x]", "constant(1)", "sd_g[x] cannot be fixed; fix all sds of the term with sd_g ~"),
     ("sd_g", "constant(-1)", "must be above 0; give another value"),
+    ("cor_g[Intercept,x]", "constant(1)", "cor_g[Intercept,x] must be below 1; give another"),
+    ("cor_g[Intercept,x]", "constant(-1)", "cor_g[Intercept,x] must be above -1; give another"),
     ("sd_g", "uniform(-2, -1)", "is above 0, where this density is 0; correct it"),
     ("b", "", "write a density with numbers"),
     ("b", "normal(0, 1); } print(1", "write a density with numbers"),
@@ -362,3 +365,20 @@ def test_group_terms_with_options_draw_given_sds(how):
 def test_the_engine_exact_names_the_parameter_that_is_fixed():
     with pytest.raises(ConfigError, match="does not have the fixed sigma; leave"):
         pyflowers.fit("y ~ x + (1 | g)", FRAME, priors=["sigma ~ constant(1)"], engine="exact")
+
+
+def test_a_fixed_correlation_is_that_of_new_and_of_prior_effects():
+    program = Program.from_formula(
+        "y ~ x + (x | g)", FRAME, priors={"cor_g[Intercept,x]": "constant(0.4)"}
+    )
+    prior = pyflowers.prior(program, FRAME, draws=4000, seed=1).draws
+    assert "cor_g" not in prior
+    effects = prior["r_g"][0] / prior["sd_g"][0][:, None]
+    assert abs(np.corrcoef(effects[:, 0].T)[0, 1] - 0.4) < 0.06
+    how = {"seed": 1, "engine": "stanli", "warmup": 300, "draws": 1000}
+    fit = pyflowers.fit(program, FRAME, **how)
+    new = pd.DataFrame({"x": [0.0, 1.0], "g": "new"})
+    drawn = fit.predict(new, kind="linear").draws().values
+    slope = drawn[..., 1] - drawn[..., 0] - fit.draws["b"][..., 0]
+    z = [drawn[..., 0] - fit.draws["Intercept"], slope] / np.moveaxis(fit.draws["sd_g"], -1, 0)
+    assert abs(np.corrcoef(z.reshape(2, -1))[0, 1] - 0.4) < 0.06
