@@ -29,7 +29,7 @@ from pyflowers.programs.families import (
 )
 from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
-from pyflowers.programs.formulas.response import ResponseValues, read_values
+from pyflowers.programs.formulas.response import OF_RESIDUALS, ResponseValues, read_values
 from pyflowers.programs.terms import (
     OF_CURVES,
     OF_LEVELS,
@@ -46,10 +46,7 @@ FloatArray = NDArray[np.float64]
 _OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y trials D
     J cell kept prior_only held_out cens y2 lb ub weights weights_mean se precision lp tries
     width b b_adjusted b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss squares
-    correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor previous
-    follows in_time residual row before next place seen drawn
-    N_unit unit given given_earlier shared spread middle width z num total
-    squares weight distance"""
+    correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
@@ -781,6 +778,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     It differs from all other names in the program.
     """
     taken = {*_TAKEN, "Intercept_location", "Intercept_scale"}
+    taken |= {*OF_RESIDUALS.get(formula.terms.residuals, ())}
     for each in family.auxiliary:
         taken |= {each.name, *(f"{each.name}_{key}" for key in each.values)}
     tags = [f"_{each.parameter}" for each in formula.parameters]

@@ -52,6 +52,33 @@ _OF_BRMS = {
 }
 """Other terms of brms, each with its remedy."""
 
+OF_RESIDUALS = {
+    "ar": [
+        "previous",
+        "follows",
+        "in_time",
+        "residual",
+        "row",
+        "before",
+        "next",
+        "place",
+        "seen",
+        "drawn",
+    ],
+    "cosy": [
+        "unit",
+        "N_unit",
+        "given",
+        "given_earlier",
+        "shared",
+        "spread",
+        "middle",
+        "width",
+        "z",
+    ],
+}
+"""Names of variables in programs with these terms of the residuals."""
+
 CODES = {"none": 0, "right": 1, "left": -1, "interval": 2}
 """The words in a column that says which rows are censored, each with its number."""
 

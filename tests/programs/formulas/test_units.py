@@ -227,3 +227,13 @@ def test_the_ranks_of_true_values_are_uniform(family, tmp_path):
     )
     assert not len(found.batch.failures)
     assert found.failed == []
+
+
+def test_groups_with_names_of_the_programs_variables_are_renamed():
+    frame = rows().assign(unit=lambda its: its.g, previous=lambda its: its.g)
+    program = Program.from_formula("y ~ x + cosy(unit) + (1 | unit)", frame)
+    assert {"unit", "unit_group"} <= program.source.blocks.data.keys()
+    program = Program.from_formula("y ~ x + ar(gr = previous) + (1 | previous)", frame)
+    assert {"previous", "previous_group"} <= program.source.blocks.data.keys()
+    program = Program.from_formula("y ~ x + (1 | unit) + (1 | previous)", frame)
+    assert {"unit", "previous"} <= program.source.blocks.data.keys()
