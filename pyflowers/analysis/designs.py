@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,7 +98,7 @@ class Design(Result):
     engine : str
         The engine of the fits.
     notes_on_pilot : tuple of str
-        What the verdict on the fit to the pilot data says, if it did not pass.
+        What is doubtful about the fit to the pilot data.
 
     See Also
     --------
@@ -113,7 +113,7 @@ class Design(Result):
     ...                          groups=[10], rows=[5], effects={"b[age]": 6}, sims=3, seed=1)
     >>> found.table()["fits"].tolist()
     [3]
-    >>> found.save()  # writes the table again, and figures if they are given
+    >>> found.save({"design.png": pyflowers.plots.design(found)})
     """
 
     holds: ClassVar[str] = "design"
@@ -129,7 +129,7 @@ class Design(Result):
     sims: int
     seed: int
     engine: str
-    notes_on_pilot: tuple[str, ...] = field(default=())
+    notes_on_pilot: tuple[str, ...] = ()
 
     @cached_property
     def intervals(self) -> pd.DataFrame:

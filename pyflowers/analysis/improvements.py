@@ -141,6 +141,8 @@ class Improvement(Result):
     (True, 'multilevel_poisson passes all checks, so nothing was changed')
     >>> found.table()["result"].tolist()
     ['passed']
+    >>> found.table()["result"].tolist()
+    ['passed']
     """
 
     holds: ClassVar[str] = "improvement"

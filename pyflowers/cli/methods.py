@@ -237,8 +237,8 @@ def design_command(out: Path, plots: str, **options: Any) -> int:
     average width of its interval and the shares of intervals that exclude 0, lie in --region, and
     contain the true value. Run the same command again to resume, or with more --sims to go on.
 
-      pyflowers design "y ~ x + (1 | g)" --data pilot.csv --effect "b[x]=0.3" \
-          --groups 20:80:20 --rows 5,10 --out design
+      pyflowers design "y ~ x + (1 | g)" --data pilot.csv --out design \
+          --groups 20:80:20 --rows 5,10 --effect "b[x]=0.3"
     """
     from pyflowers.analysis.designs import FILES, design
     from pyflowers.plots.designs import design as draw

@@ -22,9 +22,9 @@ PATH: click.Path = click.Path(path_type=Path)
 
 
 SECTIONS = {
-    "Data": "--data --drop-missing --sep --decimal --encoding --group --time --value --column "
-    "--time-order",
-    "Model": "--family --prior --priors --link --known --centered --include --from",
+    "Data": "--data --from --drop-missing --sep --decimal --encoding --group --time --value "
+    "--column --time-order",
+    "Model": "--family --prior --priors --link --known --centered --include",
     "Sampling": "--seed --chains --draws --warmup --thin --adapt-delta --max-treedepth --metric "
     "--inits --engine --cmdstan --keep --refit",
     "Output": "--out --check --plots --all --interval --overwrite --config --json --quiet --help",
