@@ -315,7 +315,7 @@ def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
     if before == engine.name:
         return ""
     return (
-        f"engine: {engine.name}, while the last fit beside it, {last}, used {before}; to choose "
+        f"engine: {engine.name}, while the last fit next to it, {last}, used {before}; to choose "
         "one, use --engine"
     )
 

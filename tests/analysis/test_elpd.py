@@ -442,4 +442,6 @@ def test_refits_are_announced_with_their_number_and_time(caplog):
     assert re.search(expected, caution)
     with caplog.at_level(logging.INFO, logger="pyflowers"):
         assert loo(fit, refit=True).models[0].num_bad == 0
-    assert re.match(rf"{num} refits? of {re.escape(fit.called)}, about \d+ seconds?", caplog.messages[0])
+    assert re.match(
+        rf"{num} refits? of {re.escape(fit.called)}, about \d+ seconds?", caplog.messages[0]
+    )

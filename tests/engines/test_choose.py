@@ -73,7 +73,7 @@ def test_a_run_is_found_again_after_its_program_was_compiled(executables, tmp_pa
     caplog.set_level(logging.INFO, "pyflowers")
     other = pyflowers.fit("iid_normal", seed=2, out=tmp_path / "runs" / "b", **QUICK)
     assert other.record.engine.name == "cmdstan"
-    said = f"engine: cmdstan, while the last fit beside it, {out}, used stanli; to choose"
+    said = f"engine: cmdstan, while the last fit next to it, {out}, used stanli; to choose"
     assert said in caplog.text
     caplog.clear()
     pyflowers.fit("iid_normal", seed=3, out=tmp_path / "runs" / "c", **QUICK)

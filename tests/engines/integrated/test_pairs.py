@@ -1,5 +1,7 @@
 """Integrals of two effects of each label, against a grid; posteriors, against NUTS."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,7 +36,7 @@ def of_pairs(num_labels=8, num=6, seed=5):
 )
 def test_the_likelihood_is_that_of_a_grid(formula, family):
     _, _, model = posed(formula, of_pairs(), family=family)
-    method = method_of(model, "test")
+    method: Any = method_of(model, "test")
     method.num_nodes = 25
     point = method.start[None] + 0.2
     values, log_prior, _ = method.coordinates.values(point)
@@ -54,7 +56,7 @@ def test_the_likelihood_is_that_of_a_grid(formula, family):
 
 def test_drawn_effects_have_the_moments_of_a_grid():
     _, _, model = posed("n ~ x + (x | g)", of_pairs(), family="poisson")
-    method = method_of(model, "test")
+    method: Any = method_of(model, "test")
     point = method.start[None]
     values, *_ = method.coordinates.values(point)
     drawn = method.draw(point, np.array([20_000]), np.random.default_rng(2))["r_g"]
