@@ -54,13 +54,25 @@ def heartbeat(title: str, *, has_clock: bool = False) -> Iterator[None]:
     if not logger.isEnabledFor(logging.INFO) or not is_main:
         yield
         return
-    done, started = threading.Event(), time.monotonic()
+    started = time.monotonic()
 
     def beat() -> None:
-        while not done.wait(SECONDS):
-            logger.info("%s, after %s", title, duration(time.monotonic() - started))
+        logger.info("%s, after %s", title, duration(time.monotonic() - started))
 
-    thread = threading.Thread(target=beat, daemon=True)
+    with _repeatedly(beat, SECONDS):
+        yield
+
+
+@contextmanager
+def _repeatedly(call: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Call a function at regular times, in another thread."""
+    done = threading.Event()
+
+    def wait() -> None:
+        while not done.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     try:
         yield
@@ -89,19 +101,8 @@ def _ticking(bar: "tqdm[Any]", *, is_needed: bool) -> Iterator[None]:
     if bar.disable or not is_needed:
         yield
         return
-    done = threading.Event()
-
-    def tick() -> None:
-        while not done.wait(TICK):
-            bar.refresh()
-
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
+    with _repeatedly(bar.refresh, TICK):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 @contextmanager

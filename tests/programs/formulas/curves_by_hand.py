@@ -100,6 +100,27 @@ def flat(points):
     return np.array([np.concatenate([np.ravel(v, order="F") for v in p.values()]) for p in points])
 
 
+def assert_density(program, data, points, by_hand):
+    """Compare the log density in Stan with its definition, a function of a point."""
+    ours, _ = Interpreted(program, data).evaluate(flat(points))
+    theirs = np.array([by_hand(point) for point in points])
+    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
+    assert np.ptp(ours) > 1
+
+
+def assert_engines_agree(program, data, points):
+    """Compare log densities and gradients of the two engines.
+
+    The gradients of simplexes are left out, because the engines transform them differently.
+    """
+    pair = Interpreted(program, data), Compiled(program, data)
+    (one, d_one), (other, d_other) = (each.evaluate(flat(points)) for each in pair)
+    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
+    same = [i for i, its in enumerate(pair[0].names) if not its.startswith("share")]
+    scale = np.abs(d_one).max()
+    np.testing.assert_allclose(d_other[:, same], d_one[:, same], rtol=1e-10, atol=1e-10 * scale)
+
+
 def half_t(value, scale):
     return np.sum(stats.t.logpdf(np.ravel(value) / scale, 3) - np.log(scale))
 

@@ -3,14 +3,16 @@
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from curves_by_hand import (
-    Compiled,
     Interpreted,
+    assert_density,
+    assert_engines_agree,
     flat,
     half_t,
     points_of,
@@ -154,10 +156,7 @@ def test_the_density_is_that_of_the_definition(name):
     case = CASES[name]
     program, data = posed(case)
     points = points_of(program, data)
-    ours, _ = Interpreted(program, data).evaluate(flat(points))
-    theirs = np.array([by_hand(case, program, data, point) for point in points])
-    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
-    assert np.ptp(ours) > 1
+    assert_density(program, data, points, partial(by_hand, case, program, data))
 
 
 def test_another_prior_would_be_seen():
@@ -176,13 +175,7 @@ def test_another_prior_would_be_seen():
 def test_both_engines_have_one_density_and_gradient(name):
     """Without the Jacobian, as the engines differ in the transform of a simplex."""
     program, data = posed(CASES[name])
-    values = flat(points_of(program, data))
-    pair = Interpreted(program, data), Compiled(program, data)
-    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
-    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
-    same = [i for i, its in enumerate(pair[0].names) if not its.startswith("share")]
-    scale = np.abs(d_one).max()
-    np.testing.assert_allclose(d_other[:, same], d_one[:, same], rtol=1e-10, atol=1e-10 * scale)
+    assert_engines_agree(program, data, points_of(program, data))
 
 
 @pytest.fixture(scope="module")

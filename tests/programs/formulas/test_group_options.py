@@ -1,9 +1,19 @@
 """Groups with options, ``gr(g, by=f)``, ``cov=A`` and ``dist=student``, by definition."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
-from curves_by_hand import Compiled, Interpreted, flat, half_t, points_of, table
+from curves_by_hand import (
+    Interpreted,
+    assert_density,
+    assert_engines_agree,
+    flat,
+    half_t,
+    points_of,
+    table,
+)
 from scipy import stats
 
 import pyflowers
@@ -86,10 +96,7 @@ def test_the_density_is_that_of_the_definition(name):
     for point in points:
         if "df_g" in point:
             point["df_g"] = 1.5 + np.abs(point["df_g"])
-    ours, _ = Interpreted(program, data).evaluate(flat(points))
-    theirs = np.array([by_hand(name, data, point) for point in points])
-    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
-    assert np.ptp(ours) > 1
+    assert_density(program, data, points, partial(by_hand, name, data))
 
 
 @pytest.mark.slow
@@ -100,12 +107,7 @@ def test_both_engines_have_one_density_and_gradient(name):
     for point in points:
         if "df_g" in point:
             point["df_g"] = 1.5 + np.abs(point["df_g"])
-    values = flat(points)
-    pair = Interpreted(program, data), Compiled(program, data)
-    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
-    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
-    scale = np.abs(d_one).max()
-    np.testing.assert_allclose(d_other, d_one, rtol=1e-10, atol=1e-10 * scale)
+    assert_engines_agree(program, data, points)
 
 
 @pytest.fixture(scope="module")
@@ -351,12 +353,7 @@ def test_the_density_of_several_effects_is_that_of_the_definition(name):
 @pytest.mark.parametrize("name", SLOPES)
 def test_both_engines_have_one_density_and_gradient_of_several_effects(name):
     program, data, points = posed_slopes(name)
-    values = flat(points)
-    pair = Interpreted(program, data), Compiled(program, data)
-    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
-    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
-    scale = np.abs(d_one).max()
-    np.testing.assert_allclose(d_other, d_one, rtol=1e-10, atol=1e-10 * scale)
+    assert_engines_agree(program, data, points)
 
 
 @pytest.mark.parametrize("name", ["cov", "student"])

@@ -1,9 +1,11 @@
 """Residuals that depend on the previous ones, ``ar(time, gr)``, by definition."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
-from curves_by_hand import Compiled, Interpreted, flat, half_t, points_of
+from curves_by_hand import assert_density, assert_engines_agree, half_t, points_of
 from scipy import stats
 
 import pyflowers
@@ -102,22 +104,14 @@ def by_hand(name, data, its):
 def test_the_density_is_that_of_the_definition(name):
     program, data = posed(name)
     values = points(program, data)
-    ours, _ = Interpreted(program, data).evaluate(flat(values))
-    theirs = np.array([by_hand(name, data, point) for point in values])
-    assert np.ptp(ours - theirs) < 1e-9 * np.abs(ours).max()
-    assert np.ptp(ours) > 1
+    assert_density(program, data, values, partial(by_hand, name, data))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "student", "spread"])
 def test_both_engines_have_one_density_and_gradient(name):
     program, data = posed(name)
-    values = flat(points(program, data))
-    pair = Interpreted(program, data), Compiled(program, data)
-    (one, d_one), (other, d_other) = (each.evaluate(values) for each in pair)
-    np.testing.assert_allclose(other - other[0], one - one[0], rtol=1e-10, atol=1e-10)
-    scale = np.abs(d_one).max()
-    np.testing.assert_allclose(d_other, d_one, rtol=1e-10, atol=1e-10 * scale)
+    assert_engines_agree(program, data, points(program, data))
 
 
 @pytest.fixture(scope="module")
