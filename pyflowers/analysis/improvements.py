@@ -26,7 +26,7 @@ from pyflowers.analysis.elpd import (
 )
 from pyflowers.display import Line, Result, command_lines, in_file, records_of, verdict
 from pyflowers.errors import ConfigError, PyflowersError
-from pyflowers.fits.commands import changed_inputs, command_of
+from pyflowers.fits.commands import ShowPath, changed_inputs, command_of
 from pyflowers.fits.diagnostics import named
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit as sampled
@@ -199,13 +199,23 @@ class Improvement(Result):
     @property
     def command(self) -> str:
         """The command that fits the chosen model; empty if it is the first."""
+        return self.command_with(str)
+
+    def command_with(self, path: ShowPath) -> str:
+        """Return :attr:`command` with paths as a function shows them.
+
+        Parameters
+        ----------
+        path : callable
+            Function that returns a path as it is shown.
+        """
         if self.best is None or self.best is self.trials[0]:
             return ""
         whole: dict[str, Any] = {}
         each: Tried | None = self.best
         while each is not None:
             whole, each = {**each.change, **whole}, each.advised_by
-        return command_of(self.trials[0].fit, Advice("", **whole))
+        return command_of(self.trials[0].fit, Advice("", **whole), path)
 
     @property
     def notes(self) -> list[str]:

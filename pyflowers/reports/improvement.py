@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pyflowers.analysis.improvements import Improvement, follow_advice
+from pyflowers.fits.commands import shown_path
 from pyflowers.fits.fit import Fit
 from pyflowers.progress import logger
 from pyflowers.records import as_path
+from pyflowers.reports.markup import command
+from pyflowers.reports.material import Material
 from pyflowers.reports.page import check_report, report
-from pyflowers.reports.section import section_of
+from pyflowers.reports.section import Block, Section, section_of
 from pyflowers.reports.sections.checks import CHECKS
 from pyflowers.reports.sections.comparison import COMPARISON
 from pyflowers.reports.sections.provenance import PROVENANCE
@@ -82,7 +86,21 @@ def improve(
         check_report(folder / PAGE)
     found = follow_advice(fit, out=folder, overwrite=overwrite, announce=announce)
     if folder is not None:
-        first = section_of(found, "What failed, what was tried, and what passes")
-        sections = [first, VERDICT, CHECKS, COMPARISON, PROVENANCE]
+        sections = [_section(found), VERDICT, CHECKS, COMPARISON, PROVENANCE]
         report(found.fits, folder / PAGE, sections=sections)
     return found
+
+
+def _section(found: Improvement) -> Section:
+    """Return the section of the result, whose command shows no folder of the user."""
+    whole = section_of(found, "What failed, what was tried, and what passes")
+
+    def content(material: Material) -> Iterator[Block]:
+        blocks = list(whole.content(material))
+        if not found.command:
+            yield from blocks
+            return
+        yield from blocks[:-1]
+        yield command(found.command_with(shown_path))
+
+    return replace(whole, content=content)

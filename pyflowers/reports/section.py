@@ -172,7 +172,8 @@ def table_of(table: pd.DataFrame, caption: str) -> Table:
     """Return a table of numbers and text for the page."""
     num_names = table.index.nlevels
     head = ["" if name is None else str(name) for name in table.index.names]
-    texts = [i for i, column in enumerate(table.columns) if table[column].dtype == object]
+    is_text = [all(isinstance(cell, str) for cell in table[column]) for column in table]
+    texts = [i for i, is_so in enumerate(is_text) if is_so]
     rows = []
     for names, *cells in table.head(MOST_ROWS).itertuples(name=None):
         labels = map(str, names if isinstance(names, tuple) else (names,))

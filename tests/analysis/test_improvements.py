@@ -49,7 +49,7 @@ def test_the_advised_model_is_fitted_and_chosen(curved, improved):
     again = pyflowers.fit(BETTER, curved.with_name("curved.csv"), **OPTIONS)
     assert again.posterior.equals(found.chosen.posterior)
     assert pyflowers.Fit.load(out / again.name).posterior.equals(again.posterior)
-    assert found.command.startswith(f"pyflowers fit '{BETTER}' --data")
+    assert BETTER in found.command
 
 
 def test_the_table_says_what_it_costs_and_the_notes_warn(improved):
@@ -104,7 +104,9 @@ def test_the_page_holds_the_result_and_the_command_writes_it(curved, improved, c
     (first,) = [key for key in record if key.startswith("what-failed")]
     assert record[first]["sentence"] == found.sentence
     assert WARNING in page
-    assert found.sentence in capsys.readouterr().out
+    assert str(curved.parent) not in page.partition('id="verdict"')[0]
+    assert "pyflowers fit" in page
+    assert found.sentence in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_model_that_passes_is_not_changed():
