@@ -229,7 +229,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @plots_option
 @click.option("--out", type=PATH, required=True, help="Folder for the fits and the results.")
 def design_command(out: Path, plots: str, **options: Any) -> int:
-    r"""Simulate studies of several sizes, and show how narrow and how clear their answers are.
+    """Simulate studies of several sizes, and show how narrow and how clear their answers are.
 
     The model is fitted to the pilot data in --data. Data are simulated for each number of groups
     and rows, with the posterior medians of that fit, --effect in their place, and new groups from
@@ -237,8 +237,7 @@ def design_command(out: Path, plots: str, **options: Any) -> int:
     average width of its interval and the shares of intervals that exclude 0, lie in --region, and
     contain the true value. Run the same command again to resume, or with more --sims to go on.
 
-      pyflowers design "y ~ x + (1 | g)" --data pilot.csv --out design \
-          --groups 20:80:20 --rows 5,10 --effect "b[x]=0.3"
+      pyflowers design "y ~ x" --data t.csv --rows 20,40 --effect "b[x]=1" --out d
     """
     from pyflowers.analysis.designs import FILES, design
     from pyflowers.plots.designs import design as draw
