@@ -1,5 +1,6 @@
 """Fits and executables that many tests share, created once per session."""
 
+import math
 import signal
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import tiers
 
 import pyflowers
-from pyflowers.fits import remedies
+from pyflowers.fits import remedies, sampling
 from pyflowers.programs import LECTURE, Program, find_program, shipped_names
 from pyflowers.programs.source import read_source
 from pyflowers.toolchain import compile_program, find_cmdstan
@@ -63,6 +64,14 @@ def without_remedies():
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remedies, "MOST_TRIALS", 0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def without_notes_on_time():
+    """Say nothing about long fits, whatever else the machine does; tests/fits/test_pace.py does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "SECONDS_FIRST", math.inf)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -515,7 +516,9 @@ class Prepared:
             whole_number("cores", cores)
         keep = kept_elements(options.keep, program, self.data)
         loaded = self.engine.load(program)
-        inputs = self.record_with(loaded)
+        inputs, watch = self.record_with(loaded), None
+        if threading.current_thread() is threading.main_thread():  # elsewhere it is one of many
+            watch = _Pace(program, self.data, time.monotonic())
         # An engine with chains draws a bar for each of them.
         has_clock = show_progress and "warmup" not in self.engine.uses
         with heartbeat(f"Sampling {program.called}", has_clock=has_clock):
@@ -527,7 +530,7 @@ class Prepared:
                 keep=keep,
                 interval=self.interval,
                 show_progress=show_progress,
-                watch=_Pace(program, self.data, time.monotonic()),
+                watch=watch,
             )
         outcome = {
             # The engine auto may have turned to CmdStan.

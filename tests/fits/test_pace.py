@@ -2,6 +2,7 @@
 
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -37,16 +38,25 @@ def test_a_long_fit_names_the_engine_that_needs_no_chain(
     said = [each.message for each in caplog.records]
     assert len(said) == applies
     for line in said:
-        assert line.startswith(f"{after.name}: by its first iterations, NUTS will take longer than")
+        assert line.startswith(f"{after.called}: by its first iterations, NUTS will take long")
         assert 'applies to this formula: --engine exact (in Python, engine="exact")' in line
     assert all(np.array_equal(after.draws[name], before.draws[name]) for name in before.draws)
+
+
+def test_fits_in_other_threads_say_nothing(monkeypatch, caplog):
+    monkeypatch.setattr(sampling, "SECONDS_FIRST", 0.0)
+    monkeypatch.setattr(sampling, "SECONDS_LONG", 0.001)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pyflowers.fit, "y ~ x + (1 | g)", table(), **QUICK).result()
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(
     ("seconds", "share", "is_long"),
     [(9, 0.01, False), (11, 0.3, True), (11, 0.4, False), (29, 0.99, False), (35, 0.99, True)],
 )
-def test_the_time_of_all_iterations_is_judged(seconds, share, is_long, caplog):
+def test_the_time_of_all_iterations_is_judged(seconds, share, is_long, monkeypatch, caplog):
+    monkeypatch.setattr(sampling, "SECONDS_FIRST", 10.0)
     program = pyflowers.Program.from_formula("y ~ x + (1 | g)", table())
     data = program.fill(program.read(table()), program.resolve_priors(None, program.read(table())))
     pace = sampling._Pace(program, data[0], time.monotonic() - seconds)

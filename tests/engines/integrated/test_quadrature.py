@@ -135,7 +135,7 @@ def test_labels_without_observations_have_effects_from_their_population():
     ("rhs", "reason"),
     [
         ("x + (1 | g) + (1 | h)", "2 group terms, and for the family poisson only one"),
-        ("x + (x | g)", "2 effects vary by group, and for the family poisson only one"),
+        ("x + (x + I(x**2) | g)", "3 effects vary by group, and for the family poisson only two"),
     ],
 )
 def test_the_reason_against_the_method_is_given(rhs, reason):
