@@ -765,7 +765,7 @@ def test_fits_to_different_data_are_named_and_rows_without_trials_give_no_warnin
     frames = [pd.DataFrame({"x": rng.normal(size=n), "y": rng.normal(size=n)}) for n in (12, 15)]
     first = pyflowers.fit("y ~ x", frames[0], **how)
     other = pyflowers.fit("y ~ 1 + x", frames[1], **how)
-    message = r"y_1_x and y_x were fitted to different data \(15 and 12 rows\)"
+    message = r"y ~ 1 \+ x and y ~ x were fitted to different data \(15 and 12 rows\)"
     with pytest.raises(ConfigError, match=message):
         pyflowers.loo([first, other])
     frame = pd.DataFrame({"n": [0, 0, 9, 9, 9, 9], "y": [0, 0, 3, 4, 5, 6], "g": list("aabbcc")})
