@@ -272,7 +272,7 @@ def test_dates_are_noted_and_one_fit_is_enough_for_loo(frame_csv):
     how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
     fit = pyflowers.fit("y ~ day + x", frame, **how)
     assert any("day is a factor whose 2 levels are dates" in note for note in fit.notes)
-    assert [model.name for model in pyflowers.loo(fit).models] == [fit.name]
+    assert [model.name for model in pyflowers.loo(fit).models] == [fit.called]
     other = pyflowers.fit("y ~ x", table(), **how)
     with pytest.raises(
         ConfigError, match=rf"different data \({len(table())} and {len(frame)} rows"
