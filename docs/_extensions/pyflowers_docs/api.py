@@ -139,7 +139,8 @@ def _described(names: list[str]) -> list[str]:
     for name in names:
         value = resolve(name)
         if inspect.isclass(value):
-            lines += [f".. autoclass:: {name}", "   :members:", "   :show-inheritance:", ""]
+            lines += [f".. autoclass:: {name}", "   :show-inheritance:"]
+            lines += [""] if name.split(".")[1] in TAUGHT else ["   :members:", ""]
         elif inspect.isfunction(value):
             lines += [f".. autofunction:: {name}", ""]
         else:
@@ -159,7 +160,9 @@ def _shorten(
         kept = ("Parameters", "Returns") if name.startswith("pyflowers.Fit.") else ()
     elif package == "plots":
         kept = ("Parameters", "Returns", "Attributes")
-    elif package == "analysis" or package in TASKS["Classes"].split():
+    elif package == "analysis":
+        kept = ("Attributes",)
+    elif package in TASKS["Classes"].split():
         kept = ("Parameters", "Attributes")
     if kept is not None and what != "module":
         lines[:] = _with_sections(lines, kept)
