@@ -340,12 +340,12 @@ class PredictiveChecks(Result):
         """The verdict on the fit, with the results of those checks that can fail."""
         judged = tuple(each.judged for each in self.checks if each.can_fail)
         num, num_limited = len(judged), len(self.limited)
-        respects = "this respect"
+        checks = "the predictive check"
         if num > 1:
-            respects = f"these {num} respects"
+            checks = f"all {num} predictive checks"
         if num_limited:
-            respects = f"{num - num_limited} of {num} respects"
-        claim = f"the model reproduces the data in {respects}"
+            checks = f"{num - num_limited} of {num} predictive checks"
+        claim = f"the data pass {checks}"
         if is_binary(self.fit) and {each.name for each in self.checks} <= {"mean", LOO_PIT}:
             claim = "the model reproduces the mean of the data, which nearly every model does"
         denial = "the model does not reproduce the data"

@@ -75,7 +75,7 @@ def test_data_that_are_the_models_pass():
     ]
     longer = {**SAMPLER, "draws": 1000}
     found = pyflowers.check(pyflowers.fit("multilevel_poisson", made("good"), seed=1, **longer))
-    assert found.verdict.data.brief == "the model reproduces the data in these 9 respects"
+    assert found.verdict.data.brief == "the data pass all 9 predictive checks"
 
 
 @pytest.mark.parametrize(
@@ -855,7 +855,7 @@ def test_checks_that_cannot_fail_are_not_part_of_the_verdict():
     few = [replace(each, replicated=each.replicated[:50]) for each in found.checks]
     some = replace(found, checks=(*few[:2], *found.checks[2:])).verdict.data
     assert [each.name for each in some.checks] == [each.name for each in found.checks[2:]]
-    assert f"these {len(found.checks) - 2} respects" in some.claim
+    assert f"all {len(found.checks) - 2} predictive checks" in some.claim
     none = replace(found, checks=tuple(few[:2])).verdict.data
     assert str(none) == "not examined (with so few replicated data sets, no check can fail)"
 

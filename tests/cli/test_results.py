@@ -31,7 +31,7 @@ def test_check_prints_every_check_and_both_verdicts(folder, tmp_path):
     for printed in ("variance_to_mean", "median", "group_outlier", "loo_pit", "diagnostics pass"):
         assert printed in done.output
     assert "verdict: this fit can be trusted\n" in done.output
-    assert "passed        the model reproduces the data in these 10 respects" in done.output
+    assert "passed        the data pass all 10 predictive checks" in done.output
     written = {path.name for path in (tmp_path / "c").iterdir()}
     assert written == {
         *("checks.json", "checks.csv", "checks.png"),
