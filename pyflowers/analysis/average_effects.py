@@ -379,13 +379,19 @@ class Effects(Result):
             places.append(place + "".join(f", {name} = {label}" for name, label in labels))
         return places
 
+    @property
+    def directions(self) -> tuple[str, str]:
+        """The words for an increase and a decrease of the response."""
+        is_count = self.fit.program.counts and not self.fit.model.is_ordinal
+        if is_count and not self.outcomes:
+            return "more", "fewer"
+        return "higher", "lower"
+
     def ratios_in_words(self) -> list[tuple[str, str]]:
         """Return the median and the interval of each ratio in words, such as ``30% fewer``."""
         if self.ratios is None:
             return []
-        more, fewer = "higher", "lower"
-        if self.fit.program.counts:
-            more, fewer = "more", "fewer"
+        more, fewer = self.directions
         probs = list(interval_quantiles(self.fit.interval).values())
         quantiles = zip(*np.quantile(self.ratios.values, probs, axis=(0, 1)).tolist(), strict=True)
         return [_ratio_in_words(each, more, fewer) for each in quantiles]

@@ -257,6 +257,12 @@ def _record(outcome: ModelOutcome) -> dict[str, Any]:
     help="Folder that pyflowers sbc wrote for one of the models; the report shows the calibration "
     "with the model's fit (repeatable).",
 )
+@click.option("--title", default="", help="Title of the report. [default: the question]")
+@click.option(
+    "--question",
+    default="",
+    help="Question that the report answers. [default: one in terms of the table's columns]",
+)
 @click.option("--out", type=PATH, required=True, help="HTML file to write.")
 @click.pass_context
 def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **_: Any) -> None:
@@ -280,6 +286,7 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
         from pyflowers.analysis.calibration import Calibration  # slow: imports all of `batches`
 
         calibrations.append(Calibration.load(folder))
+    title, question = chosen.pop("title", ""), chosen.pop("question", "")
     for name in ("folders", "out"):
         chosen.pop(name, None)
     if folders:
@@ -305,13 +312,18 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
             finished=_complain_if_refused,
             **run,
         )
-    write_report(outcomes, out, calibrations)
+    write_report(outcomes, out, calibrations, title=title, question=question)
     say_json({"report": str(out), "models": list(map(_record, outcomes))})
     say(f"report: {out}")
 
 
 def write_report(
-    outcomes: Sequence[ModelOutcome], out: Path, calibrations: Sequence[Calibration] = ()
+    outcomes: Sequence[ModelOutcome],
+    out: Path,
+    calibrations: Sequence[Calibration] = (),
+    *,
+    title: str = "",
+    question: str = "",
 ) -> None:
     """Compare the methods on each model, then write the report on all models."""
     from pyflowers.reports import report
@@ -320,4 +332,12 @@ def write_report(
     fits = [outcome.fit for outcome in outcomes if outcome.fit is not None]
     refused = {outcome.name: outcome.refused for outcome in outcomes if outcome.refused}
     comparisons = partial(compare_all, fits)
-    report(fits, out, refused=refused, comparisons=comparisons, calibrations=calibrations)
+    report(
+        fits,
+        out,
+        refused=refused,
+        comparisons=comparisons,
+        calibrations=calibrations,
+        title=title,
+        question=question,
+    )

@@ -18,9 +18,17 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pyflowers.cores import each
-from pyflowers.plots.conditional import conditional_effects
+from pyflowers.plots.conditional import conditional_effects, group_lines
 from pyflowers.plots.designs import design
-from pyflowers.plots.groups import forest, group_intervals, observations, predictions, shrinkage
+from pyflowers.plots.eyes import effects
+from pyflowers.plots.groups import (
+    coefficients,
+    forest,
+    group_intervals,
+    observations,
+    predictions,
+    shrinkage,
+)
 from pyflowers.plots.posterior import pairs, prior_posterior, ranks, trace, trace_first_chain
 from pyflowers.plots.predictive import (
     calibration,
@@ -32,6 +40,7 @@ from pyflowers.plots.predictive import (
 )
 from pyflowers.plots.priors import power_scaling, prior_figures, prior_implied, prior_parameters
 from pyflowers.plots.style import DARK, LIGHT, Theme, alt_text
+from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,9 +56,11 @@ __all__ = [
     "conditional_effects",
     "density_overlay",
     "design",
+    "effects",
     "elpd_differences",
     "forest",
     "group_intervals",
+    "group_lines",
     "observations",
     "pairs",
     "pit_ecdf",
@@ -95,9 +106,10 @@ def run_figures(fit: Fit, suffix: str = "png") -> dict[str, Figure]:
     >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
     >>> figures = pyflowers.plots.run_figures(fit)
     >>> sorted(figures)
-    ['pairs.png', 'ranks.png', 'trace.png', 'trace_first_chain.png']
+    ['forest.png', 'pairs.png', 'predictive.png', 'ranks.png', 'trace.png',
+    'trace_first_chain.png']
     """
-    drawn = RUN_FIGURES if fit.posterior else ()
+    drawn = _run_figures(fit)
     return {f"{draw.__name__}.{suffix}": draw(fit) for draw in drawn}
 
 
@@ -127,11 +139,11 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
     >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
     >>> images = pyflowers.plots.run_images(fit, "pdf")
     >>> sorted(images)
-    ['pairs.pdf', 'ranks.pdf', 'trace.pdf', 'trace_first_chain.pdf']
+    ['pairs.pdf', 'predictive.pdf', 'ranks.pdf', 'trace.pdf', 'trace_first_chain.pdf']
     >>> images["trace.pdf"][:4]
     b'%PDF'
     """
-    drawn = RUN_FIGURES if fit.posterior else ()
+    drawn = _run_figures(fit)
     # Compared with level 6, the default for PNG, level 4 takes two thirds of the time and 1% more
     # bytes.
     level: dict[str, Any] = {}
@@ -147,8 +159,24 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
     return dict(zip(names, each([partial(image, draw) for draw in drawn]), strict=True))
 
 
-RUN_FIGURES = (pairs, trace, trace_first_chain, ranks)
-"""The figures of a run folder, in an order in which two cores finish at about the same time."""
+def _run_figures(fit: Fit) -> list[Callable[[Fit], Figure]]:
+    """Return the figures of a run folder.
+
+    Their order is one in which two cores finish at about the same time. The traceplot of a single
+    chain is for the programs of the lectures, which bring an example table.
+    """
+    if not fit.posterior:
+        return []
+    drawn: list[Callable[[Fit], Figure]] = [pairs, trace]
+    if fit.program.example is not None:
+        drawn.append(trace_first_chain)
+    drawn.append(ranks)
+    is_replicated = fit.program.can(Capability.Y_REP) and fit.program.can(Capability.OBSERVED)
+    if is_replicated and fit.data.num_obs:
+        drawn.append(predictive)
+    if coefficients(fit) or fit.program.can(Capability.GROUP_MEAN):
+        drawn.append(forest)
+    return drawn
 
 
 FILE_DPI = 150

@@ -11,21 +11,25 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pyflowers.data import Table
+from pyflowers.data import Labels, Table
 from pyflowers.display import percent, upper_first
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import style
 from pyflowers.plots.groups import (
+    MOST_EYES,
     MOST_ROWS,
+    ROW_OF_EYE,
     extremes,
+    half_eyes,
     interval_probs,
     intervals_of_rows,
     named_rows,
 )
-from pyflowers.plots.style import LIGHT, Axes, Theme, finish, fitted, label, styled
+from pyflowers.plots.style import LIGHT, Theme, finish, fitted, label, styled
 from pyflowers.programs.design import levels_of_numbers
 from pyflowers.programs.outcomes import Outcome
+from pyflowers.text import counted
 
 if TYPE_CHECKING:
     from pyflowers.programs.prediction import Predictor
@@ -36,8 +40,14 @@ NUM_POINTS = 61
 MOST_CURVES = 6
 """The largest number of levels or distinct numbers of a column that have separate curves."""
 
+MOST_LINES = 12
+"""The largest number of panels, one for each label of a group."""
+
 MOST_LABELS = 200
 """The largest number of thin lines, one for each label of a group."""
+
+MOST_SPREAD = 1.5
+"""An axis leaves out distant observations if it would otherwise be longer by more than this."""
 
 MOST_OBSERVATIONS = 2000
 """The most observations that are drawn, evenly spaced over the rows."""
@@ -139,6 +149,31 @@ def conditional_effects(
     return _of_numbers(fit, column, by, spread, theme)
 
 
+def num_levels(fit: Fit, column: str) -> int | None:
+    """Return the number of levels of a covariate that is drawn as rows; None for a curve.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit to a table.
+    column : str
+        A covariate.
+
+    Examples
+    --------
+    >>> import pandas as pd, pyflowers
+    >>> from pyflowers.plots.conditional import num_levels
+    >>> frame = pd.DataFrame({"sex": list("fmfm"), "dose": [0, 1, 2, 3], "y": [1.0, 2.9, 5.1, 7.0]})
+    >>> fit = pyflowers.fit("y ~ dose + sex", frame, seed=1, engine="stanli")
+    >>> num_levels(fit, "sex"), num_levels(fit, "dose")
+    (2, None)
+    """
+    levels = {**_few_numbers(fit, [column], 2), **fit.model.levels}
+    if column in levels:
+        return len(levels[column])
+    return None
+
+
 def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
     """Return the values of each numeric column that has few distinct values."""
     own = fit.data.table
@@ -235,15 +270,23 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     if len(combinations) > MOST_ROWS:
         shown, note = extremes(-quantiles[2])
     levels, column = list(map(", ".join, combinations)), ", ".join(every)
-    figure, ax = named_rows([levels[i] for i in shown], column, theme)
+    each_draw, is_eye = draws[..., shown], len(shown) <= MOST_EYES
+    rows_of = {"row": ROW_OF_EYE} if is_eye else {}
+    figure, ax = named_rows([levels[i] for i in shown], column, theme, **rows_of)
+    if is_eye:
+        half_eyes(ax, each_draw, theme)
     rng, y = np.random.default_rng(1), _observed(fit)
     texts = list(map(", ".join, zip(*(own.plain_texts(name) for name in every), strict=True)))
     place = {levels[i]: row for row, i in enumerate(shown)}
     kept, drawn = _drawn(fit, *every)
     at = [i for i in kept.tolist() if texts[i] in place]
     at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
-    rows = np.array([place[texts[i]] for i in at]) + rng.uniform(-0.22, 0.22, len(at))
+    below = (0.08, 0.3) if is_eye else (-0.22, 0.22)
+    rows = np.array([place[texts[i]] for i in at]) + rng.uniform(*below, len(at))
     ax.plot(y[at], rows, ".", ms=3, color=theme.data, alpha=0.35, zorder=1)
+    low, high = _limits(y[at], quantiles[:, shown])
+    ax.set_xlim(low, high)
+    far = _far(y[at], low, high)
     handles = intervals_of_rows(ax, quantiles[:, shown], theme, fit.interval)
     dot = style.key("observed", marker=".", ls="", color=theme.data)
     style.legend(figure, [dot, *handles])
@@ -255,7 +298,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
         f"{upper_first(_value_name(fit))} at each of {len(levels)} {each} of {column}: medians "
         f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
     )
-    return finish(figure, alt, _held(fit, *every), drawn, note)
+    return finish(figure, alt, _held(fit, *every), drawn, far, note)
 
 
 def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme: Theme) -> Figure:
@@ -267,7 +310,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     ax = figure.subplots()
     handles = [style.key("observed", marker=".", ls="", color=theme.data)]
     if spread is not None:
-        curves = _of_labels(fit, column, spread, grid)
+        (curves,) = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
         which = f"{MOST_LABELS} labels of"
         if curves.shape[1] < MOST_LABELS:
@@ -277,30 +320,31 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     if by:
         levels = {**_few_numbers(fit, [by], MOST_CURVES), **fit.model.levels}[by]
     kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
-    medians, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
+    quantiles, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}
         here, dots, name = seen, theme.data, "median"
         if by is not None and level is not None:
             fixed[by] = _cells(own, by, [level] * NUM_POINTS)
             here, dots = seen[own.plain_texts(by)[seen] == level], color
-            name = label(level, 18)
+            name = (
+                f"{label(by, 18)} = {label(level, 18)}" if _is_number(level) else label(level, 18)
+            )
         ax.plot(values[here], y[here], ".", ms=4, color=dots, alpha=0.45, zorder=1)
         draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
-        low, inner_low, median, inner_high, high = np.quantile(
-            draws, interval_probs(fit.interval), axis=(0, 1)
-        )
+        quantiles.append(np.quantile(draws, interval_probs(fit.interval), axis=(0, 1)))
+        low, inner_low, median, inner_high, high = quantiles[-1]
         ax.fill_between(grid, low, high, color=color, alpha=0.16, lw=0, zorder=3)
         ax.fill_between(grid, inner_low, inner_high, color=color, alpha=0.3, lw=0, zorder=3)
         ax.plot(grid, median, color=color, lw=1.8, zorder=4)
-        medians.append(median)
-        key = f"{name}, 50% and {percent(fit.interval)}"
-        handles.append(style.key(key, color=color, lw=1.8))
-    _show_all(ax, y[kept], np.array(medians))
-    style.legend(figure, handles, ncols=min(len(handles), 3))
+        handles.append(style.key(name, color=color, lw=1.8))
+    low, high = _limits(y[kept], np.concatenate(quantiles, axis=1))
+    ax.set_ylim(low, high)
+    far = _far(y[kept], low, high)
+    style.legend(figure, handles)
     ax.set_xlabel(fitted(column, 4.4))
     ax.set_ylabel(fitted(_value_name(fit), 3.0))
-    low, high = medians[0][[0, -1]]
+    low, high = quantiles[0][2][[0, -1]]
     alt = (
         f"{upper_first(_value_name(fit))} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
         f"and {high:.3g} at {grid[-1]:.3g}."
@@ -311,7 +355,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             f" If a column is constant within one {label(spread)}, the line of that "
             f"{label(spread)} uses that value."
         )
-    return finish(figure, alt, held, drawn)
+    bands = f"Bands: 50% and {percent(fit.interval)}."
+    return finish(figure, alt, bands, held, drawn, far)
 
 
 def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme) -> Figure:
@@ -346,12 +391,12 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
             ax.fill_between(at, low, high, color=color, alpha=0.16, lw=0)
             ax.fill_between(at, inner_low, inner_high, color=color, alpha=0.3, lw=0)
             ax.plot(at, median, color=color, lw=1.8)
-            key = f"{label(name, 18)}, 50% and {percent(fit.interval)}"
-            handles.append(style.key(key, color=color, lw=1.8))
+            handles.append(style.key(label(name, 18), color=color, lw=1.8))
         ax.set_ylim(0, 1)
         ax.set_xlabel(fitted(column, 4.4))
         ax.set_ylabel(fitted(what, 3.0))
-        style.legend(figure, handles, ncols=min(len(handles), 3))
+        style.legend(figure, handles)
+        note = f"Bands: 50% and {percent(fit.interval)}. {note}".strip()
     else:
         rows = [f"{level}, {name}" for level in levels for name in found]
         every = np.stack(list(found.values()), axis=-1).reshape(5, -1)
@@ -363,14 +408,35 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
     return finish(figure, alt, _held(fit, column), note)
 
 
-def _show_all(ax: Axes, y: NDArray[np.float64], medians: NDArray[np.float64]) -> None:
-    """Limit the axis if distant observations or ends of bands would squeeze everything else."""
-    if not len(y):
-        return
-    low, high = np.quantile(y, [0.005, 0.995])
-    low, high = min(low, medians.min()), max(high, medians.max())
-    if np.ptp(ax.get_ylim()) > 2 * (high - low) > 0:
-        ax.set_ylim(low - 0.2 * (high - low), high + 0.2 * (high - low))
+def _limits(y: NDArray[np.float64], quantiles: NDArray[np.float64]) -> tuple[float, float]:
+    """Return limits of an axis that shows all intervals, and all observations that are not far.
+
+    A few distant observations or a wide band would squeeze everything else.
+    """
+    inner, low, high = quantiles[1:4], float(quantiles.min()), float(quantiles.max())
+    if len(y):
+        first, last = np.quantile(y, [0.05, 0.95])
+        near = (min(float(first), inner.min()), max(float(last), inner.max()))
+        low, high = min(low, float(y.min())), max(high, float(y.max()))
+        if high - low > MOST_SPREAD * (near[1] - near[0]) > 0:
+            margin = 0.2 * (near[1] - near[0])
+            low, high = max(low, near[0] - margin), min(high, near[1] + margin)
+    margin = 0.05 * ((high - low) or 1.0)
+    return low - margin, high + margin
+
+
+def _far(y: NDArray[np.float64], low: float, high: float) -> str:
+    """Return a note on the observations that are beyond an axis."""
+    num = int(np.sum((y < low) | (y > high)))
+    if not num:
+        return ""
+    are = "is" if num == 1 else "are"
+    return f"{counted(num, 'observation')} {are} beyond the axis."
+
+
+def _is_number(level: str) -> bool:
+    """Return whether a level says nothing without the name of its column."""
+    return level.lstrip("-").replace(".", "", 1).isdigit()
 
 
 def _colours(theme: Theme, num: int) -> list[str]:
@@ -379,8 +445,18 @@ def _colours(theme: Theme, num: int) -> list[str]:
     return list(theme.chains[:num])
 
 
-def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median curve of each label of a group, with all other groups at their means."""
+def _of_labels(
+    fit: Fit,
+    column: str,
+    group: str,
+    grid: NDArray[np.float64],
+    chosen: NDArray[np.int64] | None = None,
+    probs: Sequence[float] = (0.5,),
+) -> NDArray[np.float64]:
+    """Return quantiles of the curve of each label of a group, with all other groups at their means.
+
+    The shape is (quantile, point, label).
+    """
     variables = fit.model.groups
     if group not in variables:
         raise ConfigError(
@@ -388,8 +464,10 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
             f"got {group!r}"
         )
     index = variables[group]
-    its = next(its for name, its in fit.data.labels.items() if fit.data.name_of(name) == group)
-    chosen = np.unique(np.linspace(0, len(its) - 1, min(len(its), MOST_LABELS)).astype(np.int64))
+    its = _labels_of(fit, group)
+    if chosen is None:
+        num = min(len(its), MOST_LABELS)
+        chosen = np.unique(np.linspace(0, len(its) - 1, num).astype(np.int64))
     thin = {name: its[:, :: max(1, its.shape[1] // 200)] for name, its in fit.draws.items()}
     own = fit.data.table
     assert own is not None
@@ -409,12 +487,130 @@ def _of_labels(fit: Fit, column: str, group: str, grid: NDArray[np.float64]) -> 
         codes = {**predictor.rows.codes, index: np.full(len(grid), code)}
         rows = replace(predictor.rows, codes=codes)
         draws = replace(predictor, rows=rows, draws=thin, varying=index).expected()
-        curves.append(np.median(draws, axis=(0, 1)))
-    return np.stack(curves, axis=1)
+        curves.append(np.quantile(draws, probs, axis=(0, 1)))
+    return np.stack(curves, axis=2)
 
 
-def _held(fit: Fit, *but: str) -> str:
-    """Return a note on the columns that are held fixed."""
+@styled
+def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme = LIGHT) -> Figure:
+    """Draw each group's observations with its fitted line, with a panel for each group.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit to a table, of a program that declares ``[prediction]``, as every formula does.
+    column : str
+        A numeric covariate that varies within the groups.
+    group : str, optional
+        A column of groups. Default: the first one in which the covariate varies. If there are more
+        than 12 groups, 12 are drawn, evenly spaced in the order of their averages.
+    theme : Theme
+        Colours of the figure.
+
+    Returns
+    -------
+    Figure
+        A panel for each group: its observations, and the median and the fit's ``interval`` of the
+        expected response. Other columns are fixed, as in :func:`conditional_effects`.
+
+    Raises
+    ------
+    ConfigError
+        If the column does not vary within groups.
+
+    See Also
+    --------
+    pyflowers.plots.conditional_effects : Draw the expected response without effects of groups.
+
+    Examples
+    --------
+    >>> import pyflowers
+    >>> fit = pyflowers.fit(
+    ...     "weight ~ age + (age | rat)", "examples/rats/rats.csv", seed=1, engine="stanli"
+    ... )
+    >>> figure = pyflowers.plots.group_lines(fit, "age")
+    >>> pyflowers.plots.alt_text(figure)
+    'Observed weight and fitted lines over age for 12 of 30 labels of rat.'
+    """
+    groups = _groups_with_lines(fit, column)
+    if group is None and groups:
+        group = groups[0]
+    if group is None or group not in groups:
+        raise ConfigError(
+            f"group_lines: {column} does not vary within {group or 'groups'}; choose a numeric "
+            f"covariate and a group within which it varies ({', '.join(groups) or 'there is none'})"
+        )
+    own, y = fit.data.table, _observed(fit)
+    assert own is not None
+    its = _labels_of(fit, group)
+    averages = np.bincount(its.codes, y) / np.maximum(its.counts, 1)
+    at = np.unique(np.linspace(0, len(its) - 1, min(len(its), MOST_LINES)).round().astype(int))
+    chosen = np.sort(np.argsort(averages, kind="stable")[at])
+    values = own.numbers(column)
+    grid = np.linspace(values.min(), values.max(), NUM_POINTS)
+    ends = interval_probs(fit.interval)
+    curves = _of_labels(fit, column, group, grid, chosen, (ends[0], 0.5, ends[-1]))
+    figure, axes = style.panels(
+        len(chosen), min(4, len(chosen)), 1.35, theme, sharex=True, sharey=True
+    )
+    kept, drawn = _drawn(fit, column, group=group)
+    is_kept = np.isin(np.arange(len(own)), kept)
+    for i, code in enumerate(chosen.tolist()):
+        ax, here = axes[i], np.flatnonzero((its.codes == code) & is_kept)
+        low, median, high = curves[:, :, i]
+        ax.fill_between(grid, low, high, color=theme.model, alpha=0.2, lw=0)
+        ax.plot(grid, median, color=theme.model, lw=1.4)
+        ax.plot(values[here], y[here], ".", ms=4, color=theme.data, alpha=0.6)
+        room = style.panel_width(min(4, len(chosen)))
+        ax.set_title(fitted(str(its.names[code]), room, size=9, bold=True), pad=3, fontsize=9)
+    figure.supylabel(fitted(_value_name(fit), 3.0), fontsize=9)
+    for ax in axes[-min(4, len(chosen)) :]:
+        ax.set_xlabel(fitted(column, style.panel_width(4)))
+        ax.tick_params(labelbottom=True)
+    median_key = style.key(f"median and {percent(fit.interval)}", color=theme.model, lw=1.4)
+    dot = style.key("observed", marker=".", ls="", color=theme.data)
+    style.legend(figure, [dot, median_key])
+    which = f"each label of {group}"
+    if len(chosen) < len(its):
+        which = f"{len(chosen)} of {len(its)} labels of {group}"
+    alt = f"Observed {fit.data.scored_name} and fitted lines over {column} for {which}."
+    return finish(figure, alt, _held(fit, column, group=group), drawn)
+
+
+def has_group_lines(fit: Fit, column: str) -> bool:
+    """Return whether :func:`group_lines` can draw a covariate.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit to a table.
+    column : str
+        A covariate.
+    """
+    return bool(_groups_with_lines(fit, column))
+
+
+def _groups_with_lines(fit: Fit, column: str) -> list[str]:
+    """Return the columns of groups within which a numeric covariate varies."""
+    own, names = fit.data.table, fit.model.covariates_and_offsets
+    if own is None or column not in names or num_levels(fit, column) is not None:
+        return []
+    if fit.model.is_categorical:
+        return []
+    groups = [group for group in fit.model.groups if group in own.cells]
+    return [group for group in groups if not _is_constant(own, column, group)]
+
+
+def _labels_of(fit: Fit, group: str) -> Labels:
+    """Return the labels of a column of groups."""
+    return next(its for name, its in fit.data.labels.items() if fit.data.name_of(name) == group)
+
+
+def _held(fit: Fit, *but: str, group: str | None = None) -> str:
+    """Return a note on the columns that are held fixed.
+
+    In a figure of the labels of `group`, columns that are constant within them are not fixed.
+    """
     row, own = _reference(fit, 1), fit.data.table
     assert own is not None
 
@@ -424,15 +620,17 @@ def _held(fit: Fit, *but: str) -> str:
         number, largest = float(row.numbers(name)[0]), float(np.abs(own.numbers(name)).max())
         if abs(number) <= 1e-12 * largest:  # the mean of a centred column is 0 but for rounding
             return "0"
-        return f"{number:.4g}"
+        return f"{number:.3g}"
 
     others = [
-        f"{name} = {value(name)}" for name in fit.model.covariates_and_offsets if name not in but
+        f"{name} = {value(name)}"
+        for name in fit.model.covariates_and_offsets
+        if name not in but and not (group and _is_constant(own, name, group))
     ]
     held = []
     if others:
         held.append(f"Fixed: {label(', '.join(others), 90)}")
-    if fit.model.has_effects:
+    if group is None and fit.model.has_effects:
         held.append("effects of groups at their mean")
     if not held:
         return ""

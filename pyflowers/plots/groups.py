@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels
@@ -15,6 +16,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, labels_of, own_dims
 from pyflowers.plots import style
+from pyflowers.plots.posterior import kernel_density
 from pyflowers.plots.style import LIGHT, Axes, StyledFigure, Theme, finish, fitted, label, styled
 from pyflowers.programs import Capability, Data
 from pyflowers.text import in_words
@@ -24,6 +26,18 @@ if TYPE_CHECKING:
     from pyflowers.analysis.predictions import Predictions, RowPredictions
 
 MOST_ROWS = 30
+MOST_EYES = 10
+"""The most rows that are drawn with densities."""
+
+MOST_DISCRETE = 30
+"""Draws with at most so many distinct values, such as ranks, have no density."""
+
+ROW, ROW_OF_EYE = 0.24, 0.5
+"""Height of a row, and of one with a density, in inches."""
+
+HEIGHT_OF_EYE = 0.75
+"""Height of the highest point of a density, as a share of the row."""
+
 MOST_PANELS = 24
 MOST_TICKS = 6
 MOST_INSIDE = 0.75
@@ -39,9 +53,11 @@ ROW_CHARACTERS = 66
 
 @styled
 def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the posterior of each group: medians with two intervals, sorted by the median.
+    """Draw the posterior of each group or coefficient: medians with two intervals.
 
-    The intervals have probability 50% and the fit's ``interval``, 90% by default.
+    The intervals have probability 50% and the fit's ``interval``, 90% by default. Groups are sorted
+    by their medians. Coefficients are in the order of the formula; those of numeric terms are per
+    standard deviation of the term, so that they can be compared.
 
     Parameters
     ----------
@@ -86,12 +102,24 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         raise ConfigError(
             f"forest: {quantity!r} is not a vector of {fit.name}; it has these vectors: {vectors}"
         )
-    levels = np.quantile(flat(found), interval_probs(fit.interval), axis=(0, 1))
-    shown, note = extremes(-levels[2])
-    names = [labels_of(found)[0][i] for i in shown]
+    draws, all_names = flat(found), list(map(str, labels_of(found)[0]))
     unit, of_rows = fit.program.unit_of(quantity, fit.data), fit.data.name_of(own_dims(found)[0])
+    per_sd = ""
     if quantity in effects:
-        unit, of_rows = unit or fit.program.description_of(quantity), "column"
+        unit, of_rows = unit or fit.program.description_of(quantity), ""
+        scales = _scales(fit, quantity, len(all_names))
+        draws = draws * scales
+        all_names = [
+            f"{name}, per sd" if scale != 1 else name
+            for name, scale in zip(all_names, scales.tolist(), strict=True)
+        ]
+        if np.any(scales != 1):
+            per_sd = "Per sd: for one standard deviation of the term."
+    levels = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
+    shown, note = np.arange(len(all_names)), ""
+    if quantity not in effects or len(all_names) > MOST_ROWS:
+        shown, note = extremes(-levels[2])
+    names = [all_names[i] for i in shown]
     figure, ax = named_rows(names, of_rows, theme)
     if quantity in effects:
         ax.axvline(0, color=theme.muted, lw=0.8, zorder=0)
@@ -104,7 +132,20 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     )
     if levels.shape[1] == 1:
         medians = f"median is {levels[2, 0]:.3g}, for {top}."
-    return finish(figure, f"Forest plot of {quantity} of {fit.name}: the {medians}", note)
+    return finish(figure, f"Forest plot of {quantity} of {fit.name}: the {medians}", per_sd, note)
+
+
+def _scales(fit: Fit, quantity: str, num: int) -> NDArray[np.float64]:
+    """Return the standard deviation of each numeric column of a design matrix, 1 for the others.
+
+    Columns with two distinct values, such as those of the levels of a factor, are not scaled.
+    """
+    (matrix,) = fit.data.declaration.dims[quantity]
+    values = np.asarray(fit.data.values.get(matrix, ()), dtype=float)
+    if values.ndim != 2 or values.shape[1] != num:
+        return np.ones(num)
+    numeric = [len(np.unique(column)) > 2 for column in values.T]
+    return np.where(numeric, values.std(axis=0), 1.0)
 
 
 def coefficients(fit: Fit) -> list[str]:
@@ -267,13 +308,17 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
     if len(rows) == 1:
         shared = []
     own = [i for i in range(len(rows[0])) if i not in shared]
-    fixed = [f"{table.index.names[i]} = {rows[0][i]}" for i in shared]
+    fixed = [f"{table.index.names[i]} = {_rounded(rows[0][i])}" for i in shared]
+    # A grid needs no numbers of rows.
+    without = {tuple(row[i] for i in own[1:]) for row in rows}
+    if is_row and len(own) > 1 and len(without) == len(rows):
+        own, is_row = own[1:], False
     if found.kind == "probability" and shared and shared[-1] == len(rows[0]) - 1:
         fixed[-1] = f"{observed_unit(found.fit)} {rows[0][-1]}"  # an outcome, such as y > 0
     held = f"In all rows: {', '.join(fixed)}." if fixed else ""
 
     def joined(parts: Sequence[Any]) -> str:
-        first, *more = (str(parts[i]) for i in own)
+        first, *more = (_rounded(parts[i]) for i in own)
         if is_row and more:
             return f"{first}: {', '.join(more)}"
         return ", ".join([first, *more])
@@ -300,6 +345,18 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
     return finish(figure, alt, held, note)
 
 
+def _rounded(value: Any) -> str:
+    """Return a label; a number that is written with many digits has three."""
+    text = str(value)
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if len(text) > 7:
+        return f"{number:.3g}"
+    return text
+
+
 @styled
 def values_of_result(
     names: Sequence[str],
@@ -313,6 +370,8 @@ def values_of_result(
     theme: Theme = LIGHT,
 ) -> Figure:
     """Draw a row for each value of a result: a caterpillar plot if the medians are sorted.
+
+    At most 10 values are drawn as half-eyes, with the density above the intervals.
 
     Parameters
     ----------
@@ -344,7 +403,14 @@ def values_of_result(
     shown, note = np.arange(len(names)), ""
     if sort or len(names) > MOST_ROWS:
         shown, note = extremes(levels[2] if sort == "up" else -levels[2])
-    figure, ax = named_rows([names[i] for i in shown.tolist()], of_rows, theme)
+    own = [names[i] for i in shown.tolist()]
+    is_discrete = all(len(np.unique(draws[..., i])) <= MOST_DISCRETE for i in shown.tolist())
+    has_eyes = len(own) <= MOST_EYES and not is_discrete
+    figure, ax = named_rows(own, of_rows, theme, row=ROW_OF_EYE if has_eyes else ROW)
+    if has_eyes:
+        half_eyes(ax, draws[..., shown], theme)
+    if is_discrete:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if null is not None:
         ax.axvline(null, color=theme.muted, lw=0.8, zorder=0)
     ax.set_xlabel(fitted(what, 4.4))
@@ -432,7 +498,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         style.key(f"posterior median, {percent(fit.interval)}", **median_key),
         style.key(line, color=theme.prior, ls=style.DASHED),
     ]
-    style.legend(figure, handles, columnspacing=1.2)
+    style.legend(figure, handles)
     away = unpooled - centre
     far = np.abs(away) > 1e-12
     if far.any():
@@ -628,19 +694,40 @@ def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
     return np.concatenate([order[:half], order[-half:]]), note
 
 
-def named_rows(names: Sequence[str], what: str, theme: Theme) -> tuple[StyledFigure, Axes]:
-    """Return a figure with a row for each name."""
-    height = 0.24 * max(len(names), 3)
+def half_eyes(ax: Axes, draws: NDArray[np.float64], theme: Theme) -> None:
+    """Draw the density of the draws above each row; shape (chain, draw, row)."""
+    for row, values in enumerate(np.moveaxis(draws, 2, 0)):
+        low, high = np.quantile(values, (0.005, 0.995))
+        if not high > low:
+            continue
+        grid = np.linspace(low, high, 200)
+        density = kernel_density(values.ravel(), grid)
+        top = row - HEIGHT_OF_EYE * density / density.max()
+        ax.fill_between(grid, row, top, color=theme.model, alpha=0.25, lw=0)
+
+
+def named_rows(
+    names: Sequence[str], what: str, theme: Theme, *, row: float = ROW
+) -> tuple[StyledFigure, Axes]:
+    """Return a figure with a row for each name, `row` inches high."""
+    height = row * max(len(names), 3)
+    if row > ROW:
+        height = row * max(len(names), 2)
     figure = style.new_figure(1.15 + height, theme)
     ax = figure.subplots()
     _name_rows(ax, names, what, height)
+    if row > ROW:
+        ax.set_ylim(len(names) - 0.6, -0.9)  # densities are above their rows
     return figure, ax
 
 
 def _name_rows(ax: Axes, names: Sequence[str], what: str, height: float) -> None:
     ax.set_yticks(np.arange(len(names)), [fitted(label(name), 2.0, size=8) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_ylabel(fitted(what, height))
+    if style.text_width(label(what, 80)) <= height:
+        ax.set_ylabel(fitted(what, height))
+    else:
+        ax.set_title(fitted(what, 2.8), fontsize=9, fontweight="normal", pad=3)
     ax.grid(axis="y", visible=False)
 
 

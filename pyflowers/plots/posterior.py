@@ -20,7 +20,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pyflowers.display import interval_quantiles, percent
+from pyflowers.display import format_number, interval_quantiles, percent
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, name_in, varies
@@ -38,6 +38,9 @@ MOST_POINTS = 4000
 MOST_VECTOR_POINTS = 60_000
 """The most points of traceplots drawn as lines; larger ones are images, to keep files small."""
 
+TRACE_SHARE = 0.82
+"""Share of a figure's width that a trace may fill; the density is beside it."""
+
 RANK_BINS = 20
 
 HEAVY_TAIL = 30.0
@@ -46,6 +49,9 @@ quantile."""
 
 SHOWN_SHARE = 0.999
 """Share of a parameter's draws that its axis spans; the others are counted in the small print."""
+
+TAILS = (0.05, 0.95)
+"""The quantiles between which the widths of prior and posterior are compared."""
 
 GRID = 400
 """Number of points at which a density is drawn."""
@@ -242,7 +248,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Returns
     -------
     Figure
-        A panel for each parameter, with a line for each chain.
+        A panel for each parameter, with a line for each chain, and the chains' densities beside it.
 
     Raises
     ------
@@ -262,14 +268,20 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     """
     shown, note = choose(fit, MOST_PANELS, parameters)
     num_chains, num_draws = shown[0].draws.shape
-    figure, axes = panels(len(shown), 1, 1.02, theme, sharex=True)
+    figure = style.new_figure(1.02 * len(shown) + 0.55, theme)
+    grid = figure.subplots(len(shown), 2, squeeze=False, sharey="row", width_ratios=(6, 1))
+    axes, sides = list(grid[:, 0]), list(grid[:, 1])
     dense = len(shown) * shown[0].draws.size > MOST_VECTOR_POINTS
-    look = {"lw": 0.45, "alpha": 0.85, "marker": _marker(num_draws)}
+    look = {"lw": 0.45, "alpha": 0.6, "marker": _marker(num_draws)}
     apart = []
-    for ax, element in zip(axes, shown, strict=True):
+    for ax, side, element in zip(axes, sides, shown, strict=True):
         for draws, colour in zip(element.draws, cycle(theme.chains), strict=False):
             ax.plot(np.arange(1, num_draws + 1), draws, color=colour, rasterized=dense, **look)
-        _trace_axes(ax, fit, element, element.name, theme)
+            _density_of_chain(side, draws, element.is_heavy, colour)
+        side.set_axis_off()
+        if ax is not axes[-1]:
+            ax.tick_params(labelbottom=False)
+        _trace_axes(ax, fit, element, element.name, theme, TRACE_SHARE)
         medians = np.median(element.draws, axis=1)
         apart.append(np.ptp(medians) / (np.std(element.draws) or 1))
     axes[-1].set_xlabel(STEP[fit.record.independent is None])
@@ -280,6 +292,20 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         "deviations."
     )
     return finish(figure, alt, note)
+
+
+def _density_of_chain(ax: Axes, draws: NDArray[np.float64], logarithmic: bool, color: str) -> None:
+    """Draw the density of a chain's draws beside its trace."""
+    values = draws[np.isfinite(draws)]
+    if logarithmic:
+        values = np.log(values)
+    if values.size < 2 or np.ptp(values) == 0:
+        return
+    grid = np.linspace(values.min(), values.max(), 200)
+    density = kernel_density(values, grid)
+    if logarithmic:
+        grid = np.exp(grid)
+    ax.plot(density, grid, color=color, lw=0.9, alpha=0.8)
 
 
 @styled
@@ -341,7 +367,8 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         for count, colour in zip(counts, cycle(theme.chains), strict=False):
             ax.stairs(count, edges, baseline=None, color=colour, lw=1.1, alpha=0.9)
         ax.set_title(fitted(element.name, style.panel_width(2), size=9.5, bold=True), pad=2)
-        ax.set_ylim(0, max(counts.max(), high) * 1.08)
+        room = 0.4 * (high - low)
+        ax.set_ylim(max(0, min(counts.min(), low) - room), max(counts.max(), high) + room)
         ax.grid(False)
         ax.margins(x=0)
         ax.locator_params(nbins=4)
@@ -362,9 +389,14 @@ def _names(shown: Sequence[Element]) -> str:
     return ", ".join(element.name for element in shown)
 
 
-def _trace_axes(ax: Axes, fit: Fit, element: Element, name: str, theme: Theme) -> None:
-    """Add a title with the unit to a trace; a heavy-tailed parameter gets a logarithmic axis."""
-    room = style.panel_width(1)
+def _trace_axes(
+    ax: Axes, fit: Fit, element: Element, name: str, theme: Theme, share: float = 1
+) -> None:
+    """Add a title with the unit to a trace; a heavy-tailed parameter gets a logarithmic axis.
+
+    `share` is the share of the figure's width that the trace fills.
+    """
+    room = share * style.panel_width(1)
     unit = fit.program.unit_of(element.name, fit.data)
     of_name = room
     if unit:
@@ -451,7 +483,9 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     fine = np.flatnonzero(~diverging)
     step = max(1, fine.size // MOST_POINTS)
     fine = fine[::step]
-    dot: dict[str, Any] = {"s": 2.2, "alpha": 0.25, "lw": 0, "color": theme.model}
+    # Many points are faint, so that they do not fill the panel with one colour.
+    alpha = float(np.clip(400 / max(fine.size, 1), 0.1, 0.6))
+    dot: dict[str, Any] = {"s": 2.6, "alpha": alpha, "lw": 0, "color": theme.model}
     cross: dict[str, Any] = {"s": 14, "marker": "x", "lw": 1, "color": theme.alarm}
     size = min(style.WIDTH / num, 1.8)
     figure = style.new_figure(size * num + 0.5, theme, pad=0.02)
@@ -484,8 +518,9 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         ax.set_xlabel(names[j], fontsize=8)
     total, told = int(diverging.sum()), f"{diverging.size} draws"
     if "divergent__" in fit.stats:
-        mark = {"ls": "", "marker": "x", "color": theme.alarm}
-        style.legend(figure, [style.key(f"divergent: {total}", **mark)])
+        if total:
+            mark = {"ls": "", "marker": "x", "color": theme.alarm}
+            style.legend(figure, [style.key(f"divergent: {total}", **mark)])
         told = f"{total or 'none'} of {diverging.size} transitions diverged"
     which, points = "draws", ""
     if total:
@@ -519,7 +554,9 @@ def _axis_name(element: Element, room: float) -> str:
     variable, bracket, position = element.name.partition("[")
     name = fitted(element.name, room, size=8)
     if position and style.text_width(style.label(element.name), size=8) > room:
-        name = f"{fitted(variable, room, size=8)}\n{fitted(bracket + position, room, size=8)}"
+        parts = (bracket + position).replace(",", ",\n").split("\n")
+        lines = [fitted(part, room, size=8) for part in (variable, *parts)]
+        name = "\n".join(lines)
     if element.is_heavy:
         name += "\n(log axis)"
     return name
@@ -654,12 +691,17 @@ def _prior_panel(
     ax.plot(x, believed, color=theme.prior, ls=style.DASHED)
     box = {"facecolor": theme.paper, "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
     place = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": box}
-    ax.text(0.98, 0.94, f"prior {prior.text}", fontsize=7.5, color=theme.prior, **place)
+    about = f"prior {prior.text}"
+    if prior.quantile is not None:
+        ends = np.quantile(element.draws, TAILS)
+        wider = (prior.quantile(TAILS[1]) - prior.quantile(TAILS[0])) / np.ptp(ends)
+        about += f"\n{format_number(wider)} times as wide"
+    ax.text(0.98, 0.94, about, fontsize=7.5, color=theme.prior, **place)
     if logarithmic:
         ax.set_xscale("log")
         style.few_ticks(ax, "x", 6)
     ax.set_xlim(x[0], x[-1])
-    ax.set_ylim(0, max(posterior.max(), min(believed.max(), 1.2 * posterior.max())) * 1.25)
+    ax.set_ylim(0, max(posterior.max(), min(believed.max(), 1.2 * posterior.max())) * 1.4)
     style.without_y_axis(ax)
 
 

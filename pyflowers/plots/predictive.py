@@ -10,7 +10,7 @@ Computing 32(32), section 2.3, for the difference of distribution functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pyflowers.display import INTERVAL, interval_quantiles, percent
+from pyflowers.display import INTERVAL, interval_quantiles, percent, upper_first
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import style
@@ -243,7 +243,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         raise ConfigError(f"plots: {fit.name} {why}")
     y = fit.data.y
     low, high = np.quantile(y, (0.01, 0.99))
-    margin = 0.8 * (high - low) or 1.0
+    margin = 0.5 * (high - low) or 1.0
     grid = np.linspace(low - margin, high + margin, GRID)
     densities = [kernel_density(row, grid) for row in replicated_data]
     observed = kernel_density(y, grid)
@@ -347,7 +347,8 @@ def _lattice(values: NDArray[np.float64]) -> float:
 
 def _name_check(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
     """Add the title of a check, with its p-value, to its panel."""
-    ax.set_title(label(check.name), pad=14)
+    about = fitted(upper_first(check.meaning), style.panel_width(2), size=9.5, bold=True)
+    ax.set_title(about, pad=14)
     word, colour = ", FAILS", theme.alarm
     if check.passed:
         word, colour = "", theme.muted
@@ -502,7 +503,11 @@ def elpd_intervals(models: Sequence[ModelLoo], interval: float) -> NDArray[np.fl
 
 @styled
 def elpd_differences(
-    comparison: LooComparison, *, interval: float = INTERVAL, theme: Theme = LIGHT
+    comparison: LooComparison,
+    *,
+    interval: float = INTERVAL,
+    labels: Mapping[str, str] | None = None,
+    theme: Theme = LIGHT,
 ) -> Figure:
     """Draw the difference in elpd between each model and the best model.
 
@@ -512,6 +517,8 @@ def elpd_differences(
         The comparison that :func:`pyflowers.loo` returns.
     interval : float
         Probability of the intervals, which are normal approximations.
+    labels : mapping of str to str, optional
+        What the figure calls each model. Default: its name.
     theme : Theme
         Colours of the figure.
 
@@ -539,7 +546,8 @@ def elpd_differences(
     ax.axvline(0, color=theme.muted, lw=0.9, ls=style.DASHED)
     ax.hlines(rows, low, high, color=theme.model, lw=2.2)
     ax.plot(difference, rows, "o", ms=6, color=theme.model)
-    ax.set_yticks(rows, [label(model.name, 32) for model in models])
+    names = [(labels or {}).get(model.name, model.name) for model in models]
+    ax.set_yticks(rows, [label(name, 32) for name in names])
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     about = f"{percent(interval)} interval (right is better)"

@@ -168,10 +168,11 @@ def _histograms(
         draws, unit = values[name]
         middle, low, high = np.quantile(draws, probs, method="inverted_cdf")
         _histogram(ax, draws, middle, theme)
-        style.title(ax, name, 2, unit)
+        scale = "" if ax.get_xscale() == "linear" else "log axis"
+        style.title(ax, name, 2, ", ".join(filter(None, (unit, scale))))
         inner = f"{percent(prior.interval)} between {low:.3g} and {high:.3g}"
         sentences.append(f"{name}: median {middle:.3g}, {inner}.")
-    note = "Each panel shows the middle 95% of the draws, and a line at the median."
+    note = "Each panel shows the middle 95% of the draws, and a dashed line at the median."
     if total > len(names):
         note += f" {len(names)} of {total} parameters are shown; the others are in the tables."
     return finish(figure, f"{what}. {' '.join(sentences)}", note)
@@ -204,7 +205,7 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
     count, _ = np.histogram(shown, edges)
     ax.stairs(count, edges, fill=True, color=theme.prior, alpha=0.45)
     if np.isfinite(middle):
-        ax.axvline(middle, color=theme.ink, lw=1.2)
+        ax.axvline(middle, color=theme.prior, lw=1.4, ls=style.DASHED)
     style.few_ticks(ax, "x", 5)
     if ax.get_xscale() == "symlog":  # powers of 10 near the threshold may be too close to 0
         place = ax.get_xaxis().get_transform().transform
@@ -215,7 +216,12 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
 
 
 @styled
-def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = LIGHT) -> Figure:
+def power_scaling(
+    found: Sequence[Sensitivity] | Sensitivity,
+    *,
+    labels: Mapping[str, str] | None = None,
+    theme: Theme = LIGHT,
+) -> Figure:
     """Draw the sensitivities of one or several fits, with the threshold.
 
     Parameters
@@ -223,6 +229,8 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
     found : Sensitivity or sequence of Sensitivity
         The results that :func:`pyflowers.sensitivity` returns. At most 8 elements of each are
         drawn: those that are most sensitive to the prior.
+    labels : mapping of str to str, optional
+        What the figure calls each model. Default: its name.
     theme : Theme
         Colours of the figure.
 
@@ -264,7 +272,7 @@ def power_scaling(found: Sequence[Sensitivity] | Sensitivity, *, theme: Theme = 
         if places:
             begin = places[-1] + 1.6  # leaves a gap between fits
         places += [begin + i for i in range(len(elements))]
-        owner = f"{each.name}: "
+        owner = f"{(labels or {}).get(each.name, each.name)}: "
         if len(found) == 1:
             owner = ""
         names += [f"{owner}{element}" for element in elements]

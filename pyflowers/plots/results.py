@@ -24,6 +24,7 @@ from pyflowers.display import Result
 from pyflowers.fits.posterior import element_names, flat
 from pyflowers.plots.conditional import conditional_effects
 from pyflowers.plots.designs import design
+from pyflowers.plots.eyes import effects
 from pyflowers.plots.groups import forest, group_intervals, predictions, values_of_result
 from pyflowers.plots.methods import comparison_drawings
 from pyflowers.plots.predictive import (
@@ -102,6 +103,8 @@ def _of_effects(found: Effects) -> Drawings:
             of_rows=of_rows,
             null=null,
         )
+    else:
+        made["effects.png"] = partial(effects, found)
     return made
 
 

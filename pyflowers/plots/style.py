@@ -28,7 +28,13 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 WIDTH = 5.6
 """Width of every figure in inches, which fits a page and is still readable on a phone."""
 
+NARROW = 3.7
+"""Width of a figure for a phone in inches; its screen is 390 pixels wide."""
+
 DASHED = (0, (4, 2))
+
+LEGEND_KEY = 0.48
+"""Width of a legend's line and the space around it, in inches."""
 
 NOTE_CHARACTERS = 86
 """Characters of the small print that fit on one line of a figure."""
@@ -121,6 +127,8 @@ class StyledFigure(Figure):
     """A figure that is drawn in its theme, regardless of the global settings."""
 
     theme: Theme = LIGHT
+    note: str = ""
+    handles: Sequence[Any] = ()
     _laid_out: bool = False
 
     def draw(self, renderer: Any) -> None:
@@ -200,10 +208,31 @@ def finish(figure: StyledFigure, alt: str, *notes: str) -> StyledFigure:
     """Set the alternative text of a figure, and write the notes below the figure."""
     note = " ".join(filter(None, notes))
     if note:
-        text = "\n".join(textwrap.wrap(label(note, 400), NOTE_CHARACTERS))
-        figure.supxlabel(text, x=0.01, ha="left", color=figure.theme.muted, fontsize=8)
+        figure.note = label(note, 400)
+        _write_note(figure)
     figure.set_label(f"{alt} {note}".strip())
     return figure
+
+
+def _write_note(figure: StyledFigure) -> None:
+    """Write the note of a figure in lines that fit its width."""
+    most = int(NOTE_CHARACTERS * figure.get_figwidth() / WIDTH)
+    text = "\n".join(textwrap.wrap(figure.note, most))
+    figure.supxlabel(text, x=0.01, ha="left", color=figure.theme.muted, fontsize=8)
+
+
+def narrow(figure: StyledFigure) -> None:
+    """Make a figure as narrow as a phone, with letters of the same size."""
+    with applied(figure.theme):
+        figure.set_size_inches(NARROW, figure.get_figheight())
+        for old in figure.legends[:]:
+            old.remove()
+        if figure.handles:
+            legend(figure, figure.handles)
+        if figure.note:
+            _write_note(figure)
+        for ax in figure.axes:
+            ax.set_xlabel(fitted(ax.get_xlabel(), NARROW - 1.0))
 
 
 def alt_text(figure: Figure) -> str:
@@ -280,8 +309,18 @@ def title(ax: Axes, name: str, columns: int, below: str) -> None:
 
 
 def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
-    """Draw a legend above all panels, in one row unless ``ncols`` is given."""
-    figure.legend(handles=handles, loc=f"outside {place}", **({"ncols": len(handles)} | how))
+    """Draw a legend above all panels, in as few rows as its names allow; each row is full."""
+    figure.handles = handles
+    room = figure.get_figwidth()
+    widths = [text_width(handle.get_label(), size=8.5) + LEGEND_KEY for handle in handles]
+    num = len(handles)
+    while num > 1 and max(sum(widths[i : i + num]) for i in range(0, len(widths), num)) > room:
+        num -= 1
+    # matplotlib fills columns, but a legend is read row by row.
+    by_column = [handle for column in range(num) for handle in handles[column::num]]
+    figure.legend(
+        handles=by_column, loc=f"outside {place}", **({"ncols": num, "columnspacing": 1.2} | how)
+    )
 
 
 def key(label: str, **look: Any) -> Line2D:

@@ -99,7 +99,7 @@ def _flaw(material: Material) -> str:
 
 def _doubt(material: Material) -> Text:
     """Return what to bear in mind about the model behind the answer; empty if nothing."""
-    verdict, best = material.verdicts[material.best.name], code(material.best.name)
+    verdict, best = material.verdicts[material.best.name], material.named(material.best.name)
     doubts = [_DOUBTS[part.name] for part in (verdict.prior, verdict.data) if part.failed]
     if doubts:
         return fill("Read the answer with care: it rests on {}, {}.", best, listed(doubts))
@@ -128,7 +128,7 @@ def _failing_others(material: Material) -> list[str]:
 
 def _lead(material: Material) -> Text:
     """Return the banner's first sentence."""
-    best, flaw = code(material.best.name), _flaw(material)
+    best, flaw = material.named(material.best.name), _flaw(material)
     if flaw:
         return fill("Do not trust the answer: it rests on {}, {}.", best, flaw)
     doubt = _doubt(material)
@@ -139,7 +139,7 @@ def _lead(material: Material) -> Text:
         return fill(
             "The answer can be trusted: it rests on {}. {} did not pass every check.",
             best,
-            names_of(others),
+            capitalised(material.names_of(others)),
         )
     these = "These fits"
     if material.alone:
@@ -163,7 +163,7 @@ def _examined(material: Material) -> Markup:
         said.append(fill('<span class="{}">{} {}</span>', kind, name, part.status))
     statuses = Markup(", ").join(said)
     if not material.alone:
-        statuses = fill("{}: {}", code(material.best.name), statuses)
+        statuses = fill("{}: {}", material.named(material.best.name), statuses)
     return paragraph(statuses + ".", "examined")
 
 
@@ -233,7 +233,7 @@ def failures(material: Material, *, with_commands: bool = False) -> Markup:
     for found in _failures(material):
         item = Markup("; ").join(finding(found.fit, check) for check in found.checks) + "."
         if not material.alone:
-            item = fill("{}: {}", code(found.fit.name), item)
+            item = fill("{}: {}", material.named(found.fit.name), item)
         if material.alone:
             item = capitalised(item)
         if found.advice:

@@ -9,7 +9,8 @@ the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup, escape
@@ -60,6 +61,14 @@ def paragraph(text: Text, kind: str = "") -> Markup:
     return fill("<p>{}</p>", text)
 
 
+def folded(summary: Text, *blocks: Any, is_open: bool = False) -> Iterator[Any]:
+    """Yield blocks that the reader may fold out."""
+    opened = Markup(" open" * is_open)
+    yield fill("<details{}>\n<summary>{}</summary>", opened, summary)
+    yield from blocks
+    yield Markup("</details>")
+
+
 def bullets(items: Iterable[Text], kind: str = "") -> Markup:
     """Return a list with bullets; nothing if there are no items."""
     made = Markup("\n").join(fill("<li>{}</li>", item) for item in items)
@@ -90,11 +99,18 @@ def unbroken(text: Text) -> Markup:
 
 def number(value: float, text: str | None = None, source: Sequence[str] = ()) -> Markup:
     """Return the markup of a number, with the file, row and column that it comes from, if any."""
-    shown = format_number(value) if text is None else text
+    shown = with_minus(format_number(value) if text is None else text)
     traced = Markup()
     if source:
         traced = fill(' data-file="{}" data-row="{}" data-column="{}"', *source)
     return fill('<data value="{}"{}>{}</data>', repr(float(value)), traced, shown)
+
+
+def with_minus(text: str) -> str:
+    """Return a number with the minus sign that is used in print."""
+    if text.startswith("-"):
+        return f"\N{MINUS SIGN}{text[1:]}"
+    return text
 
 
 def elpd(value: float) -> Markup:

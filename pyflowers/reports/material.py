@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from markupsafe import Markup
 
 from pyflowers.analysis.average_effects import Effects, effects
 from pyflowers.analysis.checks import FEWEST_REPLICATES, PredictiveChecks, check
@@ -21,6 +22,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.verdict import Verdict
 from pyflowers.programs import Capability
 from pyflowers.programs.prediction import Groups
+from pyflowers.reports.markup import Text, capitalised, code, fill, listed
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -54,6 +56,8 @@ class Material:
         Calibrations of programs that were fitted.
     out : Path
         The name of the report's file.
+    title, question : str
+        The title and the question that the user gives; empty for those of the data.
 
     Raises
     ------
@@ -80,10 +84,15 @@ class Material:
         refused: Mapping[str, str],
         calibrations: Sequence[Calibration],
         out: Path = Path("report.html"),
+        *,
+        title: str = "",
+        question: str = "",
     ) -> None:
         _refuse(fits, refused, calibrations)
         self.out, self.alone = out, len(fits) == 1
         self.fits, self.refused, self.calibrations = fits, refused, calibrations
+        self.title, self.question = title, question
+        self.labels = _labels(fits)
         self.uncalibrated = [found for found in calibrations if found.failed]
         # The data of the fit that reads the most from the table: preferably also groups and times.
         self.data = max(
@@ -152,9 +161,50 @@ class Material:
                 self.sensitivities[fit.name] = str(error)
             self.verdicts[fit.name] = verdict
 
+    def named(self, name: str) -> Text:
+        """Return what the page calls the model of a fit."""
+        label = self.labels.get(name, name)
+        if label == name:
+            return code(name)
+        return fill("{}", label)
+
+    def names_of(self, names: Iterable[str]) -> Markup:
+        """Return the models of fits as a list in words."""
+        return listed(map(self.named, names))
+
+    def of_model(self, name: str, said: Text) -> Text:
+        """Return what is said about a fit, after its name if there are several."""
+        if self.alone:
+            return capitalised(fill("{}", said))
+        return fill("{}: {}", self.named(name), said)
+
+    def in_words(self, text: str) -> str:
+        """Return a text of an analysis with the models' names as the page shows them."""
+        for name, label in self.labels.items():
+            text = text.replace(name, label)
+        return text
+
     def is_calibrated(self, fit: Fit) -> bool:
         """Return whether no calibration of the fit's program has failed."""
         return all(found.name != fit.name for found in self.uncalibrated)
+
+
+def _labels(fits: Sequence[Fit]) -> dict[str, str]:
+    """Return what the page calls each fit.
+
+    The name of a formula's program is made from the formula and hard to read, so a single model is
+    "this model". Several are called by their families, if these are the only difference between
+    them, or by numbers.
+    """
+    labels = {fit.name: fit.name for fit in fits}
+    formulas = [fit for fit in fits if fit.program.declaration.formula is not None]
+    if len(fits) == 1 and formulas:
+        return {fits[0].name: "this model"}
+    families = [fit.model.family.text for fit in formulas]
+    texts = {fit.program.title.removesuffix(f" ({fit.model.family.text})") for fit in formulas}
+    if len(texts) == 1 and len(set(families)) == len(formulas):
+        return labels | dict(zip([fit.name for fit in formulas], families, strict=True))
+    return labels | {f.name: f"Model {i}" for i, f in enumerate(fits, 1) if f in formulas}
 
 
 def _refuse(

@@ -11,30 +11,32 @@ import base64
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import cores
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.plots import DARK, LIGHT, Theme, alt_text
-from pyflowers.plots.style import applied, visible
+from pyflowers.plots.style import StyledFigure, applied, narrow, visible
 from pyflowers.progress import stage
 from pyflowers.records import plain
 from pyflowers.reports import provenance
 from pyflowers.reports.banner import banner
-from pyflowers.reports.markup import join
+from pyflowers.reports.markup import fill, join
 from pyflowers.reports.material import Comparisons, Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
 from pyflowers.reports.sections import SECTIONS
+from pyflowers.reports.sections import answer as of_answer
 from pyflowers.storage import FileKind, check_file, new_file
+from pyflowers.text import counted, in_words
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
@@ -58,6 +60,8 @@ def report(
     comparisons: Comparisons | Callable[[], Comparisons] | None = None,
     calibrations: Sequence[Calibration] = (),
     sections: Sequence[Section] = SECTIONS,
+    title: str = "",
+    question: str = "",
 ) -> Path:
     """Write a report on fits to the same data as a single HTML file.
 
@@ -78,6 +82,11 @@ def report(
     sections : sequence of Section
         The sections of the page, in order. Those without content are left out.
         ``pyflowers.reports.section_of`` makes a section of a result.
+    title : str
+        The title of the page. Default: the question.
+    question : str
+        The question that the report answers. Default: one in terms of the columns, such as ``How
+        does yield depend on nitrogen?``.
 
     Returns
     -------
@@ -114,6 +123,8 @@ def report(
         calibrations=calibrations,
         sections=sections,
         out=path,
+        title=title,
+        question=question,
     )
     with new_file(path, KIND) as new:
         new.write_text(html, encoding="utf-8")
@@ -148,12 +159,14 @@ def render_report(
     calibrations: Sequence[Calibration] = (),
     sections: Sequence[Section] = SECTIONS,
     out: Path = Path("report.html"),
+    title: str = "",
+    question: str = "",
 ) -> str:
     """Return the report's HTML; the same fits give the same text.
 
     Parameters
     ----------
-    fits, refused, comparisons, calibrations, sections
+    fits, refused, comparisons, calibrations, sections, title, question
         See :func:`report`.
     out : Path
         The name of the file in the command that the report shows.
@@ -170,18 +183,16 @@ def render_report(
     else:
         compare = partial(dict, comparisons or {})
     reasons = {k: provenance.without_folders(v, fits) for k, v in (refused or {}).items()}
-    made = Material(fits, reasons, tuple(calibrations), out)
+    calibrations = tuple(calibrations)
+    made = Material(fits, reasons, calibrations, out, title=title, question=question)
     with stage("Drawing the report", 2) as advance:
-        images = _drawn({s.id: s.figures(made) for s in sections}, partial(made.examine, compare))
+        drawn = partial(_drawn, made, {s.id for s in sections if s.for_phones})
+        images = drawn({s.id: s.figures(made) for s in sections}, partial(made.examine, compare))
         advance(1)
-        images |= _drawn({s.id: s.late_figures(made) for s in sections}, lambda: None)
+        images |= drawn({s.id: s.late_figures(made) for s in sections}, lambda: None)
         advance(1)
     chapters = [_chapter(section, made, images) for section in sections]
     chapters = [chapter for chapter in chapters if chapter.blocks]
-    title, subtitle = _titles(made)
-    # A formula is not broken within brackets.
-    brackets = r"\([^()]{1,24}\)"
-    heading = re.sub(brackets, r'<span class="option">\g<0></span>', str(escape(title)))
     environment = Environment(
         loader=PackageLoader("pyflowers.reports", "templates"),
         autoescape=True,
@@ -194,9 +205,9 @@ def render_report(
         "picture": lambda block: isinstance(block, Picture),
     }
     html = environment.get_template("report.html.j2").render(
-        title=title,
-        heading=Markup(heading),
-        subtitle=subtitle,
+        title=title or of_answer.question(made),
+        question=of_answer.question(made) if title else "",
+        subtitle=_subtitle(made),
         banner=banner(made, join(section.banner(made) for section in sections)),
         chapters=chapters,
         record=_record(chapters),
@@ -265,38 +276,64 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _titles(made: Material) -> tuple[str, str]:
-    """Return the title and the subtitle of the page.
+def _subtitle(made: Material) -> str:
+    """Return the model and the data in a line."""
+    data = made.data
+    model = made.fits[0].program.title
+    if not made.alone:
+        model = f"{len(made.fits)} models"
+    if not (data.has_table and data.observed):
+        return model
+    by = [data.name_of(column) for column in (data.group, data.time) if column]
+    of = data.value_name
+    if by:
+        of = f"{of} by {in_words(by)}"
+    return f"{model}; {counted(data.num_obs, 'observation')} of {of}"
 
-    They are the title that the program declares, and the columns that the report is about or,
-    without a table, the name of the program.
+
+def _drawn(
+    made: Material, phones: Set[str], drawings: Mapping[str, Drawings], work: Callable[[], object]
+) -> Images:
+    """Draw the figures of sections in other processes while this one does `work`.
+
+    Those of the sections `phones` are also drawn for phones.
     """
-    data, about = made.data, made.fits[0].name
-    if data.has_table and data.observed:
-        about = data.value_name
-        columns = [data.name_of(column) for column in (data.group, data.time) if column]
-        if columns:
-            about = f"{about} by {' and '.join(columns)}"
-    own = made.fits[0].program.declaration.title
-    if made.alone and own:
-        return own, about
-    return about, ""
-
-
-def _drawn(drawings: Mapping[str, Drawings], work: Callable[[], object]) -> Images:
-    """Draw the figures of sections in other processes while this one does `work`."""
     figures = {(of, name): draw for of, own in drawings.items() for name, draw in own.items()}
-    _, images = cores.alongside(work, [partial(embed, draw) for draw in figures.values()])
+    tasks = [
+        partial(embed, draw, made.in_words, for_phones=of in phones)
+        for (of, _), draw in figures.items()
+    ]
+    _, images = cores.alongside(work, tasks)
     return dict(zip(figures, images, strict=True))
 
 
-def embed(draw: Callable[[], Figure]) -> Markup:
-    """Draw a figure in the light theme as an image of the page."""
+def embed(
+    draw: Callable[[], Figure], in_words: Callable[[str], str] = str, *, for_phones: bool = False
+) -> Markup:
+    """Draw a figure in the light theme as an image of the page.
+
+    `in_words` returns the alternative text with the models' names as the page shows them. An image
+    for phones is narrow.
+    """
     figure = draw()
-    raw = base64.b64encode(to_svg(figure).encode()).decode()
+    raw = _in_base64(figure)
     sizes = (round(float(inches) * 96) for inches in figure.get_size_inches())
     image = Markup('<img src="data:image/svg+xml;base64,{}" width="{}" height="{}" alt="{}">')
-    return image.format(raw, *sizes, alt_text(figure))
+    made = image.format(raw, *sizes, in_words(alt_text(figure)))
+    if not for_phones or not isinstance(figure, StyledFigure):
+        return made
+    narrow(figure)
+    source = Markup(
+        '<source media="(max-width: 40rem)" srcset="data:image/svg+xml;base64,{}" width="{}" '
+        'height="{}">'
+    )
+    sizes = (round(float(inches) * 96) for inches in figure.get_size_inches())
+    return fill("<picture>{}{}</picture>", source.format(_in_base64(figure), *sizes), made)
+
+
+def _in_base64(figure: Figure) -> str:
+    """Return a figure as SVG in base64."""
+    return base64.b64encode(to_svg(figure).encode()).decode()
 
 
 def to_svg(figure: Figure) -> str:

@@ -102,6 +102,8 @@ class Section:
         Function that returns the figures of results.
     in_contents : str
         The entry in the contents, if it is not the title.
+    for_phones : bool
+        Whether its figures are also drawn narrow, for phones; on these, other figures scroll.
     banner : callable
         Function that returns a sentence on the section for the banner at the top of the page.
     record : callable
@@ -125,6 +127,7 @@ class Section:
     figures: Callable[[Material], Drawings] = _nothing
     late_figures: Callable[[Material], Drawings] = _nothing
     in_contents: str = ""
+    for_phones: bool = False
     banner: Callable[[Material], Text] = _no_text
     record: Callable[[Material], Mapping[str, Any]] = _nothing
 

@@ -59,6 +59,11 @@ def texts_of(figure):
     return ["".join(node.itertext()) for node in svg_of(figure).iter() if node.tag.endswith("text")]
 
 
+def panels_of(figure):
+    """Return the panels of a figure, without the densities beside them."""
+    return [axes for axes in figure.axes if axes.axison]
+
+
 def missed(fit):
     """Return the number of observed frequencies or points outside their interval, and of all."""
     output = re.search(r"(\d+) of (\d+) observed", plots.alt_text(plots.predictive(fit)))
@@ -105,16 +110,19 @@ def test_trace_of_the_first_chain_holds_its_draws(three):
 def test_a_single_draw_is_visible_in_a_trace():
     fit = synthetic_fit("iid_normal", table(["a", "b"], 4), draws=1)
     for figure in (plots.trace(fit), plots.trace_first_chain(fit)):
-        for axes in figure.axes:
+        for axes in panels_of(figure):
             assert {line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1} == {"."}
             assert (axes.get_xlim(), axes.get_xticks().tolist()) == ((0, 2), [0, 1, 2])
 
 
 def test_traces_have_a_panel_for_each_parameter_and_a_line_for_each_chain(three):
     figure = plots.trace(three["multilevel_poisson"])
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    panels = panels_of(figure)
+    titles = [axes.get_title(loc="left") for axes in panels]
     assert titles == ["mu", "sigma2", "mu_plant[1]", "mu_plant[2]", "mu_plant[3]"]
-    assert all([len(line.get_xdata()) for line in ax.lines] == [500] * 4 for ax in figure.axes)
+    assert all([len(line.get_xdata()) for line in ax.lines] == [500] * 4 for ax in panels)
+    beside = [axes for axes in figure.axes if axes not in panels]
+    assert [len(axes.lines) for axes in beside] == [4] * 5  # the density of each chain
 
 
 def test_units_are_the_users_columns():
@@ -122,7 +130,7 @@ def test_units_are_the_users_columns():
     fit = synthetic_fit("multilevel_poisson", table(["a", "b", "c"], 4, columns=columns))
     (axes,) = plots.trace_first_chain(fit, "mu_plant[a]").axes
     assert axes.get_title(loc="right") == "Blüten per Woche"
-    units = [axes.get_title(loc="right") for axes in plots.trace(fit).axes]
+    units = [axes.get_title(loc="right") for axes in panels_of(plots.trace(fit))]
     assert units == ["log Blüten per Woche", "(log Blüten per Woche)²", *["Blüten per Woche"] * 3]
     shrinkage = plots.shrinkage(fit).axes[0]
     assert (shrinkage.get_ylabel(), shrinkage.get_xlabel()) == ("Beet", "Blüten per Woche")
@@ -354,7 +362,8 @@ def test_elpd_differences_are_those_of_the_comparison(three):
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_figures_of_a_run_folder(three, suffix, tmp_path):
     figures = plots.run_figures(three["iid_normal"], suffix)
-    names = {f"{name}.{suffix}" for name in ("trace_first_chain", "trace", "pairs", "ranks")}
+    names = ("trace_first_chain", "trace", "pairs", "ranks", "predictive")
+    names = {f"{name}.{suffix}" for name in names}
     assert set(figures) == names
     for name, figure in figures.items():
         figure.savefig(tmp_path / name)
@@ -513,7 +522,8 @@ def test_own_programs_are_drawn_with_the_users_names(own):
         assert figure.axes[0].get_title(loc="left").startswith(f"{groups.column} ")
         assert value in texts_of(figure)
     quantity = next(q for q in own.posterior.values() if q.dims[2:] == (groups.column,))
-    drawn = [axes.get_title(loc="left") for axes in plots.trace(own, [quantity.name]).axes]
+    panels = panels_of(plots.trace(own, [quantity.name]))
+    drawn = [axes.get_title(loc="left") for axes in panels]
     assert len(drawn) == 8
     assert all(re.fullmatch(rf"{quantity.name}\[\w+\]", title) for title in drawn)
 
@@ -526,7 +536,7 @@ def test_own_priors_are_drawn_as_declared(own):
     assert set(shown) <= set(declared)
     for axes, name in zip(figure.axes, shown, strict=True):
         prior = prior_density(declared[name], own.data.values)
-        assert f"prior {prior.text}" in [text.get_text() for text in axes.texts]
+        assert f"prior {prior.text}" in [text.get_text().splitlines()[0] for text in axes.texts]
         x, believed = axes.lines[1].get_data()
         on_log_axis = axes.get_xscale() == "log"
         assert np.allclose(believed, prior.density(x) * (x if on_log_axis else 1))

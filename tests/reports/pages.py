@@ -9,9 +9,10 @@ from pyflowers.reports import render_report
 SECTIONS = [
     *("answer", "verdict", "data", "models", "checks", "comparison", "methods", "sensitivity"),
     "provenance",
+    "appendix",
 ]
 """The sections of a report without calibrations."""
-REPORTED = [name for name in SECTIONS if name != "methods"]
+REPORTED = [name for name in SECTIONS if name not in ("effects", "methods")]
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
 
 
@@ -54,7 +55,7 @@ def text_of(node):
 def report(*fits, **how):
     """Return the report on fits, after checking its English."""
     page = Page(render_report(fits, **how))
-    assert [name for name in page.sections if name != "methods"] == REPORTED
+    assert [name for name in page.sections if name not in ("effects", "methods")] == REPORTED
     assert faults(page) == []
     return page
 

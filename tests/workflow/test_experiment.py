@@ -125,7 +125,8 @@ def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executable
     assert f"{MODEL}: fitted, because there is no run yet" in first.output
     folder = tmp_path / "out" / MODEL
     assert {path.name for path in (folder / "plots").iterdir()} == {
-        *("trace_first_chain.svg", "trace.svg", "pairs.svg", "ranks.svg")
+        *("trace_first_chain.svg", "trace.svg", "pairs.svg", "ranks.svg"),
+        "predictive.svg",
     }
     draws = (folder / "draws.nc").read_bytes()
 

@@ -2,10 +2,12 @@
 
 from pyflowers.reports.section import Section
 from pyflowers.reports.sections.answer import ANSWER
+from pyflowers.reports.sections.appendix import APPENDIX
 from pyflowers.reports.sections.calibration import CALIBRATION
 from pyflowers.reports.sections.checks import CHECKS
 from pyflowers.reports.sections.comparison import COMPARISON
 from pyflowers.reports.sections.data import DATA
+from pyflowers.reports.sections.effects import EFFECTS
 from pyflowers.reports.sections.methods import METHODS
 from pyflowers.reports.sections.models import MODELS
 from pyflowers.reports.sections.provenance import PROVENANCE
@@ -15,6 +17,7 @@ from pyflowers.reports.sections.verdict import VERDICT
 SECTIONS: tuple[Section, ...] = (
     ANSWER,
     VERDICT,
+    EFFECTS,
     DATA,
     MODELS,
     CHECKS,
@@ -23,5 +26,6 @@ SECTIONS: tuple[Section, ...] = (
     SENSITIVITY,
     CALIBRATION,
     PROVENANCE,
+    APPENDIX,
 )
 """The sections of a report, in their order on the page."""

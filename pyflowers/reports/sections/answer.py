@@ -1,8 +1,8 @@
-"""The question and the answer: effects and quantities of the best model, and the ranking."""
+"""The answer: main effects or quantities of the best model, a figure, and the ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -17,17 +17,19 @@ from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE
 from pyflowers.display import format_number, interval_quantiles, percent, records_of, upper_first
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
-from pyflowers.plots.conditional import MOST_CURVES
+from pyflowers.plots.conditional import MOST_CURVES, num_levels
 from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.predictive import elpd_intervals
-from pyflowers.programs import Capability, Data
+from pyflowers.programs import Capability
 from pyflowers.reports.banner import is_bad
 from pyflowers.reports.markup import (
     Text,
     bullets,
+    capitalised,
     code,
     elpd,
     fill,
+    folded,
     isolated,
     listed,
     number,
@@ -36,7 +38,8 @@ from pyflowers.reports.markup import (
     unbroken,
 )
 from pyflowers.reports.material import Material
-from pyflowers.reports.section import Block, Drawings, Picture, Section
+from pyflowers.reports.section import Block, Drawings, Picture, Section, table_of
+from pyflowers.text import in_words
 
 MOST_NAMED = 6
 """The largest number of elements of a quantity that the answer names; if there are more, it names
@@ -45,110 +48,113 @@ only the elements with the lowest and the highest median."""
 MOST_QUANTITIES = 12
 """The largest number of quantities that the answer names."""
 
+MOST_LINES = 3
+"""The largest number of effects that the answer states in sentences."""
+
+MOST_IN_QUESTION = 4
+"""The largest number of columns that the question names."""
+
+FIGURE = "answer"
+"""The name of the figure of the answer."""
+
 CERTAIN = 0.999
 """Larger probabilities of the direction of an effect are not told apart."""
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield the question, what the best model answers, and how the models rank."""
-    yield paragraph(question(material), "question")
+    """Yield what the best model answers, a figure, and how the models rank."""
     if is_bad(material):
         yield paragraph(
             fill("<strong>The verdict is bad: do not rely on the results below.</strong>"),
             "fail-note",
         )
     fit = material.best
-    if fit.posterior:
-        yield from _effects(material)
-        yield from _quantities(material)
+    if not fit.posterior:
+        yield paragraph(fill("{} has no parameters to estimate.", material.named(fit.name)))
+    elif material.effects is not None:
+        yield from _effects(material, material.effects)
     else:
-        yield paragraph(fill("{} has no parameters to estimate.", code(fit.name)))
+        yield from _quantities(material)
+    yield Picture(FIGURE, _caption(material))
+    if material.effects is not None:
+        yield from _all_effects(material, material.effects)
+    if material.no_effects:
+        why = unbroken(material.in_words(material.no_effects))
+        yield paragraph(fill("Average effects are not shown: {}.", why))
     yield from _ranking(material)
 
 
-def question(material: Material) -> Markup:
-    """Return the question, in terms of the columns of the data."""
+def question(material: Material) -> str:
+    """Return the question: the user's, or one in terms of the columns of the data."""
+    if material.question:
+        return material.question
     data = material.data
     if not (data.has_table and data.observed):
-        return fill("What does the posterior say, and can it be trusted?")
+        return "What does the posterior say, and can it be trusted?"
     which = "?"
     if not material.alone:
-        which = ", and which model describes them best?"
-    columns = [isolated(data.name_of(column)) for column in (data.group, data.time) if column]
+        which = ", and which model describes the data best?"
+    columns = [data.name_of(column) for column in (data.group, data.time) if column]
     means = [fit for fit in material.fits if fit.program.can(Capability.GROUP_MEAN)]
     if means and data.group:
         counted = [observed_unit(fit) for fit in means if fit.program.counts]
-        values = fill("What values of {}", isolated(data.value_name))
+        values = f"What values of {data.value_name}"
         if counted:
-            values = fill("How many {}", isolated(counted[0]))
-        return fill("{} can be expected for each {}{}", values, columns[0], which)
-    by = Markup()
+            values = f"How many {counted[0]}"
+        return f"{values} can be expected for each {columns[0]}{which}"
+    if material.covariates:
+        num = len(material.covariates) + len(material.left_out)
+        named = material.covariates
+        if num > MOST_IN_QUESTION:
+            more = num - MOST_IN_QUESTION + 1
+            named = [*named[: MOST_IN_QUESTION - 1], f"{more} other columns"]
+        what = "What are the effects" if num > 1 else "What is the effect"
+        return f"{what} of {in_words(named)} on {data.value_name}{which}"
+    by = ""
     if columns:
-        by = fill(" by {}", listed(columns))
-    return fill("What do the data say about {}{}{}", isolated(data.value_name), by, which)
+        by = f" by {in_words(columns)}"
+    return f"What do the data say about {data.value_name}{by}{which}"
 
 
 def _the_model(material: Material) -> Text:
     if material.alone:
         return "this model"
-    return code(material.best.name)
+    return material.named(material.best.name)
 
 
 # Average effects
 
 
-def _effects(material: Material) -> Iterator[Block]:
-    """Yield the average effects of the best model, with a figure for each column."""
-    found = material.effects
-    if found is not None:
-        yield from _average_effects(material, found)
-        for column in material.covariates:
-            yield Picture(f"effect of {column}", _caption_of(material, column))
-    if material.no_effects:
-        why = unbroken(material.no_effects)
-        yield paragraph(fill("Average effects are not shown: {}.", why))
-
-
-def _average_effects(material: Material, found: Effects) -> Iterator[Block]:
+def _effects(material: Material, found: Effects) -> Iterator[Block]:
+    """Yield a sentence for each main effect, and over which rows they are averaged."""
+    yield bullets((_effect_in_words(found, each) for each in _main_effects(found)), "effects")
     data, fit = material.data, material.best
     yield paragraph(
         fill(
-            "Under {}, on average over the {} observations{}, the changes in {}{} are:",
+            "Under {}, on average over the {} observations{}{}.",
             _the_model(material),
             data.num_obs,
             _of_groups(found, fit),
-            _what_changes(found, data),
             found.of_trials,
-        )
+        ),
+        "note",
     )
-    shown = _shown_effects(found)
-    yield bullets((_effect_in_words(found, each) for each in shown), "effects")
+
+
+def _all_effects(material: Material, found: Effects) -> Iterator[Block]:
+    """Yield a folded table of all average effects."""
+    notes = list[Block]()
     if found.step > 1:
-        yield paragraph(f"These numbers are computed from 1 in {found.step} draws.")
-    names = [name for name in found.index.names if name not in ("column", "change", "outcome")]
-    num = len(found.index.droplevel(names).unique())
-    if len(shown) < num:
-        yield paragraph(
-            fill(
-                "For a factor with many levels, these are the smallest and the largest "
-                "differences; <code>pyflowers effects</code> shows all {}.",
-                num,
-            )
-        )
+        notes.append(paragraph(f"These numbers are computed from 1 in {found.step} draws."))
     if material.left_out:
-        yield paragraph(
-            fill(
-                "The effects of {} are not shown here; <code>pyflowers effects</code> shows all.",
-                listed(map(isolated, material.left_out)),
-            )
-        )
-
-
-def _what_changes(found: Effects, data: Data) -> Markup:
-    """Return what the effects are changes of."""
-    if found.outcomes:
-        return fill("the {}", isolated(found.response))
-    return fill("expected {}", isolated(data.value_name))
+        left = listed(map(isolated, material.left_out))
+        said = "The effects of {} are not shown here; <code>pyflowers effects</code> shows all."
+        notes.append(paragraph(fill(said, left)))
+    table = found.table()
+    extra = [name for name in table.columns if name.startswith(("mcse_", "ess"))]
+    caption = upper_first(found.meaning)
+    every = table_of(table.drop(columns=extra), caption)
+    yield from folded(f"All average effects ({len(table)})", every, *notes)
 
 
 def _of_groups(found: Effects, fit: Fit) -> Text:
@@ -173,130 +179,107 @@ class _Row:
     of_data: int | None
 
 
-def _shown_effects(found: Effects) -> list[_Row]:
-    """Return the effects that the answer names; of a factor with many levels, the extreme ones.
+def _main_effects(found: Effects) -> list[_Row]:
+    """Return the effects that the answer names: the largest of each column, in their order.
 
-    An effect that varies between groups is that in the population, together with that for the
-    groups of the data.
+    A factor whose other levels fit has them, too. An effect that varies between groups is that in
+    the population, together with that for the groups of the data.
     """
     columns, changes = (found.index.get_level_values(name) for name in ("column", "change"))
-    medians, outcomes = found.table()["median"].to_numpy(), [""] * len(columns)
+    outcomes = [""] * len(columns)
     if found.outcomes:
         outcomes = list(found.index.get_level_values("outcome"))
     pairs = list(zip(columns, changes, outcomes, strict=True))
-    of_data = found.is_of_data
-    for_data = {pairs[row]: row for row in np.flatnonzero(of_data).tolist()}
-    shown = []
-    for column in dict.fromkeys(columns):
-        rows = np.flatnonzero((columns == column) & ~of_data)
-        if len(rows) > MOST_NAMED:
-            rows = np.sort(rows[np.argsort(medians[rows])][[0, -1]])
-        shown += [_Row(row, for_data.get(pairs[row])) for row in rows.tolist()]
-    return shown
+    sizes = np.abs(found.table()["median"])
+    for_data = {pairs[row]: row for row in np.flatnonzero(found.is_of_data).tolist()}
+    every = {
+        column: np.flatnonzero((columns == column) & ~found.is_of_data)
+        for column in dict.fromkeys(columns)
+    }
+    shown = [int(rows[np.argmax(sizes.to_numpy()[rows])]) for rows in every.values()][:MOST_LINES]
+    for rows in every.values():
+        others = [row for row in rows.tolist() if row not in shown]
+        if len(shown) + len(others) <= MOST_LINES:
+            shown += others
+    return [_Row(row, for_data.get(pairs[row])) for row in sorted(shown)]
 
 
 def _effect_in_words(found: Effects, row: _Row) -> Markup:
-    value, low, high = _quantiles(found, row.own)
+    """Return an effect as a sentence: the ratio first, if there is one."""
+    value = isolated(found.fit.data.scored_name)
     if found.outcomes:
         outcome = found.index.get_level_values("outcome")[row.own]
-        value = fill("{}: {}", isolated(outcome), value)
-    ratio, of_data = Markup(), Markup()
+        value = fill("probability of {} {}", value, isolated(outcome))
+    more, fewer = found.directions
+    quantiles = _quantiles(found, row.own)
+    difference, ends = _directed(quantiles, more, fewer)
+    main, also = difference, Markup()
     if found.ratios is not None:
-        median, ends = found.ratios_in_words()[row.own]
+        median, of_ratio = found.ratios_in_words()[row.own]
         middle = float(np.median(found.ratios.values[..., row.own]))
-        ratio = fill(", {}", number(middle, f"{median} ({ends})"))
-    if row.of_data is not None:
-        of_data = fill(
-            ". {} alone, it is {} ({} to {}).",
-            isolated(upper_first(found.whose["data"])),
-            *_quantiles(found, row.of_data),
-        )
-    return fill(
-        "{} {} ({} interval {} to {}; {}){}{}",
+        main, also = number(middle, median), fill(", or {} ({})", difference, ends)
+        ends = Markup(of_ratio)
+    probability = float(found.table()["P(> 0)"].iloc[row.own])
+    said = fill(
+        "<strong>{}</strong> {} {} ({} interval {}){}. The probability of {}.",
+        main,
         value,
         isolated(found.words[row.own]),
         percent(found.fit.interval),
-        low,
-        high,
-        _direction(float(found.table()["P(> 0)"].iloc[row.own])),
-        ratio,
-        of_data,
+        ends,
+        also,
+        _direction(probability, more, fewer),
     )
+    if row.of_data is None:
+        return said
+    alone = fill("{} ({})", *_directed(_quantiles(found, row.of_data), more, fewer))
+    return said + fill(" {} alone: {}.", isolated(upper_first(found.whose["data"])), alone)
 
 
-def _quantiles(found: Effects, row: int) -> list[Markup]:
+def _quantiles(found: Effects, row: int) -> list[float]:
     """Return the median and the interval of an effect."""
     values = found.table().iloc[row]
-    numbers = (float(values[name]) for name in interval_quantiles(found.fit.interval))
-    return [number(value, _with_minus(value)) for value in numbers]
+    return [float(values[name]) for name in interval_quantiles(found.fit.interval)]
 
 
-def _with_minus(value: float) -> str:
-    """Return a number with the sign that is used in print."""
-    text = format_number(value)
-    if text.startswith("-"):
-        return f"\N{MINUS SIGN}{text.removeprefix('-')}"
-    return text
+def _directed(quantiles: Sequence[float], more: str, fewer: str) -> tuple[Markup, Markup]:
+    """Return the median and the interval of a difference in words, such as ``2.7 fewer``."""
+
+    def shown(value: float, word: str = "") -> Markup:
+        return fill("{} {}", number(value, format_number(abs(value))), word)
+
+    def side(value: float) -> str:
+        return fewer if value < 0 else more
+
+    middle, low, high = quantiles
+    if low < 0 < high:
+        return shown(middle, side(middle)), fill("{} to {}", shown(low, fewer), shown(high, more))
+    near, far = sorted((low, high), key=abs)
+    ends = fill("{}to {}", shown(near), shown(far, side(far)))
+    return shown(middle, side(middle)), ends
 
 
-def _direction(probability: float) -> Markup:
-    """Return the likelier direction of an effect with its probability, given that of above 0."""
-    side, likelier = ">", probability
+def _direction(probability: float, more: str, fewer: str) -> Markup:
+    """Return the likelier direction of an effect with its probability, given that of more."""
+    side, likelier = more, probability
     if probability < 0.5:
-        side, likelier = "<", 1 - probability
+        side, likelier = fewer, 1 - probability
     if likelier > CERTAIN:
-        return fill("P({} 0) > {}", side, number(CERTAIN))
-    return fill("P({} 0) = {}", side, number(likelier))
-
-
-def _separated(material: Material, column: str) -> str | None:
-    """Return the column for whose values a figure of effects has separate curves or rows.
-
-    It interacts with the figure's column and has few values.
-    """
-    table = material.best.data.table
-    if table is None or material.best.model.is_categorical:  # categories have curves
-        return None
-    others = material.best.model.interacting(column)
-    few = (n for n in others if 1 < len(set(table.column(n).tolist())) <= MOST_CURVES)
-    return next(few, None)
-
-
-def _caption_of(material: Material, column: str) -> Markup:
-    by, others = _separated(material, column), material.best.model.interacting(column)
-    value = isolated(material.data.value_name)
-    caption = fill("The expected {} as a function of {}", value, isolated(column))
-    if material.best.model.is_categorical:
-        caption = fill("The probability of each category as a function of {}", isolated(column))
-    if by is not None:
-        caption += fill(", for each value of {}", isolated(by))
-    if not others:
-        return caption + "."
-    caption += fill(
-        ". The effect of {} depends on {}", isolated(column), listed(map(isolated, others))
-    )
-    if others != [by]:
-        caption += "; the figure fixes columns at the values stated below it"
-    return caption + "."
+        return fill("{} is above {}", side, number(CERTAIN))
+    return fill("{} is {}", side, number(likelier))
 
 
 # Quantities
 
 
 def _quantities(material: Material) -> Iterator[Block]:
-    """Yield the medians of the best model's quantities, those with a value per group first."""
+    """Yield the means of groups or, if the best model has none, the medians of its quantities."""
     fit, left = material.best, dict(material.best.posterior.data_vars)
-    has_groups = fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None
-    if has_groups:
-        rows = element_names(left.pop(fit.program.declaration.roles.group_mean))
-        yield paragraph(_group_means(material, rows))
-        if left:
-            yield paragraph("The posterior medians of the model's other quantities are:")
-    elif material.effects is not None:
-        yield paragraph("The posterior medians of the model's quantities are:")
-    else:
-        under = fill("Under {}, these are the posterior medians:", _the_model(material))
-        yield paragraph(under)
+    if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
+        mean = fit.program.declaration.roles.group_mean
+        yield from _group_means(material, element_names(left[mean]))
+        return
+    yield paragraph(fill("Under {}, these are the posterior medians:", _the_model(material)))
     sizes = {name: flat(quantity).shape[2] for name, quantity in left.items()}
     varying = sorted((n for n, q in left.items() if varies(q).any()), key=sizes.__getitem__)
     if varying:
@@ -315,8 +298,8 @@ def _extremes(material: Material, rows: list[str]) -> list[str]:
     return [rows[order[0]], rows[order[-1]]]
 
 
-def _group_means(material: Material, rows: list[str]) -> Markup:
-    """Return a sentence with the means of groups."""
+def _group_means(material: Material, rows: list[str]) -> Iterator[Block]:
+    """Yield the means of groups: all of them, or the lowest and the highest."""
     fit, labels = material.best, material.best.data.by_group
     assert labels is not None
     names, unit = dict(zip(rows, labels.names, strict=True)), isolated(observed_unit(fit))
@@ -325,24 +308,17 @@ def _group_means(material: Material, rows: list[str]) -> Markup:
         label = isolated(names[row])
         if not labels.are_titles:
             label = fill("{} {}", isolated(labels.column), label)
-        return fill("{} for {} {}", _median(material, row, ""), label, _interval(material, row))
+        median = fill("<strong>{}</strong>", _median(material, row, ""))
+        return fill("{} for {} {}", median, label, _interval(material, row))
 
     shown = _extremes(material, rows)
-    if len(shown) == len(rows):
-        return fill(
-            "Under {}, the posterior medians of {} are {}.",
-            _the_model(material),
-            unit,
-            listed(map(value, rows)),
-        )
-    return fill(
-        "Under {}, the posterior medians of {} of the {} groups ({}) run from {} up to {}.",
-        _the_model(material),
-        unit,
-        len(rows),
-        isolated(labels.column),
-        *map(value, shown),
-    )
+    which = Markup()
+    if len(shown) < len(rows):
+        column = isolated(labels.column)
+        which = fill(" of the lowest and the highest of {} groups ({})", len(rows), column)
+    said = fill("Under {}, the posterior medians of {}{} are:", _the_model(material), unit, which)
+    yield paragraph(said)
+    yield bullets(map(value, shown), "effects")
 
 
 def _quantity(material: Material, name: str, quantity: Any) -> Markup:
@@ -399,7 +375,9 @@ def _ranking(material: Material) -> Iterator[Block]:
     """Yield how much worse the other models predict new observations."""
     found, interval = material.loo, material.best.interval
     if found is None and not material.alone:
-        yield paragraph(fill("The models are not ranked: {}.", unbroken(material.no_loo)))
+        yield paragraph(
+            fill("The models are not ranked: {}.", unbroken(material.in_words(material.no_loo)))
+        )
     if found is None or len(found.models) < 2:
         return
     others = found.models[1:]
@@ -407,7 +385,7 @@ def _ranking(material: Material) -> Iterator[Block]:
     worse = (
         fill(
             "that of {} is lower by {} ({} interval {} to {})",
-            code(model.name),
+            material.named(model.name),
             elpd(difference),
             percent(interval),
             elpd(low),
@@ -419,7 +397,7 @@ def _ranking(material: Material) -> Iterator[Block]:
         fill(
             "{} predicts new observations best: its expected log predictive density (elpd, by "
             "PSIS-LOO) is {}, and {}.",
-            code(material.best.name),
+            capitalised(fill("{}", material.named(material.best.name))),
             elpd(found.best.elpd),
             listed(worse),
         )
@@ -439,14 +417,75 @@ def _ranking(material: Material) -> Iterator[Block]:
         )
 
 
-def figures(material: Material) -> Drawings:
-    """Return a figure of the effect of each covariate."""
-    return {
-        f"effect of {column}": partial(
-            plots.conditional_effects, material.best, column, by=_separated(material, column)
+# The figure
+
+
+def lead(material: Material) -> tuple[str, str | None]:
+    """Return the covariate of the answer's figure, and the one whose values have separate curves.
+
+    A curve shows more than rows, so the first numeric column is drawn, for each level of the first
+    column with few levels.
+    """
+    fit, columns = material.best, material.covariates
+    if fit.model.is_categorical:  # categories have curves
+        return columns[0], None
+    few = {column for column in columns if num_levels(fit, column)}
+    numeric = [column for column in columns if column not in few]
+    column = (numeric or columns)[0]
+    others = [each for each in columns if each in few and each != column]
+    by = [each for each in others if (num_levels(fit, each) or 0) <= MOST_CURVES]
+    return column, separated(material, column) or next(iter(by), None)
+
+
+def separated(material: Material, column: str) -> str | None:
+    """Return the column for whose values a figure of effects has separate curves or rows.
+
+    It interacts with the figure's column and has few values.
+    """
+    table = material.best.data.table
+    if table is None or material.best.model.is_categorical:
+        return None
+    others = material.best.model.interacting(column)
+    few = (n for n in others if 1 < len(set(table.column(n).tolist())) <= MOST_CURVES)
+    return next(few, None)
+
+
+def caption_of(material: Material, column: str, by: str | None) -> Markup:
+    """Return the caption of a figure of a column's effect."""
+    others = material.best.model.interacting(column)
+    value = isolated(material.data.scored_name)
+    caption = fill("Expected {} over {}", value, isolated(column))
+    if material.best.model.is_categorical:
+        caption = fill("Probability of each category over {}", isolated(column))
+    if by is not None:
+        caption += fill(", for each value of {}", isolated(by))
+    if not others:
+        return caption + "."
+    caption += fill(
+        ". The effect of {} depends on {}", isolated(column), listed(map(isolated, others))
+    )
+    if others != [by]:
+        caption += "; the figure fixes columns at the values stated below it"
+    return caption + "."
+
+
+def _caption(material: Material) -> Text:
+    if not material.covariates:
+        return (
+            "Each group's own average, and the posterior median towards which the model moves it."
         )
-        for column in material.covariates
-    }
+    return caption_of(material, *lead(material))
+
+
+def figures(material: Material) -> Drawings:
+    """Return the figure of the answer: an effect, or the means of groups."""
+    fit = material.best
+    if material.covariates:
+        column, by = lead(material)
+        return {FIGURE: partial(plots.conditional_effects, fit, column, by=by)}
+    if fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None:
+        return {FIGURE: partial(plots.shrinkage, fit)}
+    return {}
 
 
 def record(material: Material) -> Mapping[str, Any]:
@@ -456,4 +495,4 @@ def record(material: Material) -> Mapping[str, Any]:
     return {"model": material.best.name, "effects": records_of(material.effects.table())}
 
 
-ANSWER = Section("answer", lambda _: "The question and the answer", content, figures, record=record)
+ANSWER = Section("answer", lambda _: "The answer", content, figures, for_phones=True, record=record)

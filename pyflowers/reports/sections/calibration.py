@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyflowers import plots
 from pyflowers.display import records_of, upper_first
 from pyflowers.reports.banner import uncalibrated_names
-from pyflowers.reports.markup import Text, code, fill, join, names_of, paragraph, unbroken
+from pyflowers.reports.markup import Text, fill, join, names_of, paragraph, unbroken
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section
 
@@ -30,7 +30,7 @@ def content(material: Material) -> Iterator[Block]:
     calibrated = {found.name for found in material.calibrations}
     others = [fit.name for fit in material.fits if fit.name not in calibrated]
     if others:
-        yield paragraph(fill("No calibration of {} was given.", names_of(others)))
+        yield paragraph(fill("No calibration of {} was given.", material.names_of(others)))
     for i, found in enumerate(material.calibrations):
         yield Picture(
             f"calibration {i}",
@@ -53,7 +53,7 @@ def _in_words(material: Material, found: Calibration) -> Text:
         given = " given the observed data"
     said = fill(
         "{} {} calibrated{}: over {} data sets, {} the {} band{}.",
-        code(found.name),
+        material.named(found.name),
         isnt,
         given,
         found.num_fits,

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from pyflowers import plots
 from pyflowers.analysis.checks import LIMIT, LOO_PIT, PIT_LIMIT, PredictiveChecks
 from pyflowers.analysis.patterns import LIMIT as PATTERN_LIMIT
-from pyflowers.display import records_of
+from pyflowers.display import percent, records_of
+from pyflowers.fits.fit import Fit
 from pyflowers.plots.results import drawings_of
+from pyflowers.programs import Capability
 from pyflowers.reports.banner import finding
 from pyflowers.reports.markup import (
     NOTHING,
     Text,
+    bullets,
+    capitalised,
     code,
     fill,
+    folded,
     isolated,
     join,
     listed,
@@ -41,16 +48,23 @@ def content(material: Material) -> Iterator[Block]:
     """Yield what fails, how to read the table, the table and a figure."""
     if material.checks:
         yield paragraph(join([banner(material), *_findings(material)]))
-        yield paragraph(_explanation())
+    notes = list[Text]()
     for name, found in material.checks.items():
         for note in found.notes:
-            yield paragraph(fill("{}: {}.", code(name), unbroken(note)))
+            notes.append(material.of_model(name, fill("{}.", unbroken(note))))
     for name, reason in material.unchecked.items():
-        yield paragraph(fill("{} is not checked: {}.", code(name), unbroken(reason)))
+        why = fill("{} is not checked: {}.", material.named(name), unbroken(reason))
+        yield paragraph(capitalised(why))
+    for fit in material.fits:
+        yield Picture(f"{fit.name}/predictive", _of_predictive(material, fit))
     shown = _drawn(material)
-    if shown is not None:
-        yield checks_table(material)
-        yield Picture(FIGURE, _caption(shown))
+    if shown is None:
+        return
+    table = [checks_table(material), paragraph(_explanation()), bullets(notes)]
+    failed = any(found.failed for found in material.checks.values())
+    yield from folded("The predictive checks, one by one", *table, is_open=failed)
+    drawn = Picture(FIGURE, _caption(material, shown))
+    yield from folded("A figure of the predictive checks", drawn, is_open=failed)
 
 
 def banner(material: Material) -> Text:
@@ -77,13 +91,13 @@ def _findings(material: Material) -> Iterator[Text]:
     for name, found in material.checks.items():
         if found.failed:
             faults = listed(finding(found.fit, check) for check in found.failed)
-            yield fill("{} does not reproduce the data: {}.", code(name), faults)
+            said = fill("{} does not reproduce the data: {}.", material.named(name), faults)
+            yield capitalised(said)
     for name, found in material.checks.items():
         if found.limited:
             faults = listed(finding(found.fit, check) for check in found.limited)
-            yield fill(
-                "{} reproduces the averages, but not every single value: {}.", code(name), faults
-            )
+            words = "{} reproduces the averages, but not every single value: {}."
+            yield capitalised(fill(words, material.named(name), faults))
 
 
 def _explanation() -> Text:
@@ -102,15 +116,36 @@ def _explanation() -> Text:
     )
 
 
-def _caption(shown: PredictiveChecks) -> str:
-    caption = (
-        f"Predictive checks of {shown.fit.name}. Bars show replicated data sets, lines the "
-        "observed data"
+def _of_predictive(material: Material, fit: Fit) -> Text:
+    """Return the caption of the figure of observed and replicated values."""
+    of: Text = ""
+    if not material.alone:
+        of = fill(" by {}", material.named(fit.name))
+    if fit.program.counts:
+        return fill(
+            "How often each count was observed (bars) and how often it is predicted{} (dots, with "
+            "{} intervals), on a square-root axis.",
+            of,
+            percent(fit.interval),
+        )
+    return fill(
+        "Share of the values below each point: observed, and predicted{} with {} intervals.",
+        of,
+        percent(fit.interval),
+    )
+
+
+def _caption(material: Material, shown: PredictiveChecks) -> Text:
+    of: Text = ""
+    if not material.alone:
+        of = fill(" of {}", material.named(shown.fit.name))
+    caption = fill(
+        "Predictive checks{}. Bars show replicated data sets, lines the observed data", of
     )
     if shown.pit is None:
-        return f"{caption}."
-    return (
-        f"{caption}; the last panel shows the distribution function of the PITs minus that of "
+        return caption + "."
+    return caption + (
+        "; the last panel shows the distribution function of the PITs minus that of "
         "uniform values, with the band that holds 99% of the curves of uniform values."
     )
 
@@ -133,8 +168,17 @@ def checks_table(material: Material) -> Table:
                 cells[i] = verdict_cell(number(check.p_value, shown), check.judged.status)
         meaning = next(check.meaning for check in found if check)
         rows.append([code(name), *cells, isolated(meaning)])
-    head = ["Check", *material.checks, "Statistic"]
+    head = ["Check", *(material.labels[name] for name in material.checks), "Statistic"]
     return Table("Predictive p-values", head, rows, text_columns=[len(head) - 1])
+
+
+def figures(material: Material) -> Drawings:
+    """Return a figure of observed and replicated values for each model."""
+    return {
+        f"{fit.name}/predictive": partial(plots.predictive, fit)
+        for fit in material.fits
+        if fit.program.can(Capability.Y_REP) and fit.data.num_obs
+    }
 
 
 def late_figures(material: Material) -> Drawings:
@@ -150,4 +194,13 @@ def record(material: Material) -> Mapping[str, Any]:
     return {name: records_of(found.table()) for name, found in material.checks.items()}
 
 
-CHECKS = Section("checks", title, content, late_figures=late_figures, banner=banner, record=record)
+CHECKS = Section(
+    "checks",
+    title,
+    content,
+    figures,
+    late_figures,
+    in_contents="Predictive checks",
+    banner=banner,
+    record=record,
+)

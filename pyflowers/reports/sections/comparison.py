@@ -16,11 +16,12 @@ from pyflowers.programs import Capability
 from pyflowers.reports.markup import (
     NOTHING,
     Text,
-    code,
+    bullets,
+    capitalised,
     elpd,
     fill,
+    folded,
     join,
-    names_of,
     number,
     paragraph,
     unbroken,
@@ -45,8 +46,12 @@ def content(material: Material) -> Iterator[Block]:
         why = unbroken(material.no_loo)
         yield paragraph(fill("There is no estimate of how well {}: {}.", predicts, why))
         return
-    for caution in material.loo.cautions:
-        yield paragraph(fill("<strong>Caution.</strong> {}", caution), "caution")
+    cautions = [fill("{}", material.in_words(caution)) for caution in material.loo.cautions]
+    if cautions and material.alone:
+        yield from folded("Notes on this estimate", bullets(map(capitalised, cautions)))
+    else:
+        for caution in cautions:
+            yield paragraph(fill("<strong>Caution.</strong> {}", caution), "caution")
     yield paragraph(_explanation(material.loo))
     if len({fit.program.counts for fit in material.fits}) > 1:
         yield paragraph(
@@ -62,16 +67,20 @@ def content(material: Material) -> Iterator[Block]:
             "LOO R2 is that of rows that are left out. An ICC is the share of the variance that is "
             "between groups (Gelman et al. 2019; Nakagawa et al. 2017)."
         )
-        yield table_of(material.explained.table(), "How much is explained")
+        explained = material.explained.table().rename(material.labels)
+        if material.alone:
+            explained = explained.droplevel(0)
+        yield table_of(explained, "How much is explained")
         for note in material.explained.notes:
-            yield paragraph(f"Note: {note}.")
+            yield paragraph(f"Note: {material.in_words(note)}.")
     interval = percent(material.best.interval)
     yield Picture("loo", f"Differences in elpd from the best model, with {interval} intervals.")
     for fit in material.fits:
         if not fit.program.can(Capability.LOG_LIK):
             lacks: Text = Markup("its program has no <code>log_lik</code>")
             reason = fit.program.withheld.get(Capability.LOG_LIK, lacks)
-            yield paragraph(fill("{} is left out, because {}.", code(fit.name), reason))
+            why = fill("{} is left out, because {}.", material.named(fit.name), reason)
+            yield paragraph(capitalised(why))
 
 
 def _explanation(found: LooComparison) -> Text:
@@ -100,7 +109,8 @@ def loo_table(material: Material, found: LooComparison) -> Table:
     for model, (low, _, high) in zip(
         found.models, elpd_intervals(found.models, material.best.interval), strict=True
     ):
-        row = [code(model.name), *map(elpd, (model.elpd, model.se, model.mcse, model.p_loo))]
+        numbers = (model.elpd, model.se, model.mcse, model.p_loo)
+        row = [material.named(model.name), *map(elpd, numbers)]
         if several:
             between = NOTHING
             if rows:
@@ -127,8 +137,8 @@ def banner(material: Material) -> Text:
     ]
     if not unclear:
         return ""
-    best = code(material.best.name)
-    return fill("PSIS-LOO does not clearly rank {} above {}.", best, names_of(unclear))
+    best = material.named(material.best.name)
+    return fill("PSIS-LOO does not clearly rank {} above {}.", best, material.names_of(unclear))
 
 
 def figures(material: Material) -> Drawings:
@@ -136,7 +146,14 @@ def figures(material: Material) -> Drawings:
     found = material.loo
     if found is None or len(found.models) < 2:
         return {}
-    return {"loo": partial(plots.elpd_differences, found, interval=material.best.interval)}
+    return {
+        "loo": partial(
+            plots.elpd_differences,
+            found,
+            interval=material.best.interval,
+            labels=material.labels,
+        )
+    }
 
 
 def record(material: Material) -> Mapping[str, Any]:

@@ -15,7 +15,16 @@ from pyflowers.engines.approximate import K_HAT_USABLE
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.methods import comparison_drawings, shown_elements
 from pyflowers.programs import Capability
-from pyflowers.reports.markup import Text, code, fill, listed, names_of, number, paragraph, unbroken
+from pyflowers.reports.markup import (
+    Text,
+    capitalised,
+    code,
+    fill,
+    listed,
+    number,
+    paragraph,
+    unbroken,
+)
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
 from pyflowers.text import in_words
@@ -48,7 +57,7 @@ def content(material: Material) -> Iterator[Block]:
         return
     yield from _introduction(material)
     for name, found in material.comparisons.items():
-        yield fill("<h3>{}</h3>", code(name))
+        yield fill("<h3>{}</h3>", capitalised(fill("{}", material.named(name))))
         if isinstance(found, str):
             why = unbroken(found.rstrip("."))
             yield paragraph(fill("The methods are not compared: {}.", why))
@@ -85,7 +94,8 @@ def _introduction(material: Material) -> Iterator[Block]:
         have = "have"
         if len(without) == 1:
             have = "has"
-        yield paragraph(fill("{} {} no closed-form mean-field VB.", names_of(without), have))
+        which = material.names_of(without)
+        yield paragraph(fill("{} {} no closed-form mean-field VB.", which, have))
 
 
 def _compared(name: str, found: Comparison) -> Iterator[Block]:

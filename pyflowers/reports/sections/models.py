@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import compress
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pyflowers import plots
+from pyflowers.errors import ConfigError
 from pyflowers.fits.commands import shown_path
 from pyflowers.fits.fit import Fit
 from pyflowers.plots.groups import coefficients
 from pyflowers.programs import Capability
-from pyflowers.reports.markup import Text, code, fill, paragraph, summary_number
+from pyflowers.programs.densities import prior_density
+from pyflowers.programs.stated_priors import prior_table
+from pyflowers.reports.markup import Text, code, fill, folded, paragraph, summary_number
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import MOST_ROWS, Block, Drawings, Picture, Section, Table
 
@@ -33,7 +37,7 @@ def content(material: Material) -> Iterator[Block]:
     """Yield a chapter for each model."""
     for i, fit in enumerate(material.fits, start=1):
         yield fill('<article aria-labelledby="model-{}">', i)
-        yield fill('<h3 id="model-{}">{} {}</h3>', i, fit.program.title, code(fit.name))
+        yield fill('<h3 id="model-{}">{}</h3>', i, _heading(material, fit))
         yield from _model(fit)
         yield from _posterior(material, fit)
         for name, caption in _captions(fit).items():
@@ -41,37 +45,66 @@ def content(material: Material) -> Iterator[Block]:
         yield Markup("</article>")
 
 
+def _heading(material: Material, fit: Fit) -> Text:
+    """Return the title of a model, with the name that the page gives it."""
+    label = material.labels[fit.name]
+    if label == fit.name:
+        return fill("{} {}", fit.program.title, code(label))
+    if material.alone:
+        return fit.program.title
+    return fill("{}: {}", label, fit.program.title)
+
+
 def _model(fit: Fit) -> Iterator[Block]:
-    """Yield the story, the equation, the program and the priors of a fit."""
+    """Yield the story, the equation, the priors and the program of a fit."""
     if fit.program.declaration.story:
         yield paragraph(fit.program.declaration.story)
-    lines = formulas(fit)
+    lines = equations(fit)
     if lines:
         box = '<pre class="equation" tabindex="0" aria-label="Model and priors">{}</pre>'
         yield fill(box, "\n".join(lines))
+    is_formula = fit.program.declaration.formula is not None
     what = "The program"
     for name, text in fit.record.program.files.items():
         shown = shown_path(name)
-        yield fill(
-            '<details>\n<summary>{}: {}</summary>\n<pre tabindex="0" aria-label="{}">\n{}</pre>\n'
-            "</details>",
-            what,
-            code(shown),
-            shown,
-            text,
-        )
+        summary = fill("{}: {}", what, code(shown))
+        if is_formula:  # whose file is named after the formula
+            summary = fill("The Stan program")
+        box = '<pre tabindex="0" aria-label="{}">\n{}</pre>'
+        yield from folded(summary, fill(box, shown, text))
         what = "Included"
     if fit.program.declaration.priors:
-        yield priors_table(fit)
+        yield from folded("The numbers in the priors", priors_table(fit))
 
 
-def formulas(fit: Fit) -> list[str]:
-    """Return the model and its priors with their numbers, one formula per line."""
-    equation, lines = fit.program.declaration.equation, []
-    if equation:
-        lines = re.split(r", (?=[\w ]+ ~)", equation)
-    priors = {name: fit.program.prior_of(name, fit.data.values) for name in map(str, fit.posterior)}
-    return [*lines, *(f"{name} ~ {prior.text}" for name, prior in priors.items() if prior)]
+def equations(fit: Fit) -> list[str]:
+    """Return the model and all its priors with their numbers, one equation per line."""
+    declared, lines = fit.program.declaration, list[str]()
+    if declared.equation:
+        lines = re.split(r", (?=eta = |[\w ]+ ~)", declared.equation)
+    if declared.formula is not None and fit.model.has_rule:
+        lines += [f"{name} ~ {its}" for name, its in fit.model.rule.effects.items()]
+    return [*lines, *(f"{name} ~ {prior}" for name, prior in priors_of(fit).items())]
+
+
+def priors_of(fit: Fit) -> dict[str, str]:
+    """Return the priors of a fit with their numbers, by the names of parameters."""
+    values, parameters = fit.data.values, fit.program.declaration.parameters
+    found = dict[str, str]()
+    for name, text in prior_table(fit.program, values)["prior"].items():
+        prior, shown = fit.program.prior_of(str(name), values), str(name)
+        if f"{name}_at_means" in parameters:
+            prior = fit.program.prior_of(f"{name}_at_means", values)
+            shown = f"{name} at the means of the terms"
+        if prior is None:
+            with suppress(ConfigError):  # LKJ, which is a distribution of matrices
+                prior = prior_density(str(text), {})
+        found[shown] = str(text).replace("lkj", "LKJ")
+        if prior is not None:
+            found[shown] = prior.text
+    for name in fit.program.improper_priors(values):
+        found.setdefault(name, "flat")
+    return found
 
 
 def priors_table(fit: Fit) -> Table:
@@ -97,54 +130,58 @@ def _used(used: Any, default: Any) -> str:
 
 
 def _posterior(material: Material, fit: Fit) -> Iterator[Block]:
-    """Yield the summary of a fit and notes on it."""
+    """Yield the summary of a fit and notes on it.
+
+    The first table has six columns and no effects of groups; the whole table is folded.
+    """
     whole = material.summaries[fit.name]
     size = Counter(str(name).partition("[")[0] for name in whole.index)
     names = sorted(map(str, whole.index), key=lambda name: size[name.partition("[")[0]])
-    columns = [str(column) for column in whole.columns]
-    numbers = [
-        [code(row), *(summary_number(fit, whole, row, column) for column in columns)]
-        for row in names[:MOST_ROWS]
-    ]
-    yield Table(f"Summary of the posterior of {fit.name}", ["Parameter", *columns], numbers)
+    effects = fit.model.rule.effects if fit.model.has_rule else {}
+    groups = [name for name in names if name.partition("[")[0] in effects]
+    own = [name for name in map(str, whole.index) if name not in set(groups)]
+    median, low, high, *_ = whole.columns
+    shown = [median, "sd", low, high, "ess_bulk", "r_hat"]
+    heads = {"ess_bulk": "ESS", "r_hat": "R-hat"}
+    head = ["Parameter", *(heads.get(column, column) for column in shown)]
+    first = own if len(own) <= MOST_ROWS else names[:MOST_ROWS]
+    yield Table("Posterior", head, _numbers(fit, whole, first, shown))
     for note in (*whole.attrs.get("notes", ()), *fit.record.notes):
         yield paragraph(note, "note")
+    columns = [str(column) for column in whole.columns]
+    table = Table(
+        "All quantities", ["Parameter", *columns], _numbers(fit, whole, names[:MOST_ROWS], columns)
+    )
+    rest = Markup()
     if len(names) > MOST_ROWS:
-        yield paragraph(
+        rest = paragraph(
             f"{MOST_ROWS} of {len(names)} rows are shown, quantities with few elements first; all "
             "rows are in summary.csv.",
             "note",
         )
+    summary = "All columns"
+    if groups:
+        summary = f"All columns, and the effects of groups ({len(names)} rows)"
+    yield from folded(summary, table, rest)
+
+
+def _numbers(
+    fit: Fit, whole: pd.DataFrame, names: Sequence[str], columns: Sequence[str]
+) -> list[list[Text]]:
+    """Return the rows of a summary table."""
+    return [
+        [code(row), *(summary_number(fit, whole, row, column) for column in columns)]
+        for row in names
+    ]
 
 
 def _captions(fit: Fit) -> dict[str, Text]:
     """Return the caption of each figure that a model may have, in their order on the page."""
-    crosses = ""
-    if "divergent__" in fit.stats:
-        crosses = "; crosses are divergent transitions"
-    predictive = (
-        "Posterior predictive check by distribution functions: observed values against data "
-        "replicated from the model."
-    )
-    if fit.program.counts:
-        predictive = (
-            "Posterior predictive check, a rootogram. Bars show how often each count was observed, "
-            "dots and lines how often the model predicts it; on the square-root axis, all "
-            "frequencies vary about equally."
-        )
     return {
-        "forest": "Coefficients. Each is the effect of one unit of its term with all other terms "
-        "unchanged, so coefficients of terms in different units cannot be compared.",
-        "trace": "Traceplots. Each line is a chain; chains that mix look alike and have no trend.",
-        "ranks": "Rank plots. Each line is a chain; chains that agree stay flat, mostly within the "
-        "band that holds 99% of the bars of independent draws.",
-        "pairs": "Pair plot. On the diagonal, each parameter is shown alone; below it, parameters "
-        f"are plotted against each other{crosses}.",
-        "prior_posterior": "Prior against posterior. Each axis spans the posterior; on a "
-        "logarithmic axis, the curves are densities of the logarithm.",
+        "forest": "Coefficients, in the order of the formula. Those of numeric terms are per "
+        "standard deviation of the term, so that they can be compared.",
         "shrinkage": "Shrinkage. The model moves each group's average towards the overall average, "
         "farther if the group has fewer observations.",
-        "predictive": predictive,
     }
 
 
@@ -152,18 +189,11 @@ def figures(material: Material) -> Drawings:
     """Return the figures of each model; their names begin with the model's name and ``/``."""
     found: dict[str, Callable[[], Figure]] = {}
     for fit in material.fits:
-        can, has_draws = fit.program.can, bool(fit.posterior)
-        has_groups = can(Capability.GROUP_MEAN) and fit.data.by_group is not None
-        applies: dict[Callable[..., Figure], bool] = {
-            **dict.fromkeys((plots.trace, plots.ranks, plots.pairs), has_draws),
-            plots.prior_posterior: can(Capability.PRIOR_DENSITY),
-            plots.shrinkage: has_groups,
-            plots.predictive: can(Capability.Y_REP) and fit.data.num_obs > 0,
-        }
+        has_groups = fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None
+        if has_groups and fit is not material.best:  # the answer has that of the best model
+            found[f"{fit.name}/shrinkage"] = partial(plots.shrinkage, fit)
         for effects in coefficients(fit)[:1]:
             found[f"{fit.name}/forest"] = partial(plots.forest, fit, effects)
-        for draw in compress(applies, applies.values()):
-            found[f"{fit.name}/{draw.__name__}"] = partial(draw, fit)
     return found
 
 

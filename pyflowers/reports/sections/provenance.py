@@ -7,34 +7,39 @@ from pathlib import Path
 from typing import Any
 
 from pyflowers.analysis.prior_sensitivity import Sensitivity
-from pyflowers.display import format_elpd, format_number, percent
+from pyflowers.display import format_elpd, format_number, percent, upper_first
 from pyflowers.fits.commands import shown_path
 from pyflowers.fits.fit import Fit
-from pyflowers.reports.markup import code, command, fill, names_of, paragraph
+from pyflowers.reports.markup import code, command, fill, folded, names_of, paragraph
 from pyflowers.reports.material import Material
 from pyflowers.reports.provenance import reproduction
 from pyflowers.reports.section import Block, Section, Table, side_by_side
+from pyflowers.reports.sections.models import priors_of
+from pyflowers.text import in_words
 
 
 def content(material: Material) -> Iterator[Block]:
     """Yield the methods paragraph, the command, and the inputs and versions."""
-    yield paragraph("A draft for a methods section:")
+    yield fill("<h3>A draft for a methods section</h3>")
     yield fill("<blockquote>{}</blockquote>", methods_paragraph(material))
     again = reproduction(material)
+    yield fill("<h3>The command</h3>")
+    run = "This command reproduces the report:"
     if again.needs_file:
-        needs = ", once the data, which came from Python, are saved as <code>data.csv</code>"
-    else:
-        needs = ""
-    if again.has_paths:
-        needs += ", if it is run where its paths lead to the same files"
-    yield paragraph(fill(f"This command reproduces the report{needs}:"))
+        run = (
+            "The data came from Python. Save them as <code>data.csv</code> and run this in the "
+            "same folder:"
+        )
+    elif again.has_paths:
+        run = "Run this in the folder from which its paths lead to the files:"
+    yield paragraph(fill(run))
     yield command(again.command)
     if again.covariances:
         files = names_of(again.covariances)
         yield paragraph(fill("It expects the known covariances in {}.", files))
     if again.lacks_inits:
         yield paragraph("The initial values, which came from Python, are not part of this command.")
-    yield from _tables(material)
+    yield from folded("Inputs, options and versions", *_tables(material))
 
 
 def _tables(material: Material) -> Iterator[Table]:
@@ -46,7 +51,7 @@ def _tables(material: Material) -> Iterator[Table]:
             shared.append([key, code(values[0])])
         else:
             own.append([key, *map(code, values)])
-    names = [fit.name for fit in material.fits]
+    names = [material.labels[fit.name] for fit in material.fits]
     every = "What all runs share"
     if material.alone:
         every = "The run"
@@ -88,7 +93,7 @@ def methods_paragraph(material: Material) -> str:
     if material.verdicts[material.best.name].computation.failed:
         return "The sampling did not converge, so there is no result to report."
     sentences = [
-        _of_model(material.best),
+        *_of_model(material),
         _of_sampling(material),
         *_of_conflicts(material.best),
         *_of_checks(material),
@@ -99,40 +104,39 @@ def methods_paragraph(material: Material) -> str:
     return " ".join(sentences)
 
 
-def _of_model(fit: Fit) -> str:
-    """Return the sentence on the data, the model and its priors."""
-    model = [fit.program.declaration.equation or fit.program.reference, *_distributions(fit)]
-    what = "data"
-    if fit.data.num_obs > 1:
-        what = f"{fit.data.num_obs:,} observations of {fit.data.value_name}"
-    said = f"The {what} were analysed with the Bayesian model {'; '.join(model)}"
-    numbers = [f"{name} = {value:g}" for name, value in fit.record.priors.items()]
-    if numbers:
-        said += f", where {', '.join(numbers)}"
-    return f"{said}."
+def _of_model(material: Material) -> Iterator[str]:
+    """Yield the sentences on the data, the model and its priors."""
+    fit, data = material.best, material.best.data
+    what = "the data"
+    if data.num_obs > 1:
+        what = f"{data.num_obs:,} observations of {data.value_name}"
+    groups = [f"{len(data.by_group)} groups ({data.by_group.column})"] if data.by_group else []
+    where = f" in {groups[0]}" if groups else ""
+    declared = fit.program.declaration
+    if declared.formula is not None and declared.story:
+        yield f"We analysed {what}{where} with a Bayesian regression model."
+        yield upper_first(declared.story)
+    else:
+        model = declared.equation or fit.program.reference
+        yield f"We analysed {what}{where} with the Bayesian model {model}."
+    priors = [f"{prior} for {_in_prose(name)}" for name, prior in priors_of(fit).items()]
+    if priors:
+        yield f"The priors were {in_words(priors)}."
 
 
-def _distributions(fit: Fit) -> list[str]:
-    """Return the columns of X, the parameters' priors, and the distributions of the groups."""
-    columns = fit.model.design_columns.items()
-    found = [f"{name} = [{', '.join(its)}]" for name, its in columns]
-    priors = fit.program.stated_priors
-    found += [f"{name} ~ {prior}{_cut(fit, name, prior)}" for name, prior in priors.items()]
-    improper = fit.program.improper_priors(fit.data.values)
-    found += [f"{name} has a flat prior" for name in improper if name not in priors]
-    if fit.model.has_rule:
-        found += [f"{name} ~ {its}" for name, its in fit.model.rule.effects.items()]
-    return found
-
-
-def _cut(fit: Fit, name: str, prior: str) -> str:
-    """Return where a parameter's bound cuts its prior; empty if it does not."""
-    variable = fit.program.source.blocks.parameters.get(name)
-    lowest = variable.lowest if variable is not None else None
-    is_of_reals = prior.startswith(("normal", "student_t", "cauchy", "logistic"))
-    if lowest is None or not (is_of_reals or lowest > 0):
-        return ""
-    return f" above {lowest:g}"
+def _in_prose(name: str) -> str:
+    """Return the name of a parameter of a formula in words; other names are unchanged."""
+    kind, _, element = name.removesuffix("]").partition("[")
+    if kind == "b" and element:
+        return f"the coefficient of {element}"
+    if kind.startswith("sd_"):
+        of = f" of {element}" if element else ""
+        return f"the standard deviation{of} between the labels of {kind.removeprefix('sd_')}"
+    if kind.startswith("cor_"):
+        return f"the correlations of the effects of {kind.removeprefix('cor_')}"
+    if name.startswith("Intercept"):
+        return f"the intercept{name.removeprefix('Intercept')}"
+    return name
 
 
 def _of_sampling(material: Material) -> str:
@@ -165,9 +169,12 @@ def _of_conflicts(fit: Fit) -> Iterator[str]:
 def _of_checks(material: Material) -> Iterator[str]:
     found = material.checks.get(material.best.name)
     if found is not None:
-        names = ", ".join(check.name for check in found.checks)
-        failed = ", ".join(check.name for check in found.checks if not check.passed) or "none"
-        yield f"Of {len(found.checks)} posterior predictive checks ({names}), {failed} failed."
+        failed = [check.meaning for check in found.checks if not check.passed]
+        num = len(found.checks)
+        if failed:
+            yield f"Of {num} posterior predictive checks, {len(failed)} failed: {in_words(failed)}."
+        else:
+            yield f"All {num} posterior predictive checks passed."
 
 
 def _of_sensitivity(material: Material) -> Iterator[str]:
@@ -178,15 +185,16 @@ def _of_sensitivity(material: Material) -> Iterator[str]:
         moved = dict.fromkeys(str(name).partition("[")[0] for name in moving)
         yield (
             "In a power-scaling sensitivity analysis, changing the weight of the prior moved "
-            f"conclusions about {', '.join(moved) or 'no parameter'}."
+            f"conclusions about {in_words(list(map(_in_prose, moved))) or 'no parameter'}."
         )
 
 
 def _of_comparison(material: Material) -> Iterator[str]:
     if material.loo is not None:
         for other in material.loo.models[1:]:
+            name = material.labels[other.name]
             yield (
-                f"The expected log predictive density (PSIS-LOO) of {other.name} was lower by "
+                f"The expected log predictive density (PSIS-LOO) of {name} was lower by "
                 f"{format_elpd(-other.difference)} (standard error "
                 f"{format_number(other.difference_se)})."
             )
@@ -197,4 +205,9 @@ def record(material: Material) -> Mapping[str, Any]:
     return {"methods": methods_paragraph(material), "command": reproduction(material).command}
 
 
-PROVENANCE = Section("provenance", lambda _: "Provenance", content, record=record)
+PROVENANCE = Section(
+    "provenance",
+    lambda _: "Methods and provenance",
+    content,
+    record=record,
+)

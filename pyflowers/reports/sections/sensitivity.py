@@ -29,22 +29,23 @@ def content(material: Material) -> Iterator[Block]:
     for name, found in material.sensitivities.items():
         if isinstance(found, str):
             why = unbroken(found.rstrip("."))
-            said = fill("The sensitivity of {} to its prior is not shown: {}.", code(name), why)
+            which = material.named(name)
+            said = fill("The sensitivity of {} to its prior is not shown: {}.", which, why)
         else:
-            said = fill("{}", found.sentence)
+            said = fill("{}", material.in_words(found.sentence))
         yield paragraph(said)
     yield Picture(
         "sensitivity",
-        "Sensitivity to the prior (diamonds) and to the likelihood (dots): the distance between "
-        "the posterior and a posterior in which the prior, or the likelihood, counts twice. The "
-        "data say little about a quantity that is sensitive to the prior alone.",
+        "Sensitivity to the prior (diamonds) and to the data (dots). The data say little about a "
+        "quantity that is sensitive to the prior alone.",
     )
     moves = _moves(material)
     if len(moves):
-        yield moves_table(moves)
+        yield moves_table(material, moves)
     for found in _known(material):
         for note in found.notes:
-            yield paragraph(fill("{}: {}.", code(found.name), unbroken(note)), "note")
+            said = fill("{}.", unbroken(note))
+            yield paragraph(material.of_model(found.name, said), "note")
     if len(moves) > MOST_CONCLUSIONS:
         yield paragraph(
             f"{MOST_CONCLUSIONS} of {len(moves)} conclusions that move are shown; pyflowers "
@@ -71,10 +72,16 @@ def _moves(material: Material) -> pd.DataFrame:
     return pd.concat({each.name: each.moves() for each in drawn})
 
 
-def moves_table(moves: pd.DataFrame) -> Table:
+def moves_table(material: Material, moves: pd.DataFrame) -> Table:
     """Return the first conclusions that move with a prior."""
     rows: list[list[Text]] = [
-        [code(parameter), name, conclusion, *map(number, map(float, values)), ways]
+        [
+            code(parameter),
+            material.labels[name],
+            conclusion,
+            *map(number, map(float, values)),
+            ways,
+        ]
         for (name, parameter, conclusion), *values, ways in moves[:MOST_CONCLUSIONS].itertuples()
     ]
     head = ["Parameter", "Model", "Conclusion", "Posterior", "At 0.8", "At 1.25", "Per doubling"]
@@ -90,7 +97,7 @@ def banner(material: Material) -> Text:
     if found is None:
         answer: Text = "the answer"
         if not material.alone:
-            answer = fill("the answer from {}", code(material.best.name))
+            answer = fill("the answer from {}", material.named(material.best.name))
         link = _link("was not examined")
         return fill("Whether {} depends on the prior {}.", answer, link)
     if found.names:
@@ -111,7 +118,7 @@ def _link(text: str) -> Markup:
 def _which_model(material: Material) -> Text:
     if material.alone:
         return ""
-    return fill("In {},", code(material.best.name))
+    return fill("In {},", material.named(material.best.name))
 
 
 def _quantities(found: Dependence) -> Markup:
@@ -137,7 +144,7 @@ def late_figures(material: Material) -> Drawings:
     drawn = _drawn(material)
     if not drawn:
         return {}
-    return {"sensitivity": partial(plots.power_scaling, drawn)}
+    return {"sensitivity": partial(plots.power_scaling, drawn, labels=material.labels)}
 
 
 def record(material: Material) -> Mapping[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
 
+from pyflowers.fits.verdict import Part
 from pyflowers.reports.banner import failures, is_bad
 from pyflowers.reports.markup import (
     NOTHING,
@@ -15,6 +16,7 @@ from pyflowers.reports.markup import (
     check_number,
     code,
     fill,
+    folded,
     join,
     names_of,
     paragraph,
@@ -23,13 +25,14 @@ from pyflowers.reports.markup import (
 )
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Section, Table, side_by_side
+from pyflowers.text import counted
 
 
 def title(material: Material) -> str:
     """Return the heading."""
     if material.alone:
-        return "The verdict: can this fit be trusted?"
-    return "The verdict: can these fits be trusted?"
+        return "Can this fit be trusted?"
+    return "Can these fits be trusted?"
 
 
 def content(material: Material) -> Iterator[Block]:
@@ -43,6 +46,12 @@ def content(material: Material) -> Iterator[Block]:
         was = fill("<strong>{} was not fitted.</strong>", code(name))
         yield paragraph(fill("{} {}.", was, unbroken(reason)), "refused")
     yield diagnostics_table(material)
+    of_priors = priors_table(material)
+    if of_priors.rows:
+        num = len(of_priors.rows)
+        contradict = any(fit.verdict.prior.failed for fit in material.fits)
+        summary = f"Where the posterior medians lie in their priors ({counted(num, 'check')})"
+        yield from folded(summary, of_priors, is_open=contradict)
 
 
 def _in_a_word(material: Material) -> str:
@@ -77,7 +86,7 @@ def _of_diagnostics(material: Material) -> Text:
         fails, these = "fail", "these are"
         if failed == 1:
             fails, these = "fails", "this is"
-        bad = names_of(fit.name for fit in material.fits if not fit.diagnostics.passed)
+        bad = material.names_of(fit.name for fit in material.fits if not fit.diagnostics.passed)
         return fill(
             "{} of {} diagnostics {}. Do not use the results of {} until {} fixed.",
             failed,
@@ -101,7 +110,7 @@ def _of_diagnostics(material: Material) -> Text:
         (fit for fit in material.fits if fit.diagnostics.note), key=lambda fit: fit.diagnostics.note
     )
     notes = (
-        fill("For {}, {}.", names_of(fit.name for fit in group), note)
+        fill("For {}, {}.", material.names_of(fit.name for fit in group), note)
         for note, group in groupby(noted, key=lambda fit: fit.diagnostics.note)
     )
     return join([f"All {total} diagnostics{of_fits} pass.", *notes])
@@ -114,9 +123,9 @@ def _of_priors(material: Material) -> Text:
     """
     contradicted = [fit.name for fit in material.fits if fit.verdict.prior.failed]
     if len(contradicted) > 1:
-        return fill("The priors of {} contradict the data.", names_of(contradicted))
+        return fill("The priors of {} contradict the data.", material.names_of(contradicted))
     if contradicted:
-        return fill("A prior of {} contradicts the data.", names_of(contradicted))
+        return fill("A prior of {} contradicts the data.", material.names_of(contradicted))
     if any(fit.verdict.prior.checks for fit in material.fits):
         return "No declared prior contradicts the data."
     return ""
@@ -134,9 +143,21 @@ def _of_refused(material: Material) -> Text:
 
 
 def diagnostics_table(material: Material) -> Table:
+    """Return a row for each diagnostic of the sampling, and a column for each fit."""
+    parts = [fit.verdict.computation for fit in material.fits]
+    return _table_of(material, parts, "Diagnostics of the sampling (worst values)")
+
+
+def priors_table(material: Material) -> Table:
+    """Return a row for each check of a prior, and a column for each fit."""
+    parts = [fit.verdict.prior for fit in material.fits]
+    caption = "Posterior medians, and the limits beyond which they contradict their priors"
+    return _table_of(material, parts, caption)
+
+
+def _table_of(material: Material, parts: Sequence[Part], caption: str) -> Table:
     """Return a row for each check in ``diagnostics.json`` of a run, and a column for each fit."""
-    parts = [(fit.verdict.computation, fit.verdict.prior) for fit in material.fits]
-    columns = [{check.name: check for part in both for check in part.checks} for both in parts]
+    columns = [{check.name: check for check in part.checks} for part in parts]
     rows = []
     for name, found in side_by_side(columns).items():
         cells = [NOTHING] * len(found)
@@ -151,11 +172,10 @@ def diagnostics_table(material: Material) -> Table:
         limits = dict.fromkeys(f"{c.relation} {c.threshold:.4g}" for c in found if c)
         source = [check.source for check in found if check][-1]
         rows.append([name, *cells, " or ".join(limits), source])
-    head = ["Diagnostic", *(fit.name for fit in material.fits), "Must be", "Threshold from"]
-    caption = (
-        "Diagnostics, and positions of posterior medians in their priors: the worst value of each "
-        "fit"
-    )
+    models = [material.labels[fit.name] for fit in material.fits]
+    head = ["Check", *models, "Must be", "Threshold from"]
+    if material.alone:
+        head[1] = "Value"
     return Table(caption, head, rows, text_columns=[len(head) - 1])
 
 
