@@ -52,6 +52,11 @@ def text_of(node):
     return " ".join("".join(node.itertext()).split())
 
 
+def number_of(node):
+    """Return the text of a number with the minus sign of a keyboard."""
+    return text_of(node).replace("\N{MINUS SIGN}", "-")
+
+
 def report(*fits, **how):
     """Return the report on fits, after checking its English."""
     page = Page(render_report(fits, **how))

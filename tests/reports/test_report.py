@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from contrast import contrast
-from pages import SECTIONS, Page, text_of
+from pages import SECTIONS, Page, number_of, text_of
 from pages import report as checked_report
 from synthetic_fits import synthetic_fit, table, with_pathfinder
 
@@ -103,9 +103,9 @@ def test_every_number_is_the_one_in_the_run_folder(page, runs):
         # Draws from a file are added up in a different order, so the last bit may differ.
         assert float(node.get("value")) == pytest.approx(value, rel=1e-12, nan_ok=True), place
         if file.endswith(".csv"):
-            assert text_of(node) == format_cell(column, value), place
+            assert number_of(node) == format_cell(column, value), place
         else:
-            assert float(text_of(node)) == pytest.approx(value, rel=5e-3, abs=5e-4), place
+            assert float(number_of(node)) == pytest.approx(value, rel=5e-3, abs=5e-4), place
         seen.add(place)
     expected = {
         (file, row, column)
@@ -127,6 +127,84 @@ def test_no_number_of_a_summary_table_is_untraceable(page):
             assert number.get("data-file"), text_of(node)
 
 
+def test_a_title_and_a_question_of_the_users_are_at_the_top(three_plants):
+    mine = {"title": "Beds <2025>", "question": "Does the bed matter?"}
+    page = checked_report(three_plants, **mine)
+    assert text_of(page.nodes("h1")[0]) == "Beds <2025>"
+    assert text_of(page.nodes("title")[0]) == "Beds <2025> – pyflowers report"
+    assert [text_of(node) for node in page.nodes("p")][1] == "Does the bed matter?"
+    only = checked_report(three_plants, question="Does the bed matter?")
+    assert text_of(only.nodes("h1")[0]) == "Does the bed matter?"
+    usual = checked_report(three_plants)
+    assert text_of(usual.nodes("h1")[0]) == "What do the data say about flowers by plant and month?"
+    order = [node.tag.split("}")[1] for node in usual.tree.iter() if node.get("id") == "answer"]
+    assert order == ["section"]
+    nodes = list(usual.tree.iter())
+    assert nodes.index(usual.by_id("answer")) < nodes.index(usual.nodes("nav")[0])
+
+
+@pytest.fixture(scope="module")
+def three_plants():
+    return synthetic_fit("iid_normal", table(["a", "b", "c"], 4))
+
+
+@pytest.fixture(scope="module")
+def regressions():
+    """A Poisson and a negative binomial regression of the same counts."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "bed": np.repeat(list("abcdefgh"), 10)})
+    frame["dug"] = np.tile([0, 1], 40)
+    frame["Count"] = rng.negative_binomial(5, 5 / (5 + np.exp(1 + 0.3 * frame.x - frame.dug)))
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 300}
+    formula = "Count ~ x + dug + (1 | bed)"
+    families = ("poisson", "negbinomial")
+    return [pyflowers.fit(formula, frame, family=family, **how) for family in families]
+
+
+def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
+    fit = regressions[1]
+    page = checked_report(fit)
+    assert text_of(page.nodes("h1")[0]) == "What are the effects of x and dug on Count?"
+    of_x, of_dug = (text_of(node) for node in page.nodes("li", under="answer")[:2])
+    found = pyflowers.effects(fit, "x", "dug")
+    (more, _), (fewer, of_ratio) = found.ratios_in_words()
+    row = found.table().loc[("dug", "1 - 0")]
+    assert row["95%"] < 0
+    ends = f"{format_cell('', -row['95%'])} to {format_cell('', -row['5%'])} fewer"
+    assert of_x.startswith(f"{more} Count per unit of x (90% interval")
+    assert of_dug.startswith(
+        f"{fewer} Count for dug = 1 compared with 0 (90% interval {of_ratio}), or "
+        f"{format_cell('', -row['median'])} fewer ({ends}). The probability of fewer is"
+    )
+    shown = page.nodes("img", under="answer")
+    assert len(shown) == 1
+    phone, *_ = page.nodes("source", under="answer")
+    assert int(phone.get("width")) < 390
+    assert "data:image/svg+xml" in phone.get("srcset")
+
+
+def test_formulas_are_not_called_by_the_names_of_their_programs(regressions):
+    slugs = [fit.name for fit in regressions]
+    for fits, label in ((regressions[1:], "this model"), (regressions, "negbinomial")):
+        page = checked_report(*fits)
+        for node in page.nodes("script"):
+            node.text = ""
+        seen = text_of(page.tree) + " ".join(page.alts)
+        images = [image.get("src").split(",")[1] for image in page.nodes("img")]
+        drawn = "".join(base64.b64decode(image).decode() for image in images)
+        assert label in seen
+        hidden = [name for name in slugs if name in seen.replace(f"{name}.stan", "") + drawn]
+        assert hidden == []
+
+
+def test_the_equations_have_all_priors(regressions):
+    (box,) = (text_of(n) for n in checked_report(regressions[1]).nodes("pre", under="models")[:1])
+    for part in ("Intercept at the means of the terms ~ t(3,", "b[x] ~ N(0,", "b[dug] ~ N(0,"):
+        assert part in box
+    for part in ("sd_bed ~ t(3, 0,", "shape ~ Inv-Gamma(0.4, 0.3)", "r_bed ~ normal(0, sd_bed"):
+        assert part in box
+
+
 def test_the_answer_is_computed_from_the_best_model(page, lecture_fits):
     answer = page.output("answer")
     summary = lecture_fits["multilevel_poisson"].summary()
@@ -144,7 +222,7 @@ def test_the_answer_has_no_number_that_is_not_a_result(html):
     for node in page.nodes("data", under=section):
         node.text = ""
     output = text_of(section)
-    for constant in ("1. The question", "90% interval", "12 observations", "sigma2", *_PLANTS):
+    for constant in ("1. The answer", "90% interval", "12 observations", "sigma2", *_PLANTS):
         output = output.replace(constant, "")
     assert not re.search(r"\d", output), output
 
@@ -154,8 +232,9 @@ _PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
 
 def test_each_image_has_alternative_text_and_decodes(page):
     images = page.nodes("img")
-    # Images of the data; each model; checks; PSIS-LOO; the two models that have VB; the priors.
-    assert len(images) == 1 + (5 + 6 + 6) + 1 + 1 + (4 + 3) + 1
+    # Images of the answer; the data; shrinkage; predictive checks; PSIS-LOO; the two models that
+    # have VB; the priors; the appendix.
+    assert len(images) == 1 + 1 + 1 + (3 + 1) + 1 + (4 + 3) + 1 + 3 * 4
     assert len({image.get("alt") for image in images}) == len(images)
     for image in images:
         assert len(image.get("alt")) > 40
@@ -320,8 +399,9 @@ def test_the_banner_tells_averages_from_predictions_of_single_values():
 
 
 def test_every_diagnostic_has_value_threshold_and_source(page, lecture_fits):
-    table_node = page.nodes("table", under="verdict")[0]
-    rows = [[text_of(c) for c in list(row)] for row in page.nodes("tr", under=table_node)[1:]]
+    tables = page.nodes("table", under="verdict")  # of the diagnostics, and of the priors
+    found = [row for table in tables for row in page.nodes("tr", under=table)[1:]]
+    rows = [[text_of(c) for c in list(row)] for row in found]
     verdict = lecture_fits["iid_normal"].verdict
     checks = (*verdict.computation.checks, *verdict.prior.checks)
     assert [row[0] for row in rows] == [check.name for check in checks]
@@ -349,7 +429,7 @@ def test_missing_months_and_left_out_plants_are_said():
     alts = " ".join(page.alts)
     assert "the other labels are left out" in alts
     assert "are left out, but are in the summary table" in alts
-    assert "the 60 groups (plant) run from" in page.output("answer")
+    assert "of the lowest and the highest of 60 groups (plant) are:" in page.output("answer")
 
 
 def test_a_method_that_disagrees_is_said_to():
@@ -375,11 +455,11 @@ def test_the_methods_paragraph_has_what_the_run_records(page, lecture_fits):
     (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
     best = lecture_fits["multilevel_poisson"]
     worst = {check.name: check.number for check in best.verdict.computation.checks}
-    assert "The 12 observations of flowers" in said
-    assert "mu_mean = 0, mu_sd = 100" in said
+    assert said.startswith("We analysed 12 observations of flowers in 3 groups (plant) with the")
+    assert "The priors were N(0, 100²) for mu and scaled-inv-χ²(1, 2²) for sigma2." in said
     assert f"R-hat was at most {worst['R-hat']}" in said
     assert f"at least {worst['bulk ESS']} in bulk and {worst['tail ESS']} in the tails" in said
-    assert re.search(r"moved conclusions about ([\w, ]+)\.", said)[1] == "mu, sigma2"
+    assert re.search(r"moved conclusions about ([\w, ]+)\.", said)[1] == "mu and sigma2"
     assert said.count("(PSIS-LOO)") == 2
 
 
@@ -392,7 +472,7 @@ def test_a_methods_paragraph_admits_what_failed():
     (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
     assert "2 chains of 500 warmup iterations and 500 draws each, seed 1" in said
     assert "The prior and the data were in conflict (mu, sigma2)." in said
-    assert re.search(r"\(mean, .*, loo_pit\), mean, .* failed\.", said)
+    assert re.search(r"Of \d+ posterior predictive checks, \d+ failed: mean, .*\.", said)
 
 
 def test_a_fit_that_did_not_converge_has_no_methods_paragraph():
