@@ -39,7 +39,7 @@ MOST_VECTOR_POINTS = 60_000
 """The most points of traceplots drawn as lines; larger ones are images, to keep files small."""
 
 TRACE_SHARE = 0.82
-"""Share of a figure's width that a trace may fill; the density is beside it."""
+"""Share of a figure's width that a trace may fill; the density is next to it."""
 
 RANK_BINS = 20
 
@@ -248,7 +248,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Returns
     -------
     Figure
-        A panel for each parameter, with a line for each chain, and the chains' densities beside it.
+        A panel for each parameter, with a line for each chain, and the chains' densities next to it.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 
 
 def _density_of_chain(ax: Axes, draws: NDArray[np.float64], logarithmic: bool, color: str) -> None:
-    """Draw the density of a chain's draws beside its trace."""
+    """Draw the density of a chain's draws next to its trace."""
     values = draws[np.isfinite(draws)]
     if logarithmic:
         values = np.log(values)

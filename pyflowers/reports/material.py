@@ -173,7 +173,7 @@ class Material:
         return listed(map(self.named, names))
 
     def of_model(self, name: str, said: Text) -> Text:
-        """Return what is said about a fit, after its name if there are several."""
+        """Return a sentence on a fit, after the model's name if there are several."""
         if self.alone:
             return capitalised(fill("{}", said))
         return fill("{}: {}", self.named(name), said)

@@ -60,7 +60,7 @@ def texts_of(figure):
 
 
 def panels_of(figure):
-    """Return the panels of a figure, without the densities beside them."""
+    """Return the panels of a figure, without the densities next to them."""
     return [axes for axes in figure.axes if axes.axison]
 
 
@@ -121,8 +121,8 @@ def test_traces_have_a_panel_for_each_parameter_and_a_line_for_each_chain(three)
     titles = [axes.get_title(loc="left") for axes in panels]
     assert titles == ["mu", "sigma2", "mu_plant[1]", "mu_plant[2]", "mu_plant[3]"]
     assert all([len(line.get_xdata()) for line in ax.lines] == [500] * 4 for ax in panels)
-    beside = [axes for axes in figure.axes if axes not in panels]
-    assert [len(axes.lines) for axes in beside] == [4] * 5  # the density of each chain
+    sides = [axes for axes in figure.axes if axes not in panels]
+    assert [len(axes.lines) for axes in sides] == [4] * 5  # the density of each chain
 
 
 def test_units_are_the_users_columns():
