@@ -172,7 +172,8 @@ def test_the_answer_states_each_vector(example):
 
 def test_the_page_holds_the_program_and_no_folder(example):
     fit, page = example
-    programs = [text_of(node) for node in page.nodes("details")]
+    folded = [text_of(node) for node in page.nodes("details")]
+    programs = [text for text in folded if text.startswith("The program: ")]
     assert [" ".join(text.split()) for text in fit.record.program.files.values()] == [
         text.removeprefix(f"The program: {fit.name}.stan ") for text in programs
     ]
@@ -209,7 +210,7 @@ def test_what_does_not_apply_is_not_there(example):
     assert "How well the model predicts" in page.output("comparison")
     program = shown_path(fit.record.program.reference)
     assert f"pyflowers report --model {program} --data" in output
-    names = ["trace", "rank", "pair", "prior", "predictive", "predictive checks", "sensitivity"]
+    names = ["predictive", "predictive checks", "sensitivity", "trace", "rank", "pair", "prior"]
     chapter = page.alts[1:]
     assert len(chapter) == len(names)
     assert all(name in alt.lower() for name, alt in zip(names, chapter, strict=True))
@@ -232,7 +233,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     page = report(own, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
     answer = page.output("answer")
     expected = "How many flowers per month can be expected for each plant, and which model"
-    assert expected in answer
+    assert text_of(page.nodes("h1")[0]).startswith(expected)
     assert "multilevel_poisson predicts new observations best" in answer
     assert re.search(r"that of rate is lower by [\d.]+ \(90% interval", answer)
     assert "These fits can be trusted. All 18 diagnostics of 3 fits pass." in page.output("banner")
@@ -259,8 +260,7 @@ def test_a_program_without_log_lik_is_left_out_of_the_ranking_alone(folder, lect
 def test_data_without_groups_or_times(folder):
     frame = pd.DataFrame({"y": [1.0, 2.5, 4.0, 3.0, 2.0, 5.5]})
     page = report(pyflowers.fit(folder / "spread.stan", frame, **HOW))
-    assert text_of(page.nodes("h1")[0]) == "y"
-    assert "What do the data say about y?" in page.output("answer")
+    assert text_of(page.nodes("h1")[0]) == "What do the data say about y?"
     assert "6 observations, with values between 1 and 5.5 and an average of 3.00." in page.output(
         "data"
     )
@@ -278,7 +278,7 @@ def test_groups_without_times(folder):
     said = "4 observations in 2 groups (bed), with values between 2 and 5 and an average of 3.50."
     assert said in page.output("data")
     assert "missing" not in page.output("data")
-    assert "What do the data say about flowers by bed?" in page.output("answer")
+    assert text_of(page.nodes("h1")[0]) == "What do the data say about flowers by bed?"
     one = pyflowers.fit(folder / "beds.stan", frame[:3], group="bed", **HOW)
     assert "3 observations in 1 group (bed)" in report(one).output("data")
 
@@ -288,9 +288,9 @@ def test_plain_json(folder, tmp_path):
     file.write_text(json.dumps({"N": 5, "y": [1, 2, 4, 3, 2]}))
     fit = pyflowers.fit(folder / "spread.stan", file, **HOW)
     page = report(Fit.load(fit.save(tmp_path / "run")))
-    assert text_of(page.nodes("h1")[0]) == "spread"
+    question = "What does the posterior say, and can it be trusted?"
+    assert text_of(page.nodes("h1")[0]) == question
     answer = page.output("answer")
-    assert "What does the posterior say, and can it be trusted?" in answer
     for name in ("mu", "sigma"):
         median = format_cell("", fit.summary().loc[name, "median"])
         assert f"{name}: {median} (90% interval" in answer
@@ -360,14 +360,13 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
     how = {"family": "cumulative", "seed": 1, "engine": "stanli", "adapt_delta": 0.95}
     fits = [pyflowers.fit(f"Rating ~ x + {g}", frame, **how) for g in ("(x | g)", "(1 | g)")]
     page = report(*fits)
-    called = dict(zip(["Model 1", "Model 2"], [fit.name for fit in fits], strict=True))
-    best, other = (called[each.name] for each in pyflowers.loo(fits).models)
+    best, other = (each.name for each in pyflowers.loo(fits).models)
     assert f"PSIS-LOO does not clearly rank {best} above {other}." in page.output("banner")
     (said,) = (text_of(quote) for quote in page.nodes("blockquote", under="provenance"))
     assert all(each.diagnostics.passed for each in fits)
     for part in (
-        *("X = [x]", "threshold_at_means ~ student_t(3, 0, threshold_scale)"),
-        *("sd_g ~ student_t(3, 0, sd_g_scale) above 0", "r_g ~ normal(0, sd_g[1])"),
+        *("We analysed 90 observations of Rating in 6 groups (g)", "N(0, "),
+        *(" for the coefficient of x", "for the standard deviation of", "labels of g"),
     ):
         assert part in said
 
@@ -379,8 +378,8 @@ def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
     how = {"family": "binomial", "seed": 1, "draws": 200, "engine": "stanli"}
     fit = pyflowers.fit("Hits | trials(n) ~ x * g", frame, **how)
     shown = report(fit).output("answer")
-    assert "changes in expected Hits (successes out of each row's trials) are:" in shown
-    assert "as a function of x, for each value of g. The effect of x depends on g." in shown
+    assert "over the 60 observations (successes out of each row's trials)." in shown
+    assert "Expected Hits over x, for each value of g. The effect of x depends on g." in shown
     plain = report(pyflowers.fit("Hits | trials(n) ~ x + g", frame, **how)).output("answer")
-    assert "as a function of x." in plain
+    assert "Expected Hits over x, for each value of g." in plain
     assert "depends on" not in plain
