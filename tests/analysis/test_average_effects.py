@@ -583,7 +583,7 @@ def test_command_and_report(tmp_path, capfd):
     record = json.loads(capfd.readouterr().out)
     assert [each["change"] for each in record["effects"]] == ["+ 1", "+ 1", "m - f", "m - f"]
     assert {"median", "5%", "95%", "mcse", "P(> 0)", "P(outside)"} <= record["effects"][0].keys()
-    kept = {"effects.csv", "effects.json", "effect-x.png", "effect-sex.png"}
+    kept = {"effects.csv", "effects.json", "effects.png", "effect-x.png", "effect-sex.png"}
     assert {path.name for path in folder.iterdir()} == kept
     assert run("effects", out, "x", "--between", "1", "3", "--scale", "odds ratio") == 0
     assert "odds ratio of the average probabilities of hit" in capfd.readouterr().out

@@ -134,8 +134,8 @@ def _in_prose(name: str) -> str:
         return f"the standard deviation{of} between the labels of {kind.removeprefix('sd_')}"
     if kind.startswith("cor_"):
         return f"the correlations of the effects of {kind.removeprefix('cor_')}"
-    if name.startswith("Intercept"):
-        return f"the intercept{name.removeprefix('Intercept')}"
+    if " at the means" in name:
+        return f"the {name[:1].lower()}{name[1:]}"
     return name
 
 

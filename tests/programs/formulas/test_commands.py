@@ -172,7 +172,7 @@ def test_a_formula_is_fitted_with_the_priors_of_brms(frame_csv, tmp_path, capfd)
     assert run("report", tmp_path / "run", "--out", tmp_path / "report.html") == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<span class="option">--priors</span> brms' in page
-    assert "b has a flat prior" in page
+    assert "flat for b" in page
     assert run("new", tmp_path / "mine.stan", *what) == 0
     assert (tmp_path / "mine.stan").read_text("utf-8") == fit.program.source.text
     capfd.readouterr()
@@ -285,10 +285,14 @@ def test_a_report_draws_the_coefficients(frame_csv, tmp_path):
     fit = pyflowers.fit("y ~ x + z + (1 | g)", frame_csv, **how)
     figure = pyflowers.plots.forest(fit)
     ax = figure.axes[0]
-    assert {label.get_text() for label in ax.get_yticklabels()} == {"x", "z"}
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["x, per sd", "z, per sd"]
+    sd = np.std(pd.read_csv(frame_csv).x)
+    medians = next(line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2)
+    np.testing.assert_allclose(medians[0], np.median(fit.draws["b"][..., 0]) * sd)
     assert ax.get_xlabel() == "effects on expected y"
     path = pyflowers.report(fit, tmp_path / "report.html")
-    assert f"Forest plot of b of {fit.name}" in path.read_text()
+    assert "Forest plot of b of this model" in path.read_text()
     without = pyflowers.fit("y ~ 1 + (1 | g)", frame_csv, **how)
     with pytest.raises(ConfigError, match="group_mean"):
         pyflowers.plots.forest(without)
