@@ -139,7 +139,7 @@ def test_a_figure_of_a_grid_tells_once_what_is_fixed():
     found = pyflowers.predict(fit_of(*MODEL), grid="dose = *", outcome="> 2", kind="probability")
     figure = figures_of(found)["predictions.png"]
     names, of_rows, _ = rows_of(figure)
-    assert (names, of_rows) == (["1: high", "2: low", "3: zero"], "row: dose")
+    assert (names, of_rows) == (["high", "low", "zero"], "dose")
     assert "count > 2" in pyflowers.plots.alt_text(figure)
 
 
