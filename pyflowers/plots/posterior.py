@@ -248,7 +248,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Returns
     -------
     Figure
-        A panel for each parameter, with a line for each chain, and the chains' densities next to it.
+        A panel for each parameter, with a line for each chain, and their densities next to it.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import predictor_of
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits.fit import Fit
+from pyflowers.fits.fit import Fit, model_names
 from pyflowers.fits.verdict import Verdict
 from pyflowers.programs import Capability
 from pyflowers.programs.prediction import Groups
@@ -190,21 +190,11 @@ class Material:
 
 
 def _labels(fits: Sequence[Fit]) -> dict[str, str]:
-    """Return what the page calls each fit.
-
-    The name of a formula's program is made from the formula and hard to read, so a single model is
-    "this model". Several are called by their families, if these are the only difference between
-    them, or by numbers.
-    """
-    labels = {fit.name: fit.name for fit in fits}
-    formulas = [fit for fit in fits if fit.program.declaration.formula is not None]
-    if len(fits) == 1 and formulas:
-        return {fits[0].name: "this model"}
-    families = [fit.model.family.text for fit in formulas]
-    texts = {fit.program.title.removesuffix(f" ({fit.model.family.text})") for fit in formulas}
-    if len(texts) == 1 and len(set(families)) == len(formulas):
-        return labels | dict(zip([fit.name for fit in formulas], families, strict=True))
-    return labels | {f.name: f"Model {i}" for i, f in enumerate(fits, 1) if f in formulas}
+    """Return what the page calls each fit; a formula alone is "this model"."""
+    called = model_names(fits)
+    if len(fits) == 1 and called[0] != fits[0].name:
+        called = ["this model"]
+    return dict(zip([fit.name for fit in fits], called, strict=True))
 
 
 def _refuse(

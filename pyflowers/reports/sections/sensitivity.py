@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pyflowers import plots
 from pyflowers.analysis.prior_sensitivity import Sensitivity
@@ -33,6 +33,8 @@ def content(material: Material) -> Iterator[Block]:
             said = fill("The sensitivity of {} to its prior is not shown: {}.", which, why)
         else:
             said = fill("{}", material.in_words(found.sentence))
+            for name in found.sensitive[:1]:  # which is the first word of the sentence
+                said = Markup(str(said).replace(str(escape(name)), code(name), 1))
         yield paragraph(said)
     yield Picture(
         "sensitivity",
