@@ -163,7 +163,7 @@ def regressions():
 
 def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
     fit = regressions[1]
-    page = checked_report(fit)
+    page = Page(render_report(fit))
     assert text_of(page.nodes("h1")[0]) == "What are the effects of x and dug on Count?"
     of_x, of_dug = (text_of(node) for node in page.nodes("li", under="answer")[:2])
     found = pyflowers.effects(fit, "x", "dug")
@@ -186,7 +186,7 @@ def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
 def test_formulas_are_not_called_by_the_names_of_their_programs(regressions):
     slugs = [fit.name for fit in regressions]
     for fits, label in ((regressions[1:], "this model"), (regressions, "negbinomial")):
-        page = checked_report(*fits)
+        page = Page(render_report(fits))
         for node in page.nodes("script"):
             node.text = ""
         seen = text_of(page.tree) + " ".join(page.alts)
@@ -198,7 +198,9 @@ def test_formulas_are_not_called_by_the_names_of_their_programs(regressions):
 
 
 def test_the_equations_have_all_priors(regressions):
-    (box,) = (text_of(n) for n in checked_report(regressions[1]).nodes("pre", under="models")[:1])
+    (box,) = (
+        text_of(n) for n in Page(render_report(regressions[1])).nodes("pre", under="models")[:1]
+    )
     for part in ("Intercept at the means of the terms ~ t(3,", "b[x] ~ N(0,", "b[dug] ~ N(0,"):
         assert part in box
     for part in ("sd_bed ~ t(3, 0,", "shape ~ Inv-Gamma(0.4, 0.3)", "r_bed ~ normal(0, sd_bed"):
