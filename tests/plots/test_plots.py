@@ -363,8 +363,7 @@ def test_elpd_differences_are_those_of_the_comparison(three):
 def test_the_figures_of_a_run_folder(three, suffix, tmp_path):
     figures = plots.run_figures(three["iid_normal"], suffix)
     names = ("trace_first_chain", "trace", "pairs", "ranks", "predictive")
-    names = {f"{name}.{suffix}" for name in names}
-    assert set(figures) == names
+    assert set(figures) == {f"{name}.{suffix}" for name in names}
     for name, figure in figures.items():
         figure.savefig(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
