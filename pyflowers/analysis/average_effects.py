@@ -14,7 +14,6 @@ Statistical Software 111(9), sections 4 and 5, for comparisons, slopes and their
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -24,6 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.analysis.changes import Change, How, changes_of
 from pyflowers.analysis.predictions import (
     OF_TRIALS,
     RowSets,
@@ -38,7 +38,6 @@ from pyflowers.analysis.predictions import (
 )
 from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data import Table
-from pyflowers.data.columns import as_written, number_text
 from pyflowers.display import (
     Line,
     Result,
@@ -62,10 +61,6 @@ FloatArray = NDArray[np.float64]
 
 Scale = Literal["difference", "ratio", "average ratio", "odds ratio"]
 SCALES = ("difference", "ratio", "average ratio", "odds ratio")
-
-MOST_CODES = 4
-"""The largest number of distinct whole numbers of a column that are compared with each other by
-default, because another number, such as one more than the largest, may mean nothing."""
 
 BOTH = "both"
 """Effects in the population of groups and for the groups of the rows."""
@@ -94,41 +89,6 @@ _WHERE = {
 """The groups that an effect describes, in words."""
 
 _MANY = {"more": "many", "higher": "high"}
-
-STEP = 0.01
-"""Distance between a derivative's nodes, in sds of the column; the derivative then has a relative
-error of about 1e-13."""
-
-NUM_NODES = 7
-
-_LIMITED = {"log", "log2", "log10", "sqrt", "**", "/"}
-"""Functions that may be undefined at 0 or on one side of it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """A change in a column, and the values of the column at which rows are predicted.
-
-    Attributes
-    ----------
-    column : str
-        The column's name in the user's table.
-    label : str
-        The change, such as ``treated - control``.
-    words : str
-        The change as part of a sentence, such as ``for group = treated compared with
-        control``.
-    values : tuple of array, shape (N,)
-        Values of the column: the new values and then the old ones, or the nodes of a derivative.
-    weights : tuple of array, shape (N,)
-        The weights of the nodes.
-    """
-
-    column: str
-    label: str
-    words: str
-    values: tuple[NDArray[Any], ...]
-    weights: tuple[FloatArray, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -545,22 +505,8 @@ def effects(
         raise ConfigError(f"kind must be expected or probability, got {kind!r}")
     outcomes = outcomes_of(fit, kind, outcome, parameter)
     _check_scale(model.family, scale, parameter, is_probability=bool(outcomes))
-    if slopes and (between is not None or step is not None or scale != "difference"):
-        raise ConfigError(
-            "step, between and scale cannot be combined with slopes, which are derivatives; leave "
-            "them out"
-        )
-    if means and (slopes or pairs or step is not None or scale != "difference" or rope):
-        raise ConfigError(
-            "means are no comparisons, so slopes, pairs, step, scale and rope do not apply to "
-            "them; leave these options out"
-        )
-    if pairs and (slopes or step is not None or between is not None):
-        raise ConfigError(
-            "pairs compares all levels, so slopes, step and between do not apply; leave them out"
-        )
-    if means and not columns:
-        raise ConfigError("means needs the columns whose levels are averaged; name at least one")
+    how = How(slopes, step, between, pairs, means)
+    _check_how(how, columns, scale, has_region=bool(rope))
     region = None
     if rope is not None:
         region = _region(rope)
@@ -586,8 +532,7 @@ def effects(
             "differences compares the effects of several sets of rows; name a column with at least "
             "two values with by (--by COLUMN)"
         )
-    how = _How(slopes, step, between, pairs, means)
-    changes = _changes(fit, model, table, columns, how, is_of_mean=not outcomes)
+    changes = changes_of(fit, model, table, columns, how, is_of_mean=not outcomes)
     of: str = scale
     if slopes:
         of = "slope"
@@ -632,17 +577,6 @@ def effects(
     )
 
 
-@dataclass(frozen=True)
-class _How:
-    """How columns are changed; see :func:`effects`."""
-
-    slopes: bool = False
-    step: float | str | None = None
-    between: Sequence[Any] | None = None
-    pairs: bool = False
-    means: bool = False
-
-
 def _with_differences(effect: _Effect, is_ratio: bool) -> _Effect:
     """Return the effects of sets of rows, followed by the comparisons of all pairs of sets."""
     values = effect.draws
@@ -656,6 +590,28 @@ def _apart(one: Sequence[Any], other: Sequence[Any], sign: str) -> tuple[str, ..
     """Return the labels of the comparison of two sets of rows, such as ``b - a`` or ``b / a``."""
     pairs = zip(one, other, strict=True)
     return tuple(str(a) if a == b else f"{b} {sign} {a}" for a, b in pairs)
+
+
+def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool) -> None:
+    """Reject ways of changing columns that exclude each other."""
+    if how.slopes and (how.between is not None or how.step is not None or scale != "difference"):
+        raise ConfigError(
+            "step, between and scale cannot be combined with slopes, which are derivatives; leave "
+            "them out"
+        )
+    if how.means and (
+        how.slopes or how.pairs or how.step is not None or scale != "difference" or has_region
+    ):
+        raise ConfigError(
+            "means are no comparisons, so slopes, pairs, step, scale and rope do not apply to "
+            "them; leave these options out"
+        )
+    if how.pairs and (how.slopes or how.step is not None or how.between is not None):
+        raise ConfigError(
+            "pairs compares all levels, so slopes, step and between do not apply; leave them out"
+        )
+    if how.means and not columns:
+        raise ConfigError("means needs the columns whose levels are averaged; name at least one")
 
 
 def _check_scale(
@@ -1042,241 +998,3 @@ def _ratio_in_words(quantiles: Sequence[float], more: str, fewer: str) -> tuple[
         least, most = sorted((low, high), key=lambda ratio: abs(ratio - 1))
         ends = f"{size(least)} to {size(most)} {way(low)}"
     return f"{size(median)} {way(median)}", ends
-
-
-# The changes
-
-
-def _changes(
-    fit: Fit,
-    model: Model,
-    table: Table,
-    columns: Sequence[str],
-    how: _How,
-    *,
-    is_of_mean: bool,
-) -> list[Change]:
-    """Return the changes in the chosen columns, by default in all covariates."""
-    every = model.covariates_and_offsets
-    of_group = model.groups.keys() - every.keys()
-    wanted = list(columns) or list(model.covariates_of_mean if is_of_mean else model.covariates)
-    if not wanted:
-        remedy = "add a covariate to the model"
-        if of_group:
-            remedy = "compare groups with contrast"
-        if every:
-            remedy = f"name one of the formula's offsets: {', '.join(every)}"
-        raise ConfigError(
-            f"effects: {fit.called} has no covariates other than groups, offsets and trials; "
-            f"{remedy}"
-        )
-    for column in wanted:
-        if column in of_group:
-            raise ConfigError(
-                f"effects: {column} is a group; compare its labels with contrast, or average the "
-                f"effects of other columns over the rows of each label with by (--by {column})"
-            )
-        if column not in every:
-            raise ConfigError(
-                f"effects: {column!r} is not a covariate of {fit.called}; its covariates are "
-                f"{', '.join(every) or 'none'}"
-            )
-    if how.between is not None and len(wanted) != 1:
-        raise ConfigError("between compares two values of one column; name that column")
-    levels = model.levels
-    found: list[Change] = []
-    for column in wanted:
-        functions = every[column]
-        if column not in levels:
-            found += _of_numbers(fit, table, column, functions, how, is_asked=bool(columns))
-        elif how.slopes or (columns and how.step is not None):
-            if columns:
-                option = "--step"
-                if how.slopes:
-                    option = "--slopes"
-                raise ConfigError(
-                    f"effects: {option} does not apply to {column}, which is a factor; leave "
-                    f"{option} out"
-                )
-        else:
-            found += _of_levels(fit, table, column, functions, levels[column], how)
-    if not found:
-        raise ConfigError("slopes: no covariate is numeric; leave --slopes out")
-    return found
-
-
-def _of_levels(
-    fit: Fit,
-    table: Table,
-    column: str,
-    functions: Mapping[str, ast.expr],
-    levels: Sequence[str],
-    how: _How,
-) -> list[Change]:
-    """Return the comparisons of a factor's levels with its reference level, or of all pairs."""
-    assert fit.data.table is not None
-    base = _reference_of(functions.get("C")) or levels[0]
-    levels = list(levels)
-    if how.between is not None:
-        between = how.between
-        if isinstance(between, str) or len(between) != 2:
-            raise ConfigError(f"between takes two levels of {column}, got {between!r}")
-        asked = [number_text(v) if isinstance(v, float) else str(v) for v in between]
-        asked = as_written(asked, levels)
-        unknown = next((each for each in asked if each not in levels), None)
-        if unknown is not None:
-            raise ConfigError(
-                f"between: {unknown!r} is not a level of {column}; choose two of "
-                f"{', '.join(levels)}"
-            )
-        base, levels = asked[0], asked
-    cells = np.array(levels, dtype=object)
-    if not fit.data.table.is_factor(column):
-        cells = cells.astype(float)
-    return _among(column, levels, cells, base, len(table), how)
-
-
-def _among(
-    column: str,
-    labels: Sequence[str],
-    cells: NDArray[Any],
-    base: str,
-    num: int,
-    how: _How,
-) -> list[Change]:
-    """Return the changes among values of a column, of which all `num` rows have the same one."""
-    at = {label: np.full(num, cell) for label, cell in zip(labels, cells, strict=True)}
-    if how.means:
-        return [Change(column, label, f"at {column} = {label}", (at[label],)) for label in at]
-    if how.pairs:
-        pairs = [(level, other) for other, level in combinations(at, 2)]
-    else:
-        pairs = [(level, base) for level in at if level != base]
-        if how.between is not None:
-            pairs = [(labels[1], base)]
-    return [
-        Change(
-            column,
-            f"{level} - {other}",
-            f"for {column} = {level} compared with {other}",
-            (at[level], at[other]),
-        )
-        for level, other in pairs
-    ]
-
-
-def _reference_of(call: ast.expr | None) -> str:
-    """Return the reference level in a call of ``C``; empty if there is none."""
-    if not isinstance(call, ast.Call):
-        return ""
-    for each in call.keywords:
-        if each.arg == "ref":
-            level = ast.literal_eval(each.value)
-            if isinstance(level, str):
-                return level
-            return number_text(float(level))
-    return ""
-
-
-def _of_numbers(
-    fit: Fit,
-    table: Table,
-    column: str,
-    functions: Mapping[str, ast.expr],
-    how: _How,
-    *,
-    is_asked: bool,
-) -> list[Change]:
-    """Return the comparisons or the derivative for a column of numbers."""
-    slopes, step, between = how.slopes, how.step, how.between
-    assert fit.data.table is not None
-    own, values = fit.data.table.numbers(column), table.numbers(column)
-    sd, different = float(own.std(ddof=1)), np.unique(own)
-    within = -np.inf, np.inf
-    limited = next((name for name in ("bs", "gp") if name in functions), "")
-    if limited:
-        within = different[0], different[-1]
-    if slopes:
-        beyond = np.flatnonzero((values < within[0]) | (values > within[1]))
-        if beyond.size:
-            raise DataError(
-                f"{table.where(beyond[0])}: {column} is {number_text(values[beyond[0]])}, but "
-                f"{limited}({column}) is defined only from {number_text(within[0])} to "
-                f"{number_text(within[1])}, the range of the fit; leave the row out"
-            )
-        is_limited = bool(functions.keys() & _LIMITED)
-        return [_derivative(column, values, sd, within, is_limited=is_limited)]
-    is_code = 2 <= len(different) <= MOST_CODES and bool((different == np.round(different)).all())
-    if between is None and step is None and len(different) <= 2:
-        is_code = True
-    if (how.means or (how.pairs and is_asked)) and not is_code and between is None:
-        raise ConfigError(
-            f"effects: {column} has {len(different)} distinct numbers, but pairs and means need a "
-            f"factor or at most {MOST_CODES} whole numbers; give two values with between, or, for "
-            "predictions, a grid"
-        )
-    is_whole = len(different) > 2 or how.means
-    if between is None and step is None and is_code and is_whole and np.isinf(within[0]):
-        labels = [number_text(each) for each in different]
-        return _among(column, labels, different, labels[0], len(table), how)
-    if between is not None:
-        try:
-            low, high = map(float, between)
-        except (TypeError, ValueError):
-            raise ConfigError(f"between takes two numbers for {column}, got {between!r}") from None
-    elif step is not None or (len(different) != 2 and np.isinf(within[0])):
-        if step == "sd":
-            words = f"per sd ({sd:.4g}) of {column}"
-            return [Change(column, "+ 1 sd", words, (values + sd / 2, values - sd / 2))]
-        num = 1.0
-        if step is not None:
-            try:
-                num = float(step)
-            except ValueError:
-                num = np.nan
-        if not np.isfinite(num) or num == 0:
-            raise ConfigError(f"step must be a finite number other than 0, or 'sd', got {step!r}")
-        sign = "+"
-        if num < 0:
-            sign = "-"
-        label = f"{sign} {abs(num):g}"
-        words = f"per unit of {column}"
-        if num != 1:
-            words = f"for {column} {label} compared with {column}"
-        return [Change(column, label, words, (values + num, values))]
-    elif len(different) == 2:
-        low, high = different
-    else:
-        low, high = (float(f"{each:.6g}") for each in np.quantile(own, [0.25, 0.75]))
-    labels = [number_text(low), number_text(high)]
-    how = replace(how, between=labels)
-    return _among(column, labels, np.array([low, high]), labels[0], len(table), how)
-
-
-def _derivative(
-    column: str,
-    values: FloatArray,
-    sd: float,
-    within: tuple[float, float],
-    *,
-    is_limited: bool,
-) -> Change:
-    """Return the nodes and weights of a derivative with respect to a column, for each row.
-
-    The nodes are equally spaced around each value. If one of them would be outside `within`, all
-    are moved inside. The weights give the derivative of the polynomial through all nodes.
-    """
-    size = np.full(values.shape, sd)
-    if is_limited:
-        size = np.where(values == 0, sd, np.minimum(sd, np.abs(values)))
-    width = STEP * size
-    half = NUM_NODES // 2
-    center = np.clip(values, within[0] + half * width, within[1] - half * width)
-    offsets = np.arange(-half, half + 1)
-    at = (values - center) / width  # where the derivative is taken, in steps from the center
-    powers = np.arange(NUM_NODES)
-    # The weights satisfy sum_k w_k offset_k^p = p at^(p - 1), so they are exact for each power p.
-    wanted = powers[:, None] * at ** np.maximum(powers - 1, 0)[:, None]
-    weights = np.linalg.solve(np.power.outer(offsets, powers).T.astype(float), wanted) / width
-    nodes = tuple(center + each * width for each in offsets)
-    return Change(column, "slope", f"per unit of {column}", nodes, tuple(weights))
