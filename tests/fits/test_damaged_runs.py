@@ -514,18 +514,19 @@ def overwriting(folder, fits):
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_run_that_is_being_replaced_is_read_whole(tmp_path, seconds):
     data = table(["a", "b", "c"], 4)
-    fits = [synthetic_fit("iid_normal", data, draws=2000, seed=seed) for seed in (1, 2)]
+    seeds = (1, 2, 3)
+    fits = [synthetic_fit("iid_normal", data, draws=2000, seed=seed) for seed in seeds]
     folder = tmp_path / "run"
     for fit in fits:
         fit.save(folder, overwrite=True)
     seen = []
     with overwriting(folder, fits):
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        # A busy machine may give the other process no time within these seconds.
+        while time.monotonic() < until or min(map(seen.count, seeds)) < 5:
             found = Fit.load(folder)
             assert same(found, fits[found.options.seed - 1])
             seen.append(found.options.seed)
-    assert min(seen.count(1), seen.count(2)) >= 5, seen
 
 
 def test_a_read_between_two_runs_is_repeated(whole, tmp_path, monkeypatch):
