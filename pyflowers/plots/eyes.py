@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pyflowers.display import percent, upper_first
 from pyflowers.plots import style
@@ -82,7 +84,7 @@ def effects(found: Effects, *, theme: Theme = LIGHT) -> Figure:
         ax.set_ylim(len(rows) - 0.7, -0.9)
         ax.grid(axis="y", visible=False)
         ax.set_title(fitted(str(name), style.panel_width(1), size=9.5, bold=True), pad=3)
-        told.append(f"{name} {changes[0]} {levels[2][0]:.3g}")
+        told.append(_told(str(name), changes, levels[2]))
     axes[-1].set_xlabel(fitted(what, 4.4))
     style.legend(figure, handles)
     notes = []
@@ -92,6 +94,14 @@ def effects(found: Effects, *, theme: Theme = LIGHT) -> Figure:
         notes.append(f"At most {MOST_EYES} effects of each column are shown.")
     alt = (
         f"{upper_first(what)}, with intervals of 50% and {percent(found.fit.interval)}: medians "
-        f"{', '.join(told)}."
+        f"{'; '.join(told)}."
     )
     return finish(figure, alt, *notes)
+
+
+def _told(column: str, changes: Sequence[str], medians: NDArray[np.float64]) -> str:
+    """Return the median of a column's only effect, or the lowest and the highest of several."""
+    low, high = int(np.argmin(medians)), int(np.argmax(medians))
+    if len(changes) == 1:
+        return f"{column}: {medians[0]:.3g} ({changes[0]})"
+    return f"{column}: {medians[low]:.3g} ({changes[low]}) to {medians[high]:.3g} ({changes[high]})"

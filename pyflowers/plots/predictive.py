@@ -99,13 +99,17 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     y = fit.data.y
     figure, (ax,) = panels(1, 1, 2.35, theme)
     is_count = fit.program.counts and min(float(y.min()), float(y_rep.min())) >= 0
-    lowest = int(fit.model.is_ordinal or fit.model.is_categorical)  # ratings begin at 1
+    each = "counts"
+    if fit.model.is_ordinal:
+        each = "ratings"
+    if fit.model.is_categorical:
+        each = "categories"
     if is_count:
-        outside, num, expected, what = _rootogram(ax, y, y_rep, lowest, fit.interval, theme)
+        outside, num, expected, what = _rootogram(ax, y, y_rep, each, fit.interval, theme)
     else:
         outside, num, expected, what = _distribution(ax, y, y_rep, fit.interval, theme)
     ratings = fit.data.labels.get(fit.data.value)
-    if lowest and ratings is not None and len(ratings) <= MOST_COUNTS:
+    if each != "counts" and ratings is not None and len(ratings) <= MOST_COUNTS:
         ax.set_xticks(range(1, len(ratings) + 1), [fitted(name, 0.8) for name in ratings.names])
         ax.set_xlabel(fitted(ratings.column, style.panel_width(1)))
     else:
@@ -140,15 +144,16 @@ def _rootogram(
     ax: Axes,
     y: NDArray[np.float64],
     y_rep: NDArray[np.float64],
-    lowest: int,
+    each: str,
     interval: float,
     theme: Theme,
 ) -> tuple[int, int, float, str]:
-    """Draw observed counts as bars, with predictive intervals.
+    """Draw observed counts, or `each` of what is numbered from 1, as bars with intervals.
 
     Returns the number of bars outside, the number of bars, and the number outside that is expected,
     which is the mean over the replicated data sets.
     """
+    lowest = int(each != "counts")
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
     width = max(1, int(np.ceil((top + 1 - lowest) / MOST_COUNTS)))
     edges = np.arange(lowest, top + width + 1, width) - 0.5
@@ -168,9 +173,6 @@ def _rootogram(
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.grid(axis="x", visible=False)
     ax.set_ylabel("observations (√ axis)")
-    each = "counts"
-    if lowest:
-        each = "ratings"
     if width == 1:
         what = f"frequencies of {each}"
     else:

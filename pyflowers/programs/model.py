@@ -678,10 +678,15 @@ class Model:
         improper = self.program.improper_priors(self.data.values)
         return tuple(name for name in improper if name in ("b", *self._tagged("b")))
 
+    @property
+    def further_predictors(self) -> tuple[str, ...]:
+        """The parameters of the family that have linear predictors, such as ``sigma``."""
+        family = self.family.auxiliary if self.has_rule else ()
+        return tuple(each.name for each in family if each.name in self.rule.where)
+
     def _tagged(self, name: str) -> list[str]:
         """Return the variables of other parameters' predictors, such as ``b_sigma`` for ``b``."""
-        family = self.family.auxiliary if self.has_rule else ()
-        return [f"{name}_{each.name}" for each in family if each.name in self.rule.where]
+        return [f"{name}_{each}" for each in self.further_predictors]
 
     def omitted_parameters(self, draws: Draws) -> dict[str, tuple[FloatArray, tuple[str, ...]]]:
         """Return the parameters of a formula that are sampled but not kept, and elements' names.

@@ -80,10 +80,12 @@ def bullets(items: Iterable[Text], kind: str = "") -> Markup:
 
 
 def capitalised(text: Markup) -> Markup:
-    """Return text with an initial capital, also if it is isolated from what follows."""
-    return Markup(
-        re.sub(r"^(?:<bdi>)?[a-z]", lambda start: start[0][:-1] + start[0][-1].upper(), str(text))
-    )
+    """Return text with an initial capital, also if it is isolated from what follows.
+
+    A name with an underscore, such as ``loo_pit``, is unchanged.
+    """
+    first = r"^(?:<bdi>)?[a-z](?!\w*_)"
+    return Markup(re.sub(first, lambda start: start[0][:-1] + start[0][-1].upper(), str(text)))
 
 
 def command(text: Text) -> Markup:

@@ -161,6 +161,14 @@ class Material:
                 self.sensitivities[fit.name] = str(error)
             self.verdicts[fit.name] = verdict
 
+    @property
+    def value_name(self) -> str:
+        """The user's name for the observed values, without the numbers of categories."""
+        data = self.data
+        if self.best.model.is_categorical:
+            return data.name_of(data.value) or data.observed
+        return data.value_name
+
     def named(self, name: str) -> Text:
         """Return what the page calls the model of a fit."""
         label = self.labels.get(name, name)

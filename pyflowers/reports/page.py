@@ -285,7 +285,7 @@ def _subtitle(made: Material) -> str:
     if not (data.has_table and data.observed):
         return model
     by = [data.name_of(column) for column in (data.group, data.time) if column]
-    of = data.value_name
+    of = made.value_name
     if by:
         of = f"{of} by {in_words(by)}"
     return f"{model}; {counted(data.num_obs, 'observation')} of {of}"

@@ -167,7 +167,7 @@ def test_what_a_good_model_would_miss_is_counted_in_replicated_data():
     """Rare counts are nearly always inside their intervals, so 10% of the bars is too many."""
     rng = np.random.default_rng(2)
     for y_rep, draw in (
-        (rng.poisson(3.0, (200, 60)).astype(float), partial(_rootogram, lowest=0)),
+        (rng.poisson(3.0, (200, 60)).astype(float), partial(_rootogram, each="counts")),
         (rng.normal(size=(200, 60)), _distribution),
     ):
         ax = panels(1, 1, 2, plots.LIGHT)[1][0]

@@ -383,3 +383,26 @@ def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
     plain = report(pyflowers.fit("Hits | trials(n) ~ x + g", frame, **how)).output("answer")
     assert "Expected Hits over x, for each value of g." in plain
     assert "depends on" not in plain
+
+
+def test_categories_have_probabilities_instead_of_numbers():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "g": np.repeat(list("abcd"), 20)})
+    eta = np.stack([0 * frame.x, frame.x, -frame.x], axis=1) + rng.gumbel(size=(80, 3))
+    frame["Way"] = np.array(["bus", "car", "walk"])[eta.argmax(axis=1)]
+    how = {"seed": 1, "draws": 200, "warmup": 300, "engine": "stanli"}
+    page = report(pyflowers.fit("Way ~ x + (1 | g)", frame, family="categorical", **how))
+    whole = text_of(page.tree)
+    assert "What is the effect of x on Way?" in whole
+    assert "80 observations of Way in 4 groups (g)" in page.output("provenance")
+    assert "(numbered" not in whole
+    assert not any("average is lowest" in alt for alt in page.alts)
+    for label in ("bus", "car", "walk"):
+        assert f" probability of Way = {label} per unit of x" in page.output("answer")
+    assert "How often each category was observed" in page.output("checks")
+    for label in ("car", "walk"):
+        assert f"(effects on log odds of {label} against bus)" in page.output("models")
+        for prior in ("the coefficient of x in", "the intercept in", "between the labels of g in"):
+            assert f"{prior} mu{label}" in page.output("provenance")
+    (each,) = (alt for alt in page.alts if alt.startswith("Average difference"))
+    assert "(+ 1, walk) to " in each

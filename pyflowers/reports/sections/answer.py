@@ -98,7 +98,7 @@ def question(material: Material) -> str:
     means = [fit for fit in material.fits if fit.program.can(Capability.GROUP_MEAN)]
     if means and data.group:
         counted = [observed_unit(fit) for fit in means if fit.program.counts]
-        values = f"What values of {data.value_name}"
+        values = f"What values of {material.value_name}"
         if counted:
             values = f"How many {counted[0]}"
         return f"{values} can be expected for each {columns[0]}{which}"
@@ -109,11 +109,11 @@ def question(material: Material) -> str:
             more = num - MOST_IN_QUESTION + 1
             named = [*named[: MOST_IN_QUESTION - 1], f"{more} other columns"]
         what = "What are the effects" if num > 1 else "What is the effect"
-        return f"{what} of {in_words(named)} on {data.value_name}{which}"
+        return f"{what} of {in_words(named)} on {material.value_name}{which}"
     by = ""
     if columns:
         by = f" by {in_words(columns)}"
-    return f"What do the data say about {data.value_name}{by}{which}"
+    return f"What do the data say about {material.value_name}{by}{which}"
 
 
 def _the_model(material: Material) -> Text:
@@ -209,7 +209,8 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
     value = isolated(found.fit.data.scored_name)
     if found.outcomes:
         outcome = found.index.get_level_values("outcome")[row.own]
-        value = fill("probability of {} {}", value, isolated(outcome))
+        name = isolated(found.fit.data.name_of(found.fit.data.value))
+        value = fill("probability of {} = {}", name, isolated(outcome))
     more, fewer = found.directions
     quantiles = _quantiles(found, row.own)
     difference, ends = _directed(quantiles, more, fewer)

@@ -122,9 +122,15 @@ def _of_predictive(material: Material, fit: Fit) -> Text:
     if not material.alone:
         of = fill(" by {}", material.named(fit.name))
     if fit.program.counts:
+        each = "count"
+        if fit.model.is_ordinal:
+            each = "rating"
+        if fit.model.is_categorical:
+            each = "category"
         return fill(
-            "How often each count was observed (bars) and how often it is predicted{} (dots, with "
+            "How often each {} was observed (bars) and how often it is predicted{} (dots, with "
             "{} intervals), on a square-root axis.",
+            each,
             of,
             percent(fit.interval),
         )

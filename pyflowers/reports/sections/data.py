@@ -115,8 +115,12 @@ def _cell(value: float) -> str:
 
 
 def figures(material: Material) -> Drawings:
-    """Return the figure of the observations, if they have groups."""
-    if material.data.by_group is None or not material.data.num_obs:
+    """Return the figure of the observations, if they have groups and are not categories.
+
+    The numbers of categories have no order and no average.
+    """
+    data = material.data
+    if data.by_group is None or not data.num_obs or material.best.model.is_categorical:
         return {}
     return {"data": partial(plots.observations, material.data)}
 

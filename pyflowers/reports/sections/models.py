@@ -177,9 +177,16 @@ def _numbers(
 
 def _captions(fit: Fit) -> dict[str, Text]:
     """Return the caption of each figure that a model may have, in their order on the page."""
+    each = (
+        "Coefficients{}, in the order of the formula. Those of numeric terms are per standard "
+        "deviation of the term, so that they can be compared."
+    )
+    forests = dict[str, Text]()
+    for name, effects in _forests(fit).items():
+        of = f" ({fit.program.description_of(effects)})" if fit.model.is_categorical else ""
+        forests[name] = fill(each, of)
     return {
-        "forest": "Coefficients, in the order of the formula. Those of numeric terms are per "
-        "standard deviation of the term, so that they can be compared.",
+        **forests,
         "shrinkage": "Shrinkage. The model moves each group's average towards the overall average, "
         "farther if the group has fewer observations.",
     }
@@ -192,9 +199,17 @@ def figures(material: Material) -> Drawings:
         has_groups = fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None
         if has_groups and fit is not material.best:  # the answer has that of the best model
             found[f"{fit.name}/shrinkage"] = partial(plots.shrinkage, fit)
-        for effects in coefficients(fit)[:1]:
-            found[f"{fit.name}/forest"] = partial(plots.forest, fit, effects)
+        for name, effects in _forests(fit).items():
+            found[f"{fit.name}/{name}"] = partial(plots.forest, fit, effects)
     return found
+
+
+def _forests(fit: Fit) -> dict[str, str]:
+    """Return the coefficients of the figures of coefficients: the first or, of categories, all."""
+    found = coefficients(fit)
+    if fit.model.is_categorical:
+        return {f"forest {effects}": effects for effects in found}
+    return dict(zip(["forest"], found, strict=False))
 
 
 MODELS = Section("models", title, content, figures)

@@ -109,7 +109,7 @@ def _of_model(material: Material) -> Iterator[str]:
     fit, data = material.best, material.best.data
     what = "the data"
     if data.num_obs > 1:
-        what = f"{data.num_obs:,} observations of {data.value_name}"
+        what = f"{data.num_obs:,} observations of {material.value_name}"
     groups = [f"{len(data.by_group)} groups ({data.by_group.column})"] if data.by_group else []
     where = f" in {groups[0]}" if groups else ""
     declared = fit.program.declaration
@@ -119,23 +119,30 @@ def _of_model(material: Material) -> Iterator[str]:
     else:
         model = declared.equation or fit.program.reference
         yield f"We analysed {what}{where} with the Bayesian model {model}."
-    priors = [f"{prior} for {_in_prose(name)}" for name, prior in priors_of(fit).items()]
+    priors = [f"{prior} for {_in_prose(name, fit)}" for name, prior in priors_of(fit).items()]
     if priors:
         yield f"The priors were {in_words(priors)}."
 
 
-def _in_prose(name: str) -> str:
+def _in_prose(name: str, fit: Fit) -> str:
     """Return the name of a parameter of a formula in words; other names are unchanged."""
     kind, _, element = name.removesuffix("]").partition("[")
+    kind, at, where = kind.partition(" at the means")
+    of_predictor = ""
+    for predictor in fit.model.further_predictors:
+        if kind.endswith(f"_{predictor}"):
+            kind, of_predictor = kind.removesuffix(f"_{predictor}"), f" in {predictor}"
     if kind == "b" and element:
-        return f"the coefficient of {element}"
+        return f"the coefficient of {element}{of_predictor}"
     if kind.startswith("sd_"):
         of = f" of {element}" if element else ""
-        return f"the standard deviation{of} between the labels of {kind.removeprefix('sd_')}"
+        group = kind.removeprefix("sd_")
+        return f"the standard deviation{of} between the labels of {group}{of_predictor}"
     if kind.startswith("cor_"):
-        return f"the correlations of the effects of {kind.removeprefix('cor_')}"
-    if " at the means" in name:
-        return f"the {name[:1].lower()}{name[1:]}"
+        group = kind.removeprefix("cor_")
+        return f"the correlations of the effects of {group}{of_predictor}"
+    if at:
+        return f"the {kind[:1].lower()}{kind[1:]}{of_predictor}{at}{where}"
     return name
 
 
@@ -182,10 +189,11 @@ def _of_sensitivity(material: Material) -> Iterator[str]:
     if isinstance(found, Sensitivity) and "prior" in found.conclusions.index and found.is_known:
         moves = found.conclusions.loc["prior"]["moves"]
         moving = moves[moves != ""].index.get_level_values("parameter")
-        moved = dict.fromkeys(str(name).partition("[")[0] for name in moving)
+        names = dict.fromkeys(str(name).partition("[")[0] for name in moving)
+        moved = in_words([_in_prose(name, material.best) for name in names])
         yield (
             "In a power-scaling sensitivity analysis, changing the weight of the prior moved "
-            f"conclusions about {in_words(list(map(_in_prose, moved))) or 'no parameter'}."
+            f"conclusions about {moved or 'no parameter'}."
         )
 
 
