@@ -103,6 +103,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
             f"forest: {quantity!r} is not a vector of {fit.name}; it has these vectors: {vectors}"
         )
     draws, all_names = flat(found), list(map(str, labels_of(found)[0]))
+    elements = element_names(found)
     unit, of_rows = fit.program.unit_of(quantity, fit.data), fit.data.name_of(own_dims(found)[0])
     per_sd = ""
     if quantity in effects:
@@ -115,6 +116,10 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         ]
         if np.any(scales != 1):
             per_sd = "Per sd: for one standard deviation of the term."
+        elements = [
+            f"{element} per sd" if scale != 1 else element
+            for element, scale in zip(elements, scales.tolist(), strict=True)
+        ]
     levels = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
     shown, note = np.arange(len(all_names)), ""
     if quantity not in effects or len(all_names) > MOST_ROWS:
@@ -125,7 +130,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         ax.axvline(0, color=theme.muted, lw=0.8, zorder=0)
     ax.set_xlabel(fitted(unit or quantity, 3.4))
     style.legend(figure, intervals_of_rows(ax, levels[:, shown], theme, fit.interval))
-    top, bottom = (element_names(found)[int(np.argmax(s * levels[2]))] for s in (1, -1))
+    top, bottom = (elements[int(np.argmax(s * levels[2]))] for s in (1, -1))
     medians = (
         f"largest median is {levels[2].max():.3g}, for {top}, and the smallest is "
         f"{levels[2].min():.3g}, for {bottom}."

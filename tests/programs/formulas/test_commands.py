@@ -287,9 +287,13 @@ def test_a_report_draws_the_coefficients(frame_csv, tmp_path):
     ax = figure.axes[0]
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == ["x, per sd", "z, per sd"]
-    sd = np.std(pd.read_csv(frame_csv).x)
-    medians = next(line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2)
-    np.testing.assert_allclose(medians[0], np.median(fit.draws["b"][..., 0]) * sd)
+    frame = pd.read_csv(frame_csv)
+    (medians,) = (line.get_xdata() for line in ax.lines if line.get_marker() == "o")
+    theirs = np.median(fit.draws["b"], axis=(0, 1)) * [np.std(frame.x), np.std(frame.z)]
+    np.testing.assert_allclose(medians, theirs)
+    name = "xz"[int(np.argmax(theirs))]
+    alt = pyflowers.plots.alt_text(figure)
+    assert f"the largest median is {theirs.max():.3g}, for b[{name}] per sd" in alt
     assert ax.get_xlabel() == "effects on expected y"
     path = pyflowers.report(fit, tmp_path / "report.html")
     assert "Forest plot of b of this model" in path.read_text()

@@ -94,7 +94,9 @@ def test_a_toy_term_is_one_function(with_toy_term):
     assert "rise" in pyflowers.sensitivity(fit).table().index
     prior = pyflowers.prior(fit.program, frame, priors={"rise_rate": 2}, draws=4000, seed=1)
     assert abs(prior.draws["rise"].mean() - 0.5) < 0.05
-    assert "rising(z)" in str(fit)
+    assert re.search(r"^rise +\d", str(fit), re.MULTILINE)
+    assert "rising(z)" in fit.program.about
+    assert "The effect of z is not negative." in " ".join(str(fit.program).split())
 
 
 @pytest.mark.slow
