@@ -528,5 +528,10 @@ def test_a_fit_shows_itself_in_short(lecture_fits):
     assert fit.diagnostics.passed
     assert repr(fit) == f"{begin}diagnostics passed; seed 1>"
     html = fit._repr_html_()
-    assert html.startswith("<p><b>iid_normal</b>  y ~ N(mu, sigma2)</p>\n<table")
+    head = html.partition("<table>")[0]
+    model, data, draws = " ".join(head.split()).removesuffix("</p>").split("</p> ")
+    assert model == "<p><b>Model: </b>iid_normal y ~ N(mu, sigma2)"
+    assert data.startswith("<p><b>Data: </b>")
+    assert data.endswith("flowers.csv (12 rows; plant: 3)")
+    assert draws == "<p><b>Draws: </b>4 chains × 1,000 (seed 1, engine cmdstan)"
     assert "all 6 diagnostics pass" in html
