@@ -264,7 +264,7 @@ def test_the_command_line_prints_and_saves(tmp_path, capsys):
     assert left.value.code == 0
     output = capsys.readouterr().out
     assert "independent" in output
-    assert "engine: exact" in output
+    assert "4 chains × 200 (seed 1, engine exact)" in output
     assert Fit.load(tmp_path / "run").num_draws == 200
 
 
