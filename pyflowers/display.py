@@ -43,6 +43,10 @@ _CONTROLS = re.compile(
 )
 
 
+# The beginning of a line that is a command
+_COMMAND = re.compile(r" *pyflowers [a-z]+ ")
+
+
 class Styled(str):
     """Text with a style that pyflowers sets: control characters are escaped, but not the style.
 
@@ -155,6 +159,8 @@ def width() -> int:
 def wrapped(text: str, indent: int | None = None) -> str:
     """Return text in lines that fit into the terminal, where they can be broken.
 
+    Lines of a command are kept, because only :func:`command_lines` breaks them so that they run.
+
     Parameters
     ----------
     text : str
@@ -162,8 +168,12 @@ def wrapped(text: str, indent: int | None = None) -> str:
     indent : int, optional
         Where a broken line goes on. Default: two places after its beginning.
     """
-    made = []
+    made, goes_on = [], False
     for line in text.split("\n"):
+        if goes_on or _COMMAND.match(line):
+            made.append(line)
+            goes_on = line.endswith("\\")
+            continue
         start = len(line) - len(line.lstrip())
         going_on = " " * (start + 2 if indent is None else indent)
         if len(line) > width():

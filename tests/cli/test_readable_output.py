@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import pyflowers
 from pyflowers.cli.main import cli
-from pyflowers.display import wrapped
+from pyflowers.display import command_lines, wrapped
 from pyflowers.fits.verdict import Check, Part, Verdict
 
 FORMULA = "Reaction ~ Days + (Days | Subject)"
@@ -133,6 +133,15 @@ def test_a_long_command_still_runs_when_it_is_copied():
     assert max(map(len, text.splitlines())) <= 80
     assert copied.count("\n") >= 1
     assert shlex.split(copied.replace("\\\n", "")) == words
+
+
+def test_a_path_that_is_longer_than_a_line_does_not_break_a_command():
+    words = ["pyflowers", "fit", "y ~ x", "--data", f"/home/{'long/' * 16}table.csv", "--seed", "1"]
+    printed = wrapped(f"→ run longer\n{command_lines(shlex.join(words), 8)}\n  prior  passed")
+    copied = printed[printed.index("pyflowers") :].partition("\n  prior")[0]
+    assert copied.count("\n") >= 2
+    assert shlex.split(copied.replace("\\\n", "")) == words
+    assert wrapped("pyflowers check " + "long/" * 16) == "pyflowers check " + "long/" * 16
 
 
 def test_numbers_of_a_summary_are_rounded_only_where_they_are_shown(fitted):
