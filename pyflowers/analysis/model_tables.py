@@ -373,7 +373,7 @@ def _explained(fit: Fit) -> Explained | str:
     try:
         return explained(fit)
     except ConfigError as error:
-        return str(error)
+        return str(error).removeprefix(f"explained: {fit.called} ")  # the note names the model
 
 
 def _label_of_r2(of: str) -> str:
