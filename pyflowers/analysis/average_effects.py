@@ -451,8 +451,8 @@ def effects(
         of `interval`: simultaneous intervals.
     kind : str
         ``expected`` (the default) for the expected response, or ``probability`` for the
-        probabilities of outcomes of ratings, successes and counts, and of categories, for which it
-        is the default.
+        probabilities of outcomes of ratings, successes, counts and categories. Probabilities are
+        the default for categories, and if `outcome` is given.
     outcome : str, number or sequence, optional
         The outcomes; see :func:`pyflowers.predict`.
     grid : str or mapping, optional

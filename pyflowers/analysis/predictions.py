@@ -602,7 +602,8 @@ def predict(
     kind : str, optional
         ``expected`` (the default) for the expected value, ``linear`` for the linear predictor,
         ``observation`` for a new observation, or ``probability`` for the probabilities of outcomes
-        of ratings, successes and counts, and of categories, for which it is the default.
+        of ratings, successes, counts and categories. Probabilities are the default for categories,
+        and if `outcome` is given.
     groups : str, optional
         ``data``: each row has the effects of its group. The effects of a label that is not in
         the fit are drawn from their population, once per draw for all rows with the label.
