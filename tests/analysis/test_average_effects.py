@@ -24,6 +24,11 @@ MALE = (FRAME.sex == "m").to_numpy()
 FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
 
 
+def in_one_line(found):
+    """Return what is printed of a result, without line breaks."""
+    return " ".join(str(found).split())
+
+
 def draws(fit, *columns, **options):
     return np.asarray(pyflowers.effects(fit, *columns, **options).draws())
 
@@ -289,7 +294,7 @@ def test_an_effect_that_varies_is_given_in_the_population_and_for_these_groups(n
 def test_a_report_begins_with_the_effect_in_the_population(name, tmp_path):
     fit = fit_of(*VARYING[name][:2])
     page = pyflowers.report(fit, tmp_path / "report.html").read_text(encoding="utf-8")
-    answer = page[page.index('<section id="answer"') : page.index('<ul class="effects">')]
+    answer = page[page.index('<section id="answer"') :].partition("<figure")[0]
     assert f"in the population of groups ({', '.join(VARYING[name][2])})" in answer
     first = page[page.index('<ul class="effects">') :].partition("</li>")[0]
     shown = [float(value) for value in re.findall(r'<data value="([^"]+)">', first)]
@@ -299,7 +304,7 @@ def test_a_report_begins_with_the_effect_in_the_population(name, tmp_path):
     )
     np.testing.assert_allclose(shown[:3], population, rtol=1e-6)
     np.testing.assert_allclose(shown[-3:], data, rtol=1e-6)
-    assert re.search(r"For these .*\((6 of )?site.*\).* alone, it is", first)
+    assert re.search(r"For these .*\((6 of )?site.*\).* alone: ", first)
 
 
 def test_the_effects_of_the_groups_that_a_user_asks_for_are_those_of_these_groups():
@@ -309,11 +314,11 @@ def test_the_effects_of_the_groups_that_a_user_asks_for_are_those_of_these_group
     assert found.table().index.names == ["column", "change", "site"]
     assert pyflowers.effects(fit, "x", by="dose").groups == "both"
     none = pyflowers.effects(fit, "x", groups="none")
-    assert "with the effects of groups (site) at their mean" in str(none)
+    assert "with the effects of groups (site) at their mean" in in_one_line(none)
     # Varying intercepts shift the response, but no effect on the linear predictor.
     same = pyflowers.effects(fit_of("count ~ x + (1 | site)", "poisson"), "x")
     assert same.groups == "data"
-    assert "60 rows of the data frame, for these 6 groups (site)" in str(same)
+    assert "60 rows of the data frame, for these 6 groups (site)" in in_one_line(same)
 
 
 def test_the_default_uses_fewer_draws_where_integrals_take_long(monkeypatch):
@@ -619,7 +624,7 @@ def test_columns_of_offsets_and_of_like_names_have_figures(tmp_path, capfd):
     what = (formula, "--family", "poisson", "--data", tmp_path / "table.csv")
     run("fit", *what, *how, "--out", out)
     assert run("effects", out, "--out", folder) == 0
-    kept = {"effects.csv", "effects.json", "effect-x_.png", "effect-x__.png"}
+    kept = {"effects.csv", "effects.json", "effects.png", "effect-x_.png", "effect-x__.png"}
     assert {path.name for path in folder.iterdir()} == kept
     assert run("effects", out, "hours", "--out", folder) == 0
     assert (folder / "effect-hours.png").is_file()
@@ -639,7 +644,7 @@ def test_a_report_says_why_it_has_no_effects(tmp_path):
     fit = pyflowers.fit(path, FRAME, chains=2, warmup=200, draws=200, seed=1, engine="stanli")
     page = pyflowers.report(fit, tmp_path / "report.html").read_text()
     assert "Average effects are not shown: [prediction] in" in page
-    assert "changes in expected" not in page
+    assert '<ul class="effects">' not in page
 
 
 @pytest.mark.parametrize("parts", ["dose:half", "half:dose"])
@@ -657,7 +662,7 @@ def test_a_change_of_a_column_moves_each_row_to_the_group_with_the_new_label(par
     slope = pyflowers.effects(fit, "x", slopes=True).draws()[..., 0]
     np.testing.assert_allclose(slope, np.squeeze(b(fit, "x"), -1), rtol=1e-6)
     assert one.moved == (parts,)
-    assert "the change also moves each row to another observed group" in str(one)
+    assert "the change also moves each row to another observed group" in in_one_line(one)
     assert pyflowers.effects(fit, "x").moved == ()
 
 
@@ -670,17 +675,17 @@ def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
     fit = pyflowers.fit("y ~ variety + (1 | block:variety)", frame, **FAST)
     note = "also moves each row to another observed group"
     default = pyflowers.effects(fit, "variety")
-    assert f"the change of the effects labelled data {note}" in str(default)
+    assert f"the change of the effects labelled data {note}" in in_one_line(default)
     whole = pyflowers.effects(fit, "variety", groups="population")
     np.testing.assert_allclose(whole.draws()[..., 0], b(fit, "varietyold")[..., 0], rtol=1e-6)
     close(default.draws()[..., 0], whole.draws()[..., 0])
     assert default.table().index[0] == ("variety", "old - new", "population")
     assert whole.table()["5%"].item() < 0 < whole.table()["95%"].item()
-    assert note not in str(whole)
+    assert note not in in_one_line(whole)
     page = pyflowers.report([fit], tmp_path / "report.html").read_text(encoding="utf-8")
     text = re.sub(r"<[^>]+>|[\u2066-\u2069]", "", page)
-    assert "in the population of groups (block:variety), the changes in expected y are:" in text
-    assert "alone, it is" not in text
+    assert "over the 60 observations, in the population of groups (block:variety)." in text
+    assert "alone:" not in text
     assert "each with the effects of its group" not in page
 
 
@@ -755,7 +760,7 @@ def test_curves_of_labels_are_those_of_any_program(own_program):
     for group, name, mean in (("g", "eff", 0.0), ("h", "other", fit.draws["mu"][..., None])):
         found = plots.conditional._of_labels(fit, "x", group, grid)
         own = np.median(fit.draws[name] + mean, axis=(0, 1))
-        np.testing.assert_allclose(found[0], own, atol=0.15)
+        np.testing.assert_allclose(found[0, 0], own, atol=0.15)
     drawn = plots.conditional_effects(fit, "x", spread="g")
     assert "expected y over x" in plots.alt_text(drawn).lower()
 
@@ -810,7 +815,7 @@ def test_ratings_with_other_numbers_are_named_so_and_have_no_ratios():
     assert [t.get_text() for t in plots.predictive(fit).axes[0].get_xticklabels()] == [
         *("0", "10", "20", "30")
     ]
-    implied = str(pyflowers.prior(fit.program, frame, seed=1))
+    implied = in_one_line(pyflowers.prior(fit.program, frame, seed=1))
     assert "pain (numbered 1 to 4) in each draw" in implied
     assert "share of zeros" not in implied
     with pytest.raises(ConfigError, match="'ratio' has no meaning for ratings"):
@@ -846,7 +851,7 @@ def test_effects_of_groups_that_are_not_in_the_fit_are_noted():
     fit = fit_of("y ~ dose + (1 | dose:half)", frame=frame)
     found = pyflowers.effects(fit, "dose", groups="data")
     assert found.drawn == ("dose_half",)
-    assert "note: some labels of dose_half are not in the fit" in str(found)
+    assert "note: some labels of dose_half are not in the fit" in in_one_line(found)
     whole = fit_of("y ~ dose + (1 | site)")
     assert "note:" not in str(pyflowers.effects(whole, "dose"))
 
@@ -927,7 +932,7 @@ def test_differences_of_log_linear_means_are_also_ratios(family):
     share = 100 * (1 - ratio.table()["median"].loc[("g", "b - a")])
     (sentence,) = (each for each in found.sentences() if "g = b" in each)
     assert f"expected y: {share:.2g}% {fewer} for g = b compared with a (90%" in sentence
-    assert sentence in str(found)
+    assert sentence in in_one_line(found)
     assert found.table().loc[("g", "b - a"), "ratio"] < 1
 
 
@@ -936,5 +941,10 @@ def test_the_report_tells_ratios_with_differences():
     frame = pd.DataFrame({"g": np.tile(["a", "b"], 30)})
     frame["y"] = rng.poisson(np.where(frame.g == "b", 2.0, 4.0))
     fit = pyflowers.fit("y ~ g", frame, family="poisson", **FAST)
-    ((median, ends),) = pyflowers.effects(fit).ratios_in_words()
-    assert f">{median} ({ends})</data></li>" in render_report(fit)
+    found = pyflowers.effects(fit)
+    ((median, ends),) = found.ratios_in_words()
+    ratio, difference = (np.median(each) for each in (found.ratios, found.draws()))
+    page = render_report(fit)
+    told = page[page.index('<ul class="effects">') :].partition("</li>")[0]
+    assert f'value="{float(ratio)!r}">{median}</data></strong>' in told
+    assert f'(90% interval {ends}), or <data value="{float(difference)!r}">' in told

@@ -220,7 +220,7 @@ BAD = [
     (("x",), {"pairs": True, "slopes": True}, "pairs compares all levels"),
     (("dose",), {"differences": True}, "name a column with at least two values"),
     (("dose",), {"kind": "linear"}, "kind must be expected or probability"),
-    (("dose",), {"outcome": "> 0"}, "applies only to kind 'probability'"),
+    (("dose",), {"kind": "expected", "outcome": "> 0"}, "applies only to kind 'probability'"),
     (("dose",), {"kind": "probability", "outcome": "x"}, "outcome must be an integer"),
     (("dose",), {"grid": "weight = 3"}, "'weight' is not a column"),
     (("dose",), {"grid": "x = 1", "new": FRAME}, "leave one of them out"),

@@ -285,7 +285,8 @@ def test_the_commands(tmp_path, capsys):
     capsys.readouterr()
     assert run("sensitivity", sampled, "--out", tmp_path / "sensitivity") == 0
     output = capsys.readouterr().out
-    assert "In iid_normal, sigma2 depends on the prior" in output
+    assert output.startswith("iid_normal  ")
+    assert "\nsigma2 depends on the prior" in output
     assert "k-hat of the prior" in output
     written = pd.read_csv(tmp_path / "sensitivity" / "sensitivity.csv", index_col=0)
     assert written.loc["sigma2", "prior"] > 0.05
