@@ -38,6 +38,9 @@ ROW, ROW_OF_EYE = 0.24, 0.5
 HEIGHT_OF_EYE = 0.75
 """Height of the highest point of a density, as a share of the row."""
 
+LEAST_OF_EYE = 0.02
+"""The shortest interval of 50% of a density that is drawn, as a share of its range."""
+
 MOST_PANELS = 24
 MOST_TICKS = 6
 MOST_INSIDE = 0.75
@@ -700,10 +703,14 @@ def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
 
 
 def half_eyes(ax: Axes, draws: NDArray[np.float64], theme: Theme) -> None:
-    """Draw the density of the draws above each row; shape (chain, draw, row)."""
+    """Draw the density of the draws above each row; shape (chain, draw, row).
+
+    A density with a tail so long that half of the draws lie within a few points is left out: it
+    would be a needle, and the intervals on the same axis could not be seen.
+    """
     for row, values in enumerate(np.moveaxis(draws, 2, 0)):
-        low, high = np.quantile(values, (0.005, 0.995))
-        if not high > low:
+        low, inner_low, inner_high, high = np.quantile(values, (0.005, 0.25, 0.75, 0.995))
+        if not inner_high - inner_low > LEAST_OF_EYE * (high - low):
             continue
         grid = np.linspace(low, high, 200)
         density = kernel_density(values.ravel(), grid)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -302,6 +303,9 @@ def test_a_report_begins_with_the_effect_in_the_population(name, tmp_path):
         np.quantile(draws(fit, "x", groups=way), [0.5, 0.05, 0.95])
         for way in ("population", "data")
     )
+    ratios = pyflowers.effects(fit, "x").ratios
+    if ratios is not None:  # the ratio is told first
+        np.testing.assert_allclose(shown.pop(0), np.median(ratios[..., 0]), rtol=1e-6)
     np.testing.assert_allclose(shown[:3], population, rtol=1e-6)
     np.testing.assert_allclose(shown[-3:], data, rtol=1e-6)
     assert re.search(r"For these .*\((6 of )?site.*\).* alone: ", first)
@@ -892,6 +896,18 @@ def test_the_curve_of_two_factors_has_a_row_for_each_combination():
         assert sorted(of_row[", ".join(levels)]) == sorted(y)
     with pytest.raises(ConfigError, match="spread needs a numeric column with at least three"):
         plots.conditional_effects(fit, "b", spread="a")
+
+
+def test_a_density_with_a_long_tail_does_not_hide_the_intervals():
+    fit = fit_of("count ~ x + dose", "poisson")
+    found = pyflowers.effects(fit)
+    usual = len(plots.effects(found).axes[0].collections)
+    ratios = found.ratios.copy()
+    # Means over a normal population of logs: the largest are far from all others.
+    ratios[0, ::20, 0] = 1e13
+    figure = plots.effects(replace(found, ratios=ratios))
+    assert len(figure.axes[0].collections) == usual - 1
+    assert figure.axes[0].get_xlim()[1] < 10
 
 
 RATIOS = [  # median, low and high of a ratio, and its words with those of its interval
