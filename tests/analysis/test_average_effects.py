@@ -304,7 +304,7 @@ def test_a_report_begins_with_the_effect_in_the_population(name, tmp_path):
         for way in ("population", "data")
     )
     ratios = pyflowers.effects(fit, "x").ratios
-    if ratios is not None:  # the ratio is told first
+    if ratios is not None:  # the ratio comes first
         np.testing.assert_allclose(shown.pop(0), np.median(ratios[..., 0]), rtol=1e-6)
     np.testing.assert_allclose(shown[:3], population, rtol=1e-6)
     np.testing.assert_allclose(shown[-3:], data, rtol=1e-6)
