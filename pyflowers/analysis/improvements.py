@@ -141,8 +141,8 @@ class Improvement(Result):
     (True, 'multilevel_poisson passes all checks, so nothing was changed')
     >>> found.table()["result"].tolist()
     ['passed']
-    >>> found.table()["result"].tolist()
-    ['passed']
+    >>> found.command_with(str)
+    ''
     """
 
     holds: ClassVar[str] = "improvement"

@@ -70,7 +70,10 @@ _FAULTY = (
         r"\b1 (?:observations|groups|times|combinations|fits|diagnostics|models)\b",
         "a plural of one",
     ),
-    (r"\b(?:None|nan|inf|True|False)\b|<[A-Za-z]|\{\w*\}|\[\]|\(\)", "a value of the program's"),
+    (
+        r"\b(?:None|nan|inf)\b|(?<!=)\b(?:True|False)\b|<[A-Za-z]|\{\w*\}|\[\]|\(\)",
+        "a value of the program's",
+    ),
     (r"\.\.|,,|;\.| [.,;:](?:\s|$)|\s\)", "punctuation"),
     (r"\b(\w+) \1\b", "a word twice"),
     (r"^[a-z](?![\w.]*[\[_:])", "no capital"),

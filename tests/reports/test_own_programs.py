@@ -366,7 +366,8 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
     assert all(each.diagnostics.passed for each in fits)
     for part in (
         *("We analysed 90 observations of Rating in 6 groups (g)", "N(0, "),
-        *(" for the coefficient of x", "for the standard deviation of", "labels of g"),
+        " for the coefficient of x",
+        "for the standard deviation between the labels of g",
     ):
         assert part in said
 
