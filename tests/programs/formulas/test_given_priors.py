@@ -232,7 +232,10 @@ def test_a_program_that_is_written_takes_no_densities():
     program.resolve_priors({"sigma": "normal(0,1)"})  # the one that it has
     with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): y_x is written already"):
         program.resolve_priors({"sigma": "normal(0, 2)"})
-    with pytest.raises(ConfigError, match=r"mu ~ normal\(0, 2\): iid_normal is written already"):
+    message = (
+        "only a formula takes densities; in iid_normal, the prior of mu has the numbers mu_mean"
+    )
+    with pytest.raises(ConfigError, match=rf"^prior mu ~ normal\(0, 2\): {message} and mu_sd$"):
         pyflowers.fit("iid_normal", priors=["mu ~ normal(0, 2)"], engine="stanli")
 
 
