@@ -341,7 +341,11 @@ def test_a_report_and_a_copy_of_the_program(fit, tmp_path):
     assert run("report", out, "--out", tmp_path / "report.html") == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "the numbers of each category are" in page
-    assert "the changes in the" in page
+    words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert "Average difference of the probability of each category of choice" in words
+    for outcome in ("bike", "bus", "own car"):  # each has a sentence and a row
+        assert re.search(rf"(lower|higher) probability of [^.]*{outcome} per unit of x", words)
+        assert f"x + 1 {outcome} " in words
     what = (FORMULA, "--family", "categorical", "--data", data)
     assert run("new", tmp_path / "mine.stan", *what) == 0
     again = pyflowers.fit(tmp_path / "mine.stan", data, **HOW)
