@@ -209,7 +209,8 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
     value = isolated(found.fit.data.scored_name)
     if found.outcomes:
         outcome = found.index.get_level_values("outcome")[row.own]
-        name = isolated(found.fit.data.name_of(found.fit.data.value))
+        data = found.fit.data  # an outcome is a label, not its number
+        name = isolated(data.name_of(data.value) or data.observed)
         value = fill("probability of {} = {}", name, isolated(outcome))
     more, fewer = found.directions
     quantiles = _quantiles(found, row.own)
