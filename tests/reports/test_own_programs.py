@@ -367,6 +367,7 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
     for part in (
         *("We analysed 90 observations of Rating in 6 groups (g)", "N(0, "),
         " for the coefficient of x",
+        "t(3, 0, 2.5) for the thresholds at the means of the terms",
         "for the standard deviation between the labels of g",
     ):
         assert part in said

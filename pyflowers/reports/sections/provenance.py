@@ -141,7 +141,7 @@ def _in_prose(name: str, fit: Fit) -> str:
     if kind.startswith("cor_"):
         group = kind.removeprefix("cor_")
         return f"the correlations of the effects of {group}{of_predictor}"
-    if at:
+    if at or kind == "thresholds":
         return f"the {kind[:1].lower()}{kind[1:]}{of_predictor}{at}{where}"
     return name
 
