@@ -344,7 +344,7 @@ def test_a_report_and_a_copy_of_the_program(fit, tmp_path):
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "Average difference of the probability of each category of choice" in words
     for outcome in ("bike", "bus", "own car"):  # each has a sentence and a row
-        assert re.search(rf"(lower|higher) probability of choice {outcome} per unit of x", words)
+        assert re.search(rf"(lower|higher) probability of choice = {outcome} per unit of x", words)
         assert f"x + 1 {outcome} " in words
     what = (FORMULA, "--family", "categorical", "--data", data)
     assert run("new", tmp_path / "mine.stan", *what) == 0
