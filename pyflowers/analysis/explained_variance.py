@@ -40,7 +40,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +64,11 @@ NUM_BOOTSTRAP = 4000
 """The number of draws of the Bayesian bootstrap."""
 
 _MOST_VALUES = 4_000_000
+
+MOST_INTEGRATED, FEWEST_DRAWS = 100_000, 500
+"""The largest number of rows times draws for which groups are integrated out of responses that are
+not linear in their effects; and the number of draws below which this limit leaves none out."""
+
 _NODES = 8  # exact for the polynomials of a linear mean
 
 _OF_LATENT = {"logit": np.pi**2 / 3, "probit": 1.0, "cloglog": np.pi**2 / 6}
@@ -235,7 +240,12 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
     if fit.model.has_effects:
         shares = {("R2", f"conditional{of}"): m.share()}
         try:
-            shares["R2", f"marginal{of}"], of_groups = _of_population(fit, rows, m.centre, of)
+            predictor, every = _for_population(fit)
+            shares["R2", f"marginal{of}"], of_groups = _of_population(
+                fit, predictor, rows, m.centre, of
+            )
+            if every > 1:
+                notes.append(f"marginal R2 and ICC are computed from 1 in {every} draws")
         except ConfigError as error:
             notes.append(f"no marginal R2 and no ICC, because {error}")
     cut = {"cens": "censored", "lb": "truncated", "ub": "truncated"}
@@ -339,13 +349,23 @@ def _expected(predictor: Predictor) -> FloatArray:
     return np.asarray(mean)
 
 
-def _of_population(
-    fit: Fit, rows: NDArray[np.bool_], centre: float, of: str
-) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
-    """Return the marginal R² and the intraclass correlations."""
+def _for_population(fit: Fit) -> tuple[Predictor, int]:
+    """Return predictions for the population of groups, and 1 in how many draws they use."""
     predictor = predictor_of(fit, groups="population", kind="observation")
     if predictor.varying_parameters:
         raise ConfigError(f"{predictor.varying_parameters[0]} varies between groups")
+    num = fit.num_chains * fit.num_draws
+    every = min(fit.num_predictions // MOST_INTEGRATED, num // FEWEST_DRAWS)
+    if _is_linear(predictor.family) or every <= 1:
+        return predictor, 1
+    few = {name: its[:, ::every] for name, its in predictor.draws.items()}
+    return replace(predictor, draws=few), every
+
+
+def _of_population(
+    fit: Fit, predictor: Predictor, rows: NDArray[np.bool_], centre: float, of: str
+) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
+    """Return the marginal R² and the intraclass correlations."""
     family = predictor.family
 
     def moments(
@@ -392,10 +412,15 @@ def _of_population(
     return every.share(), shares
 
 
+def _is_linear(family: Family) -> bool:
+    """Return whether the mean, or that of log y, is linear in the effects of groups."""
+    is_linear = family.link == "identity" and family.shape_of_mean in ("", "linear")
+    return is_linear or family.compares_logs
+
+
 def _over_groups(family: Family, function: Function, eta: FloatArray, sd: Any) -> FloatArray:
     """Return the average of a function of eta over groups, in which eta is normal."""
-    is_linear = family.link == "identity" and family.shape_of_mean in ("", "linear")
-    if not (is_linear or family.compares_logs):
+    if not _is_linear(family):
         return averaged(function, eta, sd)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     pairs = zip(nodes, weights / weights.sum(), strict=True)

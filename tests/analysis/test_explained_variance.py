@@ -10,6 +10,7 @@ from row_fits import FRAME, b, fit_of
 from scipy.special import expit
 
 import pyflowers
+from pyflowers.analysis import explained_variance
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import held_out_weights
 from pyflowers.reports import render_report
@@ -108,6 +109,21 @@ def test_counts_with_groups():
     close(found["R2", "marginal"], variance(middle) / (variance(middle) + total.mean(axis=2)), 1e-8)
     link = np.log1p(1 / middle.mean(axis=2) + 1 / shape)
     close(found["ICC", "site, scale of the link"], sd2 / (sd2 + link), 1e-8)
+
+
+def test_groups_are_integrated_out_in_some_draws_if_that_is_much_work(monkeypatch):
+    fit = fit_of(f"count ~ x + {SITE}", "poisson")
+    whole = shares(fit)
+    monkeypatch.setattr(explained_variance, "MOST_INTEGRATED", fit.num_predictions // 3)
+    monkeypatch.setattr(explained_variance, "FEWEST_DRAWS", 10)
+    assert "marginal R2 and ICC are computed from 1 in 3 draws" in in_one_line(
+        pyflowers.explained(fit)
+    )
+    few = shares(fit)
+    close(few["R2", "marginal"], whole["R2", "marginal"][:, ::3], 1e-8)
+    close(few["R2", "conditional"], whole["R2", "conditional"])
+    monkeypatch.setattr(explained_variance, "FEWEST_DRAWS", 200)
+    close(shares(fit)["R2", "marginal"], whole["R2", "marginal"])
 
 
 def test_shares_of_trials_and_ratings_have_their_scale():
