@@ -131,6 +131,11 @@ def test_an_example_is_reported_in_the_users_words(example):
     assert fit.program.title in page.output("models")
 
 
+def shown(value):
+    """Return a number as the page shows it, with a real minus sign."""
+    return format_cell("", value).replace("-", "\u2212")
+
+
 def test_the_answer_names_each_single_number_with_its_meaning(example):
     fit, page = example
     summary = fit.summary()
@@ -139,13 +144,13 @@ def test_the_answer_names_each_single_number_with_its_meaning(example):
     assert scalars
     for name in scalars:
         row = summary.loc[name]
-        median, low, high = (format_cell("", row[key]) for key in ("median", "5%", "95%"))
+        median, low, high = (shown(row[key]) for key in ("median", "5%", "95%"))
         (output,) = [item for item in items if item.startswith(f"{name}, ")]
         meaning = fit.program.declaration.parameters[name].description
         assert meaning[1:] in output
         assert f": {median}" in output
         assert output.endswith(f"(90% interval {low} to {high})")
-    assert f"The summary table has all {len(summary)} numbers." in page.output("answer")
+    assert f"All {len(summary)} parameters are in the summary table." in page.output("answer")
 
 
 def test_the_answer_states_each_vector(example):
@@ -164,7 +169,7 @@ def test_the_answer_states_each_vector(example):
         medians = summary.loc[rows, "median"]
         ends = (medians.idxmin(), medians.idxmax())
         for row in rows if len(rows) <= 6 else ends:
-            low, high = (format_cell("", summary.loc[row, key]) for key in ("5%", "95%"))
+            low, high = (shown(summary.loc[row, key]) for key in ("5%", "95%"))
             assert f"(90% interval {low} to {high}) for {row}" in answer
         assert len(rows) <= 6 or f"{len(rows)} numbers, from" in answer
     assert vectors

@@ -288,7 +288,7 @@ def _quantities(material: Material) -> Iterator[Block]:
         yield bullets(_quantity(material, str(n), left[n]) for n in varying[:MOST_QUANTITIES])
     if len(varying[:MOST_QUANTITIES]) < len(left) or max(sizes.values(), default=0) > MOST_NAMED:
         total = len(material.summaries[fit.name])
-        yield paragraph(f"The summary table has all {total} numbers.")
+        yield paragraph(f"All {total} parameters are in the summary table.")
 
 
 def _extremes(material: Material, rows: list[str]) -> list[str]:
