@@ -66,7 +66,7 @@ def gaussian_mixture(settings: Settings) -> Lecture:
     lecture = Lecture("gaussian-mixture", title, settings)
     y = pd.read_csv(gaussian_mixture_csv())["y"].to_numpy()
     draws = settings.size(1_000, 300)
-    options: dict[str, Any] = {"warmup": draws, "draws": draws}
+    options: dict[str, Any] = {"warmup": draws, "draws": draws, "engine": measures.OF_ADVI}
     fit = measures.nuts("gaussian_mixture", stan_data(y), settings, **options)
     approximation = measures.advi("gaussian_mixture", stan_data(y), settings)
     # Without the ordering constraint, each chain starts at a different permutation of three

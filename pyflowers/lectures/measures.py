@@ -68,17 +68,19 @@ class Discrepancy(NamedTuple):
 def nuts(
     program: str, data: Mapping[str, Any], settings: Settings, *, title: str = "", **options: Any
 ) -> Fit:
-    """Fit a shipped program, by name, with CmdStan's NUTS; `options` are passed to the fit.
+    """Fit a shipped program, by name, with Stan's NUTS; `options` are passed to the fit.
 
     If a title is given, progress is shown: a line in the log and, on a terminal, bars.
     """
     if title:
         logger.info("%s", title)
     shown = bool(title) and sys.stderr.isatty() and sys.stdout.isatty()
-    # ADVI needs CmdStan anyway, and the same engine in every run gives the same draws.
-    options |= {"engine": "cmdstan", "cmdstan": settings.cmdstan}
-    options |= {"seed": settings.seed, "show_progress": shown}
+    options |= {"seed": settings.seed, "cmdstan": settings.cmdstan, "show_progress": shown}
     return fit(program_path(program), data, **options)
+
+
+OF_ADVI = "cmdstan"
+"""The engine of examples with ADVI, which needs CmdStan: the same engine gives the same draws."""
 
 
 def advi(program: str, data: Mapping[str, Any], settings: Settings) -> Approximation:

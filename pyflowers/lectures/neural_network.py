@@ -207,6 +207,7 @@ def by_nuts(
         max_treedepth=settings.size(task.max_treedepth, 6),
         metric=task.metric,
         inits=[{name: value.tolist() for name, value in point.items()} for point in points],
+        engine=measures.OF_ADVI,
         title=f"{task.title}: NUTS",
     )
     names = [name for name, shape in density.dims.items() if 0 not in shape]
