@@ -403,8 +403,9 @@ class Program(Shown):
 
         The columns are the prior in Stan's notation, its 5% and 95% quantiles, whether it is the
         default, what these quantiles mean on the scale of the response (for a formula), and the
-        meaning of the parameter. The intercept of a formula has its prior where the terms have
-        their means.
+        meaning of the parameter. The intercept and the thresholds of a formula have their prior
+        where the terms have their means. Thresholds of ratings, and shares of the steps of a
+        monotonic effect, have a joint prior and no quantiles.
 
         Examples
         --------

@@ -36,6 +36,10 @@ class Stating(Capable, Protocol):
     def internal(self) -> frozenset[str]:
         """The quantities that are not part of the results."""
 
+    @property
+    def stated_priors(self) -> dict[str, str]:
+        """The priors that the declaration states, and those that the program adds to lprior."""
+
     def kept(self) -> list[str]:
         """Return the quantities whose draws are kept."""
 
@@ -88,6 +92,15 @@ def prior_table(program: Stating, values: Mapping[str, Any]) -> pd.DataFrame:
         is_default = about is None or name not in about.stated
         row = _cells(name, f"lkj({eta:g})", low, high, is_default)
         rows.append(row | {"meaning": declared.parameters[name].description})
+    for sampled, text in _joint(program).items():
+        for word in re.findall(r"[A-Za-z_]\w*", text):
+            if word in values:
+                numbers = ", ".join(f"{number:g}" for number in np.ravel(values[word]))
+                text = re.sub(rf"\b{word}\b", numbers, text)
+        name, about = sampled.replace("_at_means", ""), declared.formula
+        is_default = about is None or name not in about.stated
+        row = _cells(name, text, np.nan, np.nan, is_default)
+        rows.append(row | {"meaning": declared.parameters[sampled].description})
     table = pd.DataFrame(rows, columns=_COLUMNS)
     return table.set_index("parameter")
 
@@ -184,6 +197,18 @@ def _correlations(program: Stating) -> dict[str, int]:
         if f"{name}_eta" in program.declaration.priors
     ]
     return {name: len(coords[f"effects_{name.removeprefix('cor_')}"]) for name in names}
+
+
+def _joint(program: Stating) -> dict[str, str]:
+    """Return the priors of the ordered vectors and simplexes of a formula.
+
+    They belong to no single element, whose quantiles depend on the others.
+    """
+    if program.declaration.formula is None:
+        return {}
+    kinds = {name: its.kind for name, its in program.source.blocks.parameters.items()}
+    stated = program.stated_priors
+    return {n: text for n, text in stated.items() if kinds.get(n) in ("ordered", "simplex")}
 
 
 class Posed(Protocol):

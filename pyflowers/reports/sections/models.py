@@ -97,30 +97,13 @@ def priors_of(fit: Fit) -> dict[str, str]:
             prior = fit.program.prior_of(f"{name}_at_means", values)
             shown = f"{name} at the means of the terms"
         if prior is None:
-            with suppress(ConfigError):  # LKJ, which is a distribution of matrices
+            with suppress(ConfigError):  # of matrices or simplexes
                 prior = prior_density(str(text), {})
-        found[shown] = str(text).replace("lkj", "LKJ")
+        found[shown] = str(text).replace("lkj", "LKJ").replace("dirichlet", "Dirichlet")
         if prior is not None:
             found[shown] = prior.text
-    found |= _prior_of_thresholds(fit)
     for name in fit.program.improper_priors(values):
         found.setdefault(name, "flat")
-    return found
-
-
-def _prior_of_thresholds(fit: Fit) -> dict[str, str]:
-    """Return the prior of the thresholds of ratings, which the table of priors leaves out."""
-    if not fit.model.is_ordinal or fit.program.declaration.formula is None:
-        return {}
-    values, found = fit.data.values, dict[str, str]()
-    for each in fit.model.family.auxiliary:
-        if each.name == "threshold" and each.given is None:
-            numbers = {key: f"{float(values[f'{each.name}_{key}']):g}" for key in each.values}
-            text = each.prior.partition(" T[")[0].format(**numbers)
-            where = ""
-            if f"{each.name}_at_means" in fit.program.declaration.parameters:
-                where = " at the means of the terms"
-            found[f"{each.name}s{where}"] = prior_density(text, {}).text
     return found
 
 

@@ -141,7 +141,11 @@ def _in_prose(name: str, fit: Fit) -> str:
     if kind.startswith("cor_"):
         group = kind.removeprefix("cor_")
         return f"the correlations of the effects of {group}{of_predictor}"
-    if at or kind == "thresholds":
+    if kind.startswith("share_"):
+        return f"the shares of the steps of {kind.removeprefix('share_')}{of_predictor}"
+    if kind == "threshold":
+        return f"the thresholds{at}{where}"
+    if at:
         return f"the {kind[:1].lower()}{kind[1:]}{of_predictor}{at}{where}"
     return name
 

@@ -323,6 +323,24 @@ def test_the_table_of_priors():
     assert correlated.loc["cor_g", "95%"] == pytest.approx(2 * stats.beta.ppf(0.95, 4, 4) - 1)
 
 
+def test_the_table_has_the_priors_of_thresholds_and_of_shares():
+    """Their elements have no prior each, so there are no quantiles."""
+    frame = FRAME.assign(rating=np.arange(80) % 4 + 1, level=np.arange(80) % 3)
+    given = ["threshold ~ normal(0, 3)"]
+    for terms, priors, row in (
+        ("x", None, ["student_t(3, 0, 2.5)", "yes"]),
+        ("1", None, ["student_t(3, 0, 2.5)", "yes"]),
+        ("x", given, ["normal(0, 3)", "no"]),
+    ):
+        formula = f"rating ~ {terms} + mo(level)"
+        program = Program.from_formula(formula, frame, family="cumulative", priors=priors)
+        table = program.priors
+        assert table.loc["threshold", ["prior", "default"]].tolist() == row
+        assert table.loc["share_level", ["prior", "default"]].tolist() == ["dirichlet(1, 1)", "yes"]
+        assert table.loc[["threshold", "share_level"], ["5%", "95%"]].isna().all(axis=None)
+        assert table.index.is_unique
+
+
 def words_match(found, expected):
     """Whether two sentences are equal but for the last digit of numbers."""
     ours, theirs = (
