@@ -171,6 +171,7 @@ class ElpdComparison(Result):
 
     models: tuple[ModelElpd, ...]
     called: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
+    dependent: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def best(self) -> ModelElpd:
@@ -203,6 +204,16 @@ class ElpdComparison(Result):
                 "usually too small (Sivula et al. 2020)."
             ]
         return []
+
+    def of_dependent(self) -> list[str]:
+        """Return the caution that rows are predicted from those before them."""
+        if not self.dependent:
+            return []
+        return [
+            f"In {in_words(self.dependent)}, the elpd of a row is that given the rows before it in "
+            "its series or unit, not given all other rows, with which it is usually larger; a "
+            "model without ar() or cosy() that ranks higher may not predict better."
+        ]
 
     def of_close(self) -> list[str]:
         """Return which models predict about as well as the best."""
@@ -383,6 +394,8 @@ class LooComparison(ElpdComparison):
         How much the models explain, if it was asked for.
     called : mapping of str to tuple of str
         The formula or program, and the family, of each model, by the name in tables.
+    dependent : tuple of str
+        Models in which the distribution of a row depends on other rows.
 
     See Also
     --------
@@ -463,7 +476,7 @@ class LooComparison(ElpdComparison):
                 f"to ({fitted}); for a comparison on equal terms, fit them to the same rows.",
             ),
         )
-        sentences = [sentence for applies, sentence in of_all if applies]
+        sentences = [sentence for applies, sentence in of_all if applies] + self.of_dependent()
         sentences += [*self.of_few(self.num_obs, is_of_groups=False), *self.of_close()]
         if noisy:
             sentences.append(
@@ -614,7 +627,13 @@ def compare_named(
         rounded=tuple(compress(names, rounded)),
         weighted=tuple(compress(names, multiplied)),
         called=described(fits, names),
+        dependent=with_dependent_rows(fits, names),
     )
+
+
+def with_dependent_rows(fits: Sequence[Fit], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of models in which the distribution of a row depends on other rows."""
+    return tuple(compress(names, (fit.model.has_dependent_rows for fit in fits)))
 
 
 def _are_rounded(fits: Sequence[Fit]) -> list[bool]:

@@ -35,6 +35,7 @@ from pyflowers.analysis.elpd import (
     described,
     group_labels,
     standing,
+    with_dependent_rows,
 )
 from pyflowers.analysis.refits import HeldOut, log_mean, log_ratio, refit_without
 from pyflowers.errors import ConfigError
@@ -103,6 +104,8 @@ class FoldComparison(ElpdComparison):
         The labels of the groups; empty for folds of rows.
     called : mapping of str to tuple of str
         The formula or program, and the family, of each model, by the name in tables.
+    dependent : tuple of str
+        Models in which the distribution of a row depends on other rows.
 
     See Also
     --------
@@ -149,7 +152,8 @@ class FoldComparison(ElpdComparison):
     @property
     def cautions(self) -> list[str]:
         """The limitations of the comparison, one sentence each."""
-        found = self.of_few(len(self.fold), is_of_groups=bool(self.column)) + self.of_close()
+        found = [] if self.column else self.of_dependent()
+        found += self.of_few(len(self.fold), is_of_groups=bool(self.column)) + self.of_close()
         for model in self.models:
             found += model.of_failed(model.failed, model.folds, "fold ")
             found += model.of_error()
@@ -259,8 +263,14 @@ def k_fold(
         standings = standing(name, own, best)
         models.append(ModelFolds(**standings, mcse=mcse[name], failed=failed, folds=folds))
     models.sort(key=lambda model: -model.elpd)
-    about = described(found, called)
-    return FoldComparison(tuple(models), fold + 1, column or "", names, called=about)
+    return FoldComparison(
+        tuple(models),
+        fold + 1,
+        column or "",
+        names,
+        called=described(found, called),
+        dependent=with_dependent_rows(found, called),
+    )
 
 
 def _stratified(y: NDArray[np.float64], folds: int, rng: np.random.Generator) -> IntArray:

@@ -35,6 +35,7 @@ from pyflowers.programs.families._response import (
     as_censored,
     can_be_series,
     family_of,
+    has_dependent_rows,
     has_terms,
     recorded,
     replicated,
@@ -251,9 +252,9 @@ class Model:
         return self.has_rule and "weights" in self.rule.response
 
     @property
-    def is_series(self) -> bool:
-        """Whether the distribution of a row depends on rows before it."""
-        return self.has_rule and not {"previous", "unit"}.isdisjoint(self.rule.response)
+    def has_dependent_rows(self) -> bool:
+        """Whether the distribution of a row depends on other rows."""
+        return self.has_rule and has_dependent_rows(self.rule.response)
 
     @property
     def in_time(self) -> tuple[str, FloatArray] | None:
@@ -262,7 +263,11 @@ class Model:
         None if rows do not depend on the row before, or are in the order of the table.
         """
         source = self.data.declaration.data.get("previous")
-        if not self.is_series or not isinstance(source, Previous) or source.previous == OBS:
+        if (
+            not self.has_dependent_rows
+            or not isinstance(source, Previous)
+            or source.previous == OBS
+        ):
             return None
         previous = np.asarray(self.data.values["previous"])
         own = np.arange(len(previous), dtype=float)
@@ -357,7 +362,7 @@ class Model:
             If the program has no ``log_lik``.
         """
         self.program.require(Capability.LOG_LIK)
-        if self.evaluates and self.is_series and rows is not None:
+        if self.evaluates and self.has_dependent_rows and rows is not None:
             return self.log_lik(draws)[..., rows]
         if self.evaluates:
             its = self.at(rows)
@@ -390,7 +395,7 @@ class Model:
         """
         self.program.require(Capability.Y_REP)
         name = self.program.declaration.roles.y_rep
-        if self.program.answers_by_rule(name) and self.is_series and rows is not None:
+        if self.program.answers_by_rule(name) and self.has_dependent_rows and rows is not None:
             return self.y_rep(draws, rng)[..., rows]
         if self.program.answers_by_rule(name):
             # Times of censoring are estimated from all rows.
@@ -408,7 +413,7 @@ class Model:
         """
         if rows is None:
             return self
-        if self.is_series:
+        if self.has_dependent_rows:
             raise ConfigError(
                 f"{self.program.name}: a row depends on those before it, so that some rows cannot "
                 "be treated without the others; leave ar() or cosy() out"

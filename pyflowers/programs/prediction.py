@@ -40,6 +40,7 @@ from pyflowers.programs.declaration import (
 from pyflowers.programs.design import levels_of_numbers, state_of
 from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
 from pyflowers.programs.families._response import (
+    OF_OTHER_ROWS,
     along_series,
     as_censored,
     family_of,
@@ -359,7 +360,7 @@ def _for_rows(
     if is_linear:
         needed.discard("trials")
     if is_observed:
-        needed |= {"sigma", "previous", "unit"}.intersection(rule.response)
+        needed |= {"sigma", *OF_OTHER_ROWS}.intersection(rule.response)
     else:
         needed -= set(rule.response) - _names_in(_parsed(rule.linear_predictor))
     if groups != "data":

@@ -24,7 +24,7 @@ replicates are censored where a row's time of censoring is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -42,9 +42,12 @@ from pyflowers.programs.families import (
     find_family,
 )
 
+OF_OTHER_ROWS = ("previous", "unit")
+"""The variables that name other rows, given which the likelihood of a row is stated."""
+
 NAMES = (
     *("cens", "y2", "lb", "ub", "weights", "weights_mean", "se", "precision", "sigma"),
-    *("previous", "unit"),
+    *OF_OTHER_ROWS,
 )
 """The variables of response terms."""
 
@@ -117,9 +120,14 @@ AR = Auxiliary(
 )
 
 
+def has_dependent_rows(response: Collection[str]) -> bool:
+    """Whether, with these variables of its terms, the distribution of a row depends on others."""
+    return not set(OF_OTHER_ROWS).isdisjoint(response)
+
+
 def can_be_series(family: Family, response: Sequence[str]) -> bool:
     """Whether the residuals of a response with these variables can be autoregressive."""
-    others = {"cens", "lb", "ub", "weights", "previous", "unit"}
+    others = {"cens", "lb", "ub", "weights", *OF_OTHER_ROWS}
     is_normal = family.name in WITH_SIGMA and family.link == "identity"
     return is_normal and others.isdisjoint(response)
 
@@ -294,7 +302,7 @@ def in_units(
 
 def has_terms(family: Family, response: Sequence[str]) -> bool:
     """Whether a family can have a response with these variables."""
-    if {"previous", "unit"}.intersection(response):
+    if has_dependent_rows(response):
         return False  # the likelihood of some rows alone, by which families are compared, is none
     if {"cens", "lb", "ub"}.intersection(response) and family.tails is None:
         return False

@@ -29,7 +29,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.densities import CONSTANT, StatedPrior, read_stated
 from pyflowers.programs.families import Family, FloatArray, Link, find_family
-from pyflowers.programs.families._response import family_of
+from pyflowers.programs.families._response import family_of, has_dependent_rows
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.curves import curves_in
 from pyflowers.programs.formulas.given import with_stated
@@ -113,7 +113,7 @@ def _linear_model(data: Data) -> LinearModel:
     about = data.declaration.formula
     assert about is not None
     if series := parse(about.text).terms.series:
-        what = f"{series[0].partition('(')[0]}(), with which a row depends on the one before it"
+        what = f"{series[0].partition('(')[0]}(), with which a row depends on the rows before it"
         raise _not_stated(about.text, what)
     terms = {*parse(about.text).terms.variables}
     if terms - {"se", "sigma", "precision"}:
@@ -188,8 +188,8 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
     assert about is not None
     family, linear = _predictors_of(data)
     response = parse(about.text).terms.variables
-    if {"previous", "unit"}.intersection(response):
-        return {}  # rows are not independent
+    if has_dependent_rows(response):
+        return {}
     return likelihood_alone(family_of(family.text, response), linear, draws, data, response)
 
 
