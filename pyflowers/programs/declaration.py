@@ -40,6 +40,7 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, mod
 
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.families import find_family
+from pyflowers.programs.families._response import family_of
 from pyflowers.programs.source import Blocks, Declared, Source, Variable
 from pyflowers.programs.terms import read_terms
 from pyflowers.records import Record, tag_of
@@ -684,7 +685,9 @@ class Declaration(Record):
         formula = self.formula
         assert formula is not None
         rule = self.prediction
-        family = find_family(formula.family if rule is None else rule.family)
+        family = find_family(formula.family)
+        if rule is not None:
+            family = family_of(rule.family, rule.response)
         text = f"{formula.text} ({family.title})"
         written = family.equation.format(y=formula.text.partition("~")[0].partition("|")[0].strip())
         changes = dict[str, str]()

@@ -160,6 +160,8 @@ def test_the_written_program_draws_and_evaluates_as_the_rule_does(fit, tmp_path)
     path = program.write(tmp_path / "edited.stan")
     path.write_text(path.read_text().replace("// residual sd", "// sd of the errors"))
     edited = pyflowers.fit(str(path), rows(), **HOW)
+    assert program.declaration.equation.startswith("y ~ N(eta + ar e[previous], sigma²), eta")
+    assert edited.program.declaration.equation == ""
     np.testing.assert_allclose(edited.draws["log_lik"], fit.model.log_lik(edited.draws), rtol=1e-8)
     y, frame = edited.draws["y_rep"], rows()
     mean = conditional(frame, linear(edited, frame), edited.draws["ar"][..., None], y)
