@@ -41,7 +41,7 @@ def _of(names: Sequence[str]) -> Family:
         mean=lambda eta, values: moments(eta, values)[0],
         moments=moments,
         auxiliary=tuple(
-            Auxiliary(name, "real", "", {}, f"log odds of {name[2:]}", is_predictor=True)
+            Auxiliary(name, "real", "", {}, "log odds of a category", is_predictor=True)
             for name in names
         ),
     )

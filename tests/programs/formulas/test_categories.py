@@ -308,6 +308,16 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         assert "\n" not in str(error.value)
 
 
+def test_the_table_of_priors_names_no_category_by_its_variable():
+    """The linear predictor of ß, the fourth category, is called mu4."""
+    labels = np.array(["b+", "b-", "d", "ß"])
+    frame = pd.DataFrame({"kind": labels[np.arange(40) % 4], "x": np.arange(40) % 7})
+    table = Program.from_formula("kind ~ x", frame, family="categorical").priors
+    assert table.loc["Intercept_mu4", "on the response's scale"].startswith("the odds from 0.00")
+    assert table.loc["b_mu4[x]", "on the response's scale"].startswith("changes the odds by a fac")
+    assert "log odds of ß against b+" in table.loc["b_mu4[x]", "meaning"]
+
+
 def test_every_command_takes_categories(fit, tmp_path, capfd):
     out, data = tmp_path / "run", tmp_path / "table.csv"
     fit.save(out)
