@@ -103,15 +103,9 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
             is_around = place is not None and variances[place][0] >= KNOWN_AROUND
             is_explained = len(its.effects) > 1 and groups.has_group_columns(its)
             chosen = ratio > least and not is_around and not is_explained
-        has_several = its.term.is_student and not its.is_intercept
-        if its.term.by or its.term.covariance or has_several:
-            if chosen and its.term.group in asked:
-                raise ConfigError(
-                    f"centered {its.term.group}: the effects of {its.term} are sampled "
-                    "standardised only; leave the option out"
-                )
-            chosen = False
-        centered.append(bool(chosen))
+        if asked.get(its.term.group):
+            _refuse_standardised(its, its.term.group)
+        centered.append(bool(chosen) and not _is_standardised(its))
     # Each coefficient is added to at most one centred term, the one whose mean the data determine
     # least. A term whose groups are nested in those of another term gets no coefficient; if both
     # terms have only an intercept, the nested term is centred on the other term.
@@ -138,6 +132,47 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
             within = model.effects[place].name
         found.append(Centring(its, centered[i], frozenset(anchored[i]), within))
     return sorted(found, key=lambda its: groups.size(its.effects) if its.within else 0)
+
+
+def centrings_asked(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
+    """Return how each group term is sampled where terms are centred only if the user decides so.
+
+    Parameters
+    ----------
+    model : Model
+        The model of another parameter, or of one of several linear predictors of the response.
+    asked : mapping of str to bool
+        Whether a term is centred, by the end of its variables' names or, for predictors of the
+        response, by its group.
+
+    Raises
+    ------
+    ConfigError
+        If a term is to be centred whose effects are sampled standardised only.
+    """
+    found = []
+    for its in model.effects:
+        names = [its.name, *[its.term.group] * model.predicts_response]
+        name = next((name for name in names if name in asked), "")
+        if asked.get(name):
+            _refuse_standardised(its, name)
+        found.append(Centring(its, asked.get(name, False)))
+    return found
+
+
+def _is_standardised(its: Effects) -> bool:
+    """Whether the effects of a term are sampled standardised only."""
+    has_several = its.term.is_student and not its.is_intercept
+    return bool(its.term.by or its.term.covariance or has_several)
+
+
+def _refuse_standardised(its: Effects, name: str) -> None:
+    """Refuse to centre a term whose effects are sampled standardised only."""
+    if _is_standardised(its):
+        raise ConfigError(
+            f"centered {name}: the effects of {its.term} are sampled standardised only; leave the "
+            "option out"
+        )
 
 
 @dataclass(frozen=True)
@@ -193,9 +228,15 @@ class _Groups:
         return bool((np.linalg.norm(rest, axis=0) < 1e-8 * size).any())
 
     def outer(self, its: Effects) -> int | None:
-        """Return the position of the finest term in which a term's groups are nested, or None."""
+        """Return the position of the finest term in which a term's groups are nested, or None.
+
+        The groups of a term with several members are nested in none, and none are in them.
+        """
+        if its.term.members:
+            return None
         codes, own = list(self._codes.values()), self._codes[its.term.group]
-        outer = [i for i, other in enumerate(codes) if _lies_within(own, other)]
+        alone = [i for i, each in enumerate(self.model.effects) if not each.term.members]
+        outer = [i for i in alone if _lies_within(own, codes[i])]
         return max(outer, key=lambda i: codes[i].max(), default=None)
 
     def _around(self, its: Effects) -> NDArray[np.int64]:
@@ -208,8 +249,11 @@ class _Groups:
 
     def inner(self, its: Effects) -> list[NDArray[np.int64]]:
         """Return the label positions of other groups that are nested in the groups of a term."""
-        own = self._codes[its.term.group]
-        return [codes for codes in self._codes.values() if _lies_within(codes, own)]
+        if its.term.members:
+            return []
+        own, others = self._codes[its.term.group], (each.term for each in self.model.effects)
+        codes = (self._codes[term.group] for term in others if not term.members)
+        return [inside for inside in codes if _lies_within(inside, own)]
 
     @cached_property
     def _fitted(self) -> FloatArray:

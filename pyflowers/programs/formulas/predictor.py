@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from pyflowers.programs.densities import StatedPrior, read_stated
 from pyflowers.programs.families._links import LINKS
-from pyflowers.programs.formulas.centring import Centring, centrings, refuse_unknown_groups
+from pyflowers.programs.formulas.centring import (
+    Centring,
+    centrings,
+    centrings_asked,
+    refuse_unknown_groups,
+)
 from pyflowers.programs.formulas.curves import Curve, Defaults, curves_of, switches
 from pyflowers.programs.formulas.given import Stated, of_elements
 from pyflowers.programs.formulas.model import Model
@@ -299,11 +304,8 @@ def _of_response(
         of_groups = {name: its for name, its in parametrisations.items() if name not in of_curves}
         centred = centrings(model, of_groups)
     else:
-        target, asked = Target(model.parameter.name), parametrisations
-        centred = [
-            Centring(its, asked.get(its.name, asked.get(its.term.group, False)))
-            for its in model.effects
-        ]
+        target = Target(model.parameter.name)
+        centred = centrings_asked(model, parametrisations)
     if model.has_intercept and not model.family.is_ordinal:
         intercept = (priors.location(model), scale)
     return LinearPredictor(
@@ -330,7 +332,7 @@ def _of_parameter(
     about = model.parameter
     assert about is not None
     assert about.link is not None
-    how = [Centring(its, parametrisations.get(its.name, False)) for its in model.effects]
+    how = centrings_asked(model, parametrisations)
     intercept = None
     if model.has_intercept:
         intercept = priors.intercept(model, about)

@@ -403,3 +403,20 @@ def test_prior_draws_of_several_effects_are_those_of_the_definition(name, tmp_pa
         product = (r[..., 0] * r[..., 1]).mean(axis=1)
         correlation = first.draws["cor_g"][0][:, 0]
         assert np.corrcoef(product, correlation)[0, 1] > 0.2
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "asked", "name"),
+    [
+        ("y ~ x + (1 | gr(g, cov=A))", "gaussian", {"g": True}, "g"),
+        ("y ~ x; sigma ~ (1 | gr(g, cov=A))", "gaussian", {"g_sigma": True}, "g_sigma"),
+        ("site ~ x + (1 | gr(g, cov=A))", "categorical", {"g": True}, "g"),
+        ("site ~ x + (1 | gr(g, cov=A))", "categorical", {"g_mub": True}, "g_mub"),
+    ],
+)
+def test_effects_that_are_sampled_standardised_only_cannot_be_centred(formula, family, asked, name):
+    with pytest.raises(ConfigError, match=f"centered {name}: the effects of .* standardised only"):
+        Program.from_formula(formula, rows(), family=family, known={"A": KINSHIP}, centered=asked)
+    Program.from_formula(
+        formula, rows(), family=family, known={"A": KINSHIP}, centered=dict.fromkeys(asked, False)
+    )

@@ -169,6 +169,19 @@ def test_all_that_follows_a_fit(name, fits, tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
+def test_members_are_not_nested_in_another_group():
+    """Only the labels of the first column are nested in those of k."""
+    rng = np.random.default_rng(1)
+    g, g2 = rng.choice(list("abcdefgh"), (2, 400))
+    frame = pd.DataFrame({"g": g, "g2": g2, "k": np.where(g < "e", "low", "high"), "i": g + g2})
+    effects = dict(zip("abcdefgh", rng.normal(0, 5, 8), strict=True))
+    frame["y"] = (frame.g.map(effects) + frame.g2.map(effects)) / 2 + rng.normal(0, 0.1, 400)
+    for formula in ("y ~ (1 | mm(g, g2)) + (1 | k)", "y ~ (1 | mm(g, g2)) + (1 | i)"):
+        program = Program.from_formula(formula, frame)
+        assert "outer_" not in program.source.text
+        assert program.read(frame).declaration.data["centered_mm_g_g2"].value == 1
+
+
 @pytest.mark.parametrize("name", ["equal", "weighted_slopes"])
 def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_path):
     program, _ = posed(name)
