@@ -340,7 +340,27 @@ def read_rows(
                     f"fit; give one of the fit's labels: {', '.join(its[:10])}"
                     f"{', …' * (len(its) > 10)}"
                 )
-    return NewRows(given, values, codes, labels, known, len(table), _keys(table), wanted)
+    found = NewRows(given, values, codes, labels, known, len(table), _keys(table), wanted)
+    _refuse_zero_divisors(rule, found)
+    return found
+
+
+def _refuse_zero_divisors(rule: PredictionRule, rows: NewRows) -> None:
+    """Reject a row in which data by which the rule divides are 0, such as a sum of weights."""
+    assert rows.table is not None
+    for text in (rule.linear_predictor, *rule.where.values()):
+        for node in ast.walk(_parsed(text)):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+                continue
+            divisor = ast.unparse(node.right)
+            if not _names_in(node.right) or not _names_in(node.right) <= rows.values.keys():
+                continue
+            values = Predictor(rule, {}, {}, rows)._value(node.right)
+            if np.ndim(values) == 1 and not np.all(values):
+                raise DataError(
+                    f"{rows.table.where(int(np.argmin(values != 0)))}: {divisor} is 0, but the "
+                    "prediction is divided by it; correct the row, or leave it out"
+                )
 
 
 def _for_rows(

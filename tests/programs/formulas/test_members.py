@@ -1,5 +1,6 @@
 """Groups of which each row has several members, ``mm(g1, g2)``, by definition."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -167,6 +168,16 @@ def test_all_that_follows_a_fit(name, fits, tmp_path):
     again = pyflowers.Fit.load(tmp_path / "run")
     one, other = (pyflowers.predict(each, rows()).draws() for each in (again, fit))
     np.testing.assert_array_equal(one, other)
+
+
+def test_new_rows_have_a_weight_above_0(fits):
+    new = rows().head(3).assign(w1=[1, 0, 0], w2=[0, 1, 0])
+    message = "row 3: weight_mm_g_g2_1 + weight_mm_g_g2_2 is 0, but the prediction is divided by it"
+    with pytest.raises(DataError, match=re.escape(message)):
+        pyflowers.predict(fits("weighted_slopes"), new)
+    assert pyflowers.predict(fits("weighted_slopes"), new.head(2)).table().notna().all(axis=None)
+    without = pyflowers.predict(fits("weighted_slopes"), new, groups="none").table()
+    assert without.notna().all(axis=None)
 
 
 def test_members_are_not_nested_in_another_group():
