@@ -294,6 +294,11 @@ class Family:
         return self.with_predictors is not None
 
     @property
+    def is_of_labels(self) -> bool:
+        """Whether the response is a rating or a category, which are numbered from 1."""
+        return self.is_ordinal or self.is_categorical
+
+    @property
     def predictors(self) -> tuple[str, ...]:
         """Its parameters that are linear predictors of the response."""
         return tuple(each.name for each in self.auxiliary if each.is_predictor)
@@ -306,8 +311,7 @@ class Family:
     @property
     def counts_successes(self) -> bool:
         """Whether the response is a number of successes, or 1 for a success."""
-        is_number = not (self.is_ordinal or self.is_categorical)
-        return self.is_discrete and self.scale == "fixed" and is_number
+        return self.is_discrete and self.scale == "fixed" and not self.is_of_labels
 
     @property
     def counts_events(self) -> bool:

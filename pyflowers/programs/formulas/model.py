@@ -519,7 +519,7 @@ class Model:
         name, table, family = self.formula.response, self.table, self.family
         given = self.formula.levels
         is_binary = family.is_discrete and family.limits[1] == 1
-        if given and not (is_binary or family.is_ordinal or family.is_categorical):
+        if given and not (is_binary or family.is_of_labels):
             raise ConfigError(
                 f"formula {self.formula.text!r}: C(…) gives the labels of {name} an order, but "
                 f"family {family.name} takes numbers; write {name} ~ …, or choose another family"
@@ -544,7 +544,7 @@ class Model:
     def y(self) -> FloatArray:
         """The response as numbers; ratings are numbered from 1."""
         name, family = self.formula.response, self.family
-        if family.is_ordinal or family.is_categorical:
+        if family.is_of_labels:
             return self.ratings.codes.astype(np.float64) + 1
         if self.outcomes:
             labels = self.table.labels(name, order=self.outcomes)
@@ -651,7 +651,7 @@ class Model:
     def linked(self) -> FloatArray:
         """The response, transformed to about the linear predictor's scale, minus the offset."""
         y, family, link = self.y, self.family, LINKS[self.family.link]
-        if family.is_ordinal or family.is_categorical:
+        if family.is_of_labels:
             values = (y - y.mean()) / (y.std() or 1.0)
         elif family.counts_successes:
             values = link.of((y + 0.5) / (self.trials + 1))

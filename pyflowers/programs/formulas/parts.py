@@ -123,11 +123,9 @@ def observations(model: Model) -> Part:
         response = f"array[N]{size} y"
     data = ["int<lower=1> N; // observations"]
     source: dict[str, Any] = {"column": formula.response}
-    if family.is_ordinal:
-        data.append("int<lower=2> J; // ratings")
-        source |= {"index": True, "order": model.order_of_ratings}
-    elif family.is_categorical:
-        data.append("int<lower=2> J; // categories, of which the first is the reference")
+    if family.is_of_labels:
+        what = "ratings" if family.is_ordinal else "categories, of which the first is the reference"
+        data.append(f"int<lower=2> J; // {what}")
         source |= {"index": True, "order": model.order_of_ratings}
     elif model.outcomes:
         source["outcomes"] = list(model.outcomes)
