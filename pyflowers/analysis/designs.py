@@ -52,8 +52,9 @@ from pyflowers.fits.sampling import fit as sampled
 from pyflowers.fits.spec import INPUTS, READING, Spec, takes_inputs
 from pyflowers.programs import Program
 from pyflowers.programs.data import to_frame
+from pyflowers.programs.prediction import names_of
 from pyflowers.programs.program import is_formula
-from pyflowers.text import counted, in_words, suggestion
+from pyflowers.text import counted, in_words, shortened, suggestion
 
 FILES = BatchFiles("design", frozenset({"effects", "designs", "seed"}))
 """The files of a result, next to the ledger of its batch."""
@@ -401,6 +402,7 @@ def design(
     _refuse(pilot, effects, region)
     column = _column_of_groups(pilot, unit, all_groups)
     at, others = _true_values(pilot, effects)
+    _refuse_impossible(pilot, effects, at)
     designs = tuple((g, n) for g in all_groups or (0,) for n in all_rows)
     tasks = _Tasks(pilot, spec, column, designs, at, sims, tuple(effects))
     engine = pilot.record.engine.find() if spec.engine == "auto" else spec.engine
@@ -470,10 +472,22 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
             raise ConfigError(
                 f"effect: {name} has no parameter {effect!r}; {suggestion(effect, known)}"
             )
+        read = _read_by_predictions(pilot)
+        if effect.partition("[")[0] not in read:
+            others = shortened([e for e in known if e.partition("[")[0] in read])
+            raise ConfigError(
+                f"effect: responses are not simulated from {effect}, so its value would change "
+                f"nothing; name another parameter: {others}"
+            )
         if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
             raise ConfigError(f"effect: {effect} must be a number, got {value!r}")
     if region is not None and not (len(region) == 2 and region[0] < region[1]):
         raise ConfigError(f"region must have a low and a higher end, got {region!r}")
+
+
+def _read_by_predictions(pilot: Fit) -> set[str]:
+    """Return the names of the quantities from which responses are simulated."""
+    return names_of(pilot.model.rule) | {each.name for each in pilot.model.family.auxiliary}
 
 
 def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> str:
@@ -510,7 +524,7 @@ def _true_values(
         variable = blocks.parameters.get(name)
         if variable is not None and variable.kind == "simplex":  # medians need not sum to 1
             at[name] = at[name] / at[name].sum(axis=-1, keepdims=True)
-    of_units = pilot.model.is_of_units
+    of_units, read = pilot.model.is_of_units, _read_by_predictions(pilot)
     for key, quantity in pilot.posterior.items():
         name, elements = str(key), element_names(quantity)
         values = np.array(at[name], float)
@@ -518,10 +532,32 @@ def _true_values(
         for i, element in enumerate(elements):
             if element in effects:
                 flattened[i] = effects[element]
-            elif not of_units(list(map(str, quantity.dims[2:]))):
+            elif name in read and not of_units(list(map(str, quantity.dims[2:]))):
                 others[element] = float(flattened[i])
         at[name] = values
     return at, others
+
+
+def _refuse_impossible(
+    pilot: Fit, effects: Mapping[str, float], at: Mapping[str, NDArray[np.float64]]
+) -> None:
+    """Refuse values that the parameters cannot have, of which data could still be simulated."""
+    declared = pilot.program.source.blocks.parameters
+    for effect, value in effects.items():
+        name = effect.partition("[")[0]
+        variable = declared.get(name) or declared.get(f"{name}_at_means")
+        if variable is None:
+            continue
+        if variable.lowest is not None and value < variable.lowest:
+            raise ConfigError(f"effect: {effect} is {value:g}, but must be ≥ {variable.lower}")
+        if variable.highest is not None and value > variable.highest:
+            raise ConfigError(f"effect: {effect} is {value:g}, but must be ≤ {variable.upper}")
+        if variable.kind == "ordered" and (np.diff(at[name]) <= 0).any():
+            values = ", ".join(f"{each:.3g}" for each in at[name])
+            raise ConfigError(
+                f"effect: with {effect} = {value:g}, the elements of {name} do not increase "
+                f"({values}); set the others, too"
+            )
 
 
 @dataclass(frozen=True)
@@ -585,8 +621,15 @@ class _Tasks:
             fit = replace(self.pilot, draws=draws, stats={})
             seed = np.random.SeedSequence([self.pilot.options.seed, 8, *size, first])
             state = int(seed.generate_state(1, np.uint32)[0])
-            made = predict(fit, table, kind="observation", groups="data", seed=state)
-            for y in np.asarray(made.draws())[0][: self.sims - first]:
+            try:
+                made = predict(fit, table, kind="observation", groups="data", seed=state)
+                simulated = np.asarray(made.draws())[0]
+            except np.linalg.LinAlgError as error:
+                raise ConfigError(
+                    "effect: with these values, the correlations of the effects of a group are "
+                    "not those of any distribution; change them, or set the other ones, too"
+                ) from error
+            for y in simulated[: self.sims - first]:
                 yield y.astype(np.int64) if is_int else y
 
 

@@ -104,16 +104,24 @@ class Variable:
     @property
     def lowest(self) -> float | None:
         """Its lower bound if it is written as a number; other bounds are left to Stan."""
-        try:
-            if self.lower is not None:
-                return float(self.lower)
-            return None
-        except ValueError:
-            return None
+        return _as_number(self.lower)
+
+    @property
+    def highest(self) -> float | None:
+        """Its upper bound if it is written as a number."""
+        return _as_number(self.upper)
 
     def is_index(self, data: Declared) -> bool:
         """Whether it is an index from 1 up to a size: ``array[N] int<lower=1, upper=P>``."""
         return self.is_int and self.lower == "1" and self.upper in data
+
+
+def _as_number(bound: str | None) -> float | None:
+    """Return a bound as a number; None if there is none, or it is an expression."""
+    try:
+        return None if bound is None else float(bound)
+    except ValueError:
+        return None
 
 
 Declared = Mapping[str, Variable]

@@ -130,6 +130,7 @@ def test_sizes(given, expected):
         ({"effects": {}}, "effects is empty"),
         ({"effects": {"b[z]": 1}}, r"effect: y_x has no parameter 'b\[z\]'"),
         ({"effects": {"b[x]": "much"}}, r"effect: b\[x\] must be a number"),
+        ({"effects": {"sigma": -1}}, "effect: sigma is -1, but must be ≥ 0"),
         ({"region": (1, 0)}, "region must have a low and a higher end"),
         ({"groups": 5}, "y_x has no effects of groups; leave groups out"),
         ({"unit": "g"}, "y_x has no effects of groups; leave groups out"),
@@ -139,6 +140,51 @@ def test_mistaken_requests_are_refused(pilot, tmp_path, given, message):
     how = {"rows": 10, "sims": 2, **OPTIONS, "engine": "exact", **given}
     with pytest.raises(ConfigError, match=message):
         pyflowers.design("y ~ x", pilot, out=tmp_path / "design", **how)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "effects", "message"),
+    [
+        ("share ~ x", "zero_inflated_beta", {"zi": 1.5}, "effect: zi is 1.5, but must be ≤ 1"),
+        (
+            "rating ~ x",
+            "cumulative",
+            {"threshold[2]": -9},
+            r"elements of threshold do not increase",
+        ),
+        (
+            "rating ~ 1",
+            "cumulative",
+            {"threshold[2]": -9},
+            r"elements of threshold do not increase",
+        ),
+        ("y ~ mo(rating)", "gaussian", {"mo_rating": 0.9}, r"not simulated from mo_rating.* step_"),
+        (
+            "y ~ x + (x | g)",
+            "gaussian",
+            {"cor_g[Intercept,x]": 1.5},
+            "not those of any distribution",
+        ),
+    ],
+)
+def test_values_that_a_parameter_cannot_have_are_refused(
+    pilot, tmp_path, formula, family, effects, message
+):
+    frame = pd.read_csv(pilot).assign(rating=[1, 2, 3] * 4, share=[0, 0.4, 0.7] * 4)
+    how = {"engine": "stanli", "chains": 1, "draws": 50, "warmup": 50, "workers": 1, "seed": 1}
+    groups = 4 if "g)" in formula else None
+    with pytest.raises(ConfigError, match=message):
+        pyflowers.design(
+            formula,
+            frame,
+            out=tmp_path / "design",
+            family=family,
+            effects=effects,
+            rows=12,
+            groups=groups,
+            sims=2,
+            **how,
+        )
 
 
 @pytest.mark.parametrize(
