@@ -166,9 +166,8 @@ class Improvement(Result):
         for status in ("passed", "limited"):
             able = [each for each in last if each.status == status]
             if able:
-                most = max(elpd.get(each.fit.name, 0.0) for each in able)
-                close = most - SMALL_DIFFERENCE
-                return next(each for each in able if elpd.get(each.fit.name, 0.0) >= close)
+                close = max(elpd.get(each.model, 0.0) for each in able) - SMALL_DIFFERENCE
+                return next(each for each in able if elpd.get(each.model, 0.0) >= close)
         return None
 
     @property
@@ -188,7 +187,9 @@ class Improvement(Result):
         if best is None and len(self.trials) == 1 and not self.refused:
             return f"{first.model} fails, and its checks name no other model"
         if best is None:
-            return f"a check fails in all {counted(len(self.trials), 'model')}"
+            if len(self.trials) == 1:
+                return f"{first.model} fails, and no other model could be fitted"
+            return f"in each of {counted(len(self.trials), 'model')}, a check fails"
         rest = ""
         if best.status == "limited":
             rest = f", except that {best.checks.verdict.data.limits}"
@@ -230,7 +231,7 @@ class Improvement(Result):
                 f"most {MOST_REFITS} are"
             )
         if self.loo is not None:
-            said += self._of_better()
+            said += [*self._of_better(), *self.loo.cautions]
         if len(self.trials) > 1:
             said.append(WARNING)
         return said
@@ -238,14 +239,15 @@ class Improvement(Result):
     def _of_better(self) -> list[str]:
         """Return which models predict better than the chosen one, although a check fails."""
         assert self.loo is not None
-        own = next((m for m in self.loo.models if self.best and m.name == self.best.fit.name), None)
+        own = next((m for m in self.loo.models if self.best and m.name == self.best.model), None)
         if own is None:
             return []
-        called = {each.fit.name: each.model for each in self.trials}
-        better = [called[m.name] for m in self.loo.models if m.elpd > own.elpd + SMALL_DIFFERENCE]
+        better = [m.name for m in self.loo.models if m.elpd > own.elpd + SMALL_DIFFERENCE]
         if not better:
             return []
-        return [f"{in_words(better)} predicts better by LOO, but does not pass all checks"]
+        if len(better) > 1:
+            return [f"{in_words(better)} predict better by LOO, but do not pass all checks"]
+        return [f"{better[0]} predicts better by LOO, but does not pass all checks"]
 
     def table(self) -> pd.DataFrame:
         """Return a row for each model, in the order in which they were tried.
@@ -262,7 +264,7 @@ class Improvement(Result):
             elpd = {each.name: each for each in self.loo.models}
         rows = []
         for no, each in enumerate(self.trials, 1):
-            found, failed = elpd.get(each.fit.name), [check.name for check in each.shown]
+            found, failed = elpd.get(each.model), [check.name for check in each.shown]
             row: dict[str, Any] = {"no": no, "model": each.model, "after": "–"}
             if each.advised_by is not None:
                 row["after"] = str(self.trials.index(each.advised_by) + 1)
@@ -368,7 +370,8 @@ def follow_advice(
     compared, no_loo = None, ""
     try:
         fits = checked_comparable(found.fits)
-        compared = compare_named(fits, [each.name for each in fits])
+        called = {each.fit.name: each.model for each in trials}
+        compared = compare_named(fits, [called[each.name] for each in fits])
     except ConfigError as error:
         no_loo = str(error)
     return Improvement(found.trials, refused, compared, no_loo, left)

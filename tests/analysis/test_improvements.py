@@ -1,6 +1,7 @@
 """Improve follows the advice of failed checks; it changes no right model."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -93,6 +94,21 @@ def test_the_most_refits_are_counted(curved, monkeypatch):
     assert found.left == 1
     assert found.chosen is None
     assert "1 more model was advised" in found.notes[0]
+
+
+def test_the_limits_of_the_printed_elpd_are_among_the_notes(improved):
+    _, found = improved
+    assert set(found.loo.cautions) <= set(found.notes)
+    assert any("80 observations are too few" in note for note in found.notes)
+    assert [each.name for each in found.loo.models] == [f"{BETTER}, gaussian", "y ~ x, gaussian"]
+
+
+def test_the_sentence_if_no_other_model_could_be_fitted(improved):
+    _, found = improved
+    alone = replace(found, trials=found.trials[:1], refused={BETTER: "no"}, loo=None)
+    assert alone.sentence == "y ~ x, gaussian fails, and no other model could be fitted"
+    twice = replace(found, trials=found.trials[:1] * 2, loo=None)
+    assert twice.sentence == "in each of 2 models, a check fails"
 
 
 @pytest.mark.slow
