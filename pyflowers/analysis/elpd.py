@@ -323,6 +323,9 @@ class ModelLoo(ModelElpd):
         Whether the fit passed its diagnostics.
     seconds : float
         Expected time of a refit.
+    num_integrated : int
+        How many of the parameters are effects that are integrated out, so that they do not make
+        k-hat large.
 
     See Also
     --------
@@ -351,6 +354,7 @@ class ModelLoo(ModelElpd):
     weight: float
     passed: bool
     seconds: float = 0.0
+    num_integrated: int = 0
 
     @property
     def refit_time(self) -> str:
@@ -519,15 +523,19 @@ class LooComparison(ElpdComparison):
                 f"more than it allows (Vehtari et al. 2017); see {_CHECK[is_in_shell()]}."
             )
         elif (model.k_hat > model.good_k).any():
+            num -= model.num_integrated
             if num > self.num_obs / 5:
                 why = (
                     f"with {num} parameters and {self.num_obs} observations, a few large k-hats "
                     "are expected."
                 )
             else:
+                few = f"few parameters, here {num}"
+                if model.num_integrated:
+                    few = f"{few} besides the effects that are integrated out"
                 why = (
-                    f"a large k-hat in a model with few parameters, here {num}, points to outliers "
-                    f"or misspecification; see {_CHECK[is_in_shell()]}."
+                    f"a large k-hat in a model with {few}, points to outliers or "
+                    f"misspecification; see {_CHECK[is_in_shell()]}."
                 )
             sentences.append(f"{name}: {why}")
         return sentences
@@ -767,6 +775,7 @@ def _psis(
         "no_refit": no_refit,
         "passed": not fit.diagnostics.failed,
         "seconds": _seconds_of_refit(fit),
+        "num_integrated": 0 if integrated is None else integrated.num_effects,
     }
 
 

@@ -364,6 +364,11 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             ["b: with 3 parameters and 12 observations, a few large k-hats are expected"],
         ),
         (
+            [model("a", 0), model("b", -9, 0.9, num_parameters=33, num_integrated=30)],
+            100,
+            ["b: k-hat of 1", "b: .*here 3 besides the effects that are integrated out, points to"],
+        ),
+        (
             [model("a", 0, p_loo=3.4)],
             12,
             ["a: p_loo 3.4.* is above the model's number of parameters, 3, so"],

@@ -117,6 +117,11 @@ class HeldOut:
         _, self.starts, self.codes = np.unique(self.own, return_index=True, return_inverse=True)
         self.sizes = np.bincount(self.codes)
 
+    @property
+    def num_effects(self) -> int:
+        """The number of effects that are integrated out."""
+        return sum(its.num_labels * its.num_effects for its in self.effects)
+
     def divides_as(self, codes: IntArray) -> bool:
         """Whether labels, given for all observations, divide them as the group does."""
         pairs = np.unique(np.column_stack([codes[self.rows], self.codes]), axis=0)

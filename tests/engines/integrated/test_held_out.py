@@ -144,6 +144,8 @@ def test_labels_of_one_row_have_small_k_hats(monkeypatch):
     found: Any = pyflowers.loo(fit).best
     assert found.worst_k < found.good_k
     assert found.num_bad == 0
+    assert found.num_integrated == 30
+    assert found.num_parameters - 30 == 3  # Intercept, b and sd
     # Given the effects, it is large.
     monkeypatch.setattr(elpd, "_integrated", lambda fit: None)
     given_effects: Any = pyflowers.loo(fit).best
