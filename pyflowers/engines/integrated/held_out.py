@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Values
-from pyflowers.engines.integrated.quadrature import Integrals, log_sum, step_of
+from pyflowers.engines.integrated.integrals import Integrals, log_sum, step_of
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Draws, Model, Program
 from pyflowers.programs.linear import Effects, LinearModel
@@ -250,7 +250,7 @@ class _NormalPart(_Part):
 
 @dataclass(eq=False)
 class _Rows:
-    """Rows whose effects are integrated out; see :class:`.quadrature.Integrand`."""
+    """Rows whose effects are integrated out; see :class:`.integrals.Integrand`."""
 
     model: Model
     predictor: Any

@@ -16,19 +16,15 @@ import itertools
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.engines.integrated.hyper import Values
+from pyflowers.engines.integrated.integrals import CLOSE, MOST_STEPS, Integrand, drawn_by_rejection
 
 FloatArray = NDArray[np.float64]
-
-_MOST_STEPS = 40
-_CLOSE = 1e-3
-"""The last Newton step towards a mode, in units of the integrand's width."""
 
 _LARGEST_STEP = 3.0
 """The largest Newton step, in units of the standard deviations of the effects."""
@@ -36,32 +32,13 @@ _LARGEST_STEP = 3.0
 _PLACES = (-3.5, -1.7, -0.7, 0.0, 0.7, 1.7, 3.5)
 """Where density and proposal are compared along each axis, in units of the scales."""
 
-_MARGIN = 0.1
-_MOST_ROUNDS = 2_000
-_DOF = 5.0
-
-
-class Pairs(Protocol):
-    """Rows of labels, in the order of the labels; see :class:`.quadrature.Integrand`."""
-
-    z: FloatArray  # (row, 2)
-    codes: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    times: FloatArray | float
-    step: float
-    reference: FloatArray  # (label, 2)
-    num_nodes: int
-
-    def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
-        """Return the log likelihood of rows, shape (T, row)."""
-
 
 class PairIntegrals:
     """The integrals of labels at several points.
 
     Parameters
     ----------
-    of : Pairs
+    of : Integrand
         The rows.
     values : dict of str to array, shape (T, …)
         What their likelihood needs.
@@ -71,7 +48,7 @@ class PairIntegrals:
         The Cholesky factor of the effects' covariance.
     """
 
-    def __init__(self, of: Pairs, values: Values, eta: FloatArray, factor: FloatArray) -> None:
+    def __init__(self, of: Integrand, values: Values, eta: FloatArray, factor: FloatArray) -> None:
         self.of, self.values, self.eta, self.factor = of, values, eta, factor
         self.z = of.z @ factor  # (T, row, 2)
         self.modes = np.broadcast_to(of.reference, (len(eta), *of.reference.shape)).copy()
@@ -94,7 +71,7 @@ class PairIntegrals:
         best = np.full(self.modes.shape[:2], -np.inf)
         at, move = self.modes, np.zeros_like(self.modes)
         precision = np.broadcast_to(np.eye(2), (*self.modes.shape, 2)).copy()
-        for _ in range(_MOST_STEPS):
+        for _ in range(MOST_STEPS):
             low, here, high = (self._likelihood(at, d) for d in (-step, 0.0, step))
             joint = np.add.reduceat(here, of.starts, axis=1) - 0.5 * np.sum(at**2, axis=-1)
             is_better = ~(joint < best - 1e-9)
@@ -112,7 +89,7 @@ class PairIntegrals:
             best = np.where(is_better, joint, best)
             move = np.where(better, newton, move / 2)
             at = self.modes + move
-            if np.sum(move * (precision @ move[..., None])[..., 0], axis=-1).max() < _CLOSE**2:
+            if np.sum(move * (precision @ move[..., None])[..., 0], axis=-1).max() < CLOSE**2:
                 break
         # Columns of the inverse of L', along which the integrand is about standard normal.
         self.axes = np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), -1, -2)
@@ -137,7 +114,7 @@ class PairIntegrals:
         """The log of the area of the axes, shape (T, label)."""
         return np.asarray(np.log(np.abs(np.linalg.det(self.axes))))
 
-    def _at_axes(self, t: FloatArray) -> FloatArray:
+    def at_move(self, t: FloatArray) -> FloatArray:
         """Return effects, given their coordinates along the axes, shape (T, label, 2)."""
         return np.asarray(self.modes + (self.axes @ t[..., None])[..., 0])
 
@@ -159,55 +136,18 @@ class PairIntegrals:
             root = np.sqrt(1 + x**2)
             slope = middle + skew * x / root
             log_weight = np.log(slope).sum(axis=-1) + self._log_volume + logs[i] + logs[j]
-            yield self._at_axes(middle * x + skew * (root - 1)), log_weight
+            yield self.at_move(middle * x + skew * (root - 1)), log_weight
 
     def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
         """Draw effects by rejection under split Student t distributions, (draw, label, 2)."""
-        left, right = self.scales
-        ceiling = np.full(left.shape[:2], -np.inf)
-        for places in itertools.product(_PLACES, repeat=2):
-            x = np.array(places)
-            t = x * np.where(x < 0, left, right)
-            ratio = self.log_joint(self._at_axes(t)) - _log_split_t(t, left, right)
-            ceiling = np.fmax(ceiling, ratio)
-        ceiling = ceiling + _MARGIN
-        point = np.repeat(np.arange(len(counts)), counts)
-        found = np.empty((len(point), *left.shape[1:]))
-        waiting = np.ones(found.shape[:2], dtype=bool)
-        for _ in range(_MOST_ROUNDS):
-            rows = np.flatnonzero(waiting.any(axis=1))
-            if not len(rows):
-                factor = np.swapaxes(self.factor[point], -1, -2)
-                return np.asarray(found @ factor)
-            own = point[rows]
-            its, one, other = self._at(own), left[own], right[own]
-            size = np.abs(rng.standard_t(_DOF, one.shape))
-            is_right = rng.random(one.shape) < other / (one + other)
-            t = size * np.where(is_right, other, -one)
-            v = its._at_axes(t)
-            excess = its.log_joint(v) - _log_split_t(t, one, other) - ceiling[own]
-            # Where the density is above its ceiling, all draws are made again under a higher one.
-            raised = np.zeros_like(ceiling)
-            np.maximum.at(raised, own, np.where(excess > 0, excess + _MARGIN, 0.0))
-            is_taken = (np.log(rng.random(excess.shape)) < excess) & waiting[rows]
-            found[rows] = np.where(is_taken[..., None], v, found[rows])
-            waiting[rows] &= ~is_taken
-            if raised.any():
-                ceiling = ceiling + raised
-                waiting |= (raised > 0)[point]
-        raise ArithmeticError("the effects of a group could not be drawn from their density")
+        found = drawn_by_rejection(self, itertools.product(_PLACES, repeat=2), counts, rng)
+        factor = np.repeat(np.swapaxes(self.factor, -1, -2), counts, axis=0)
+        return np.asarray(found @ factor)
 
-    def _at(self, points: NDArray[np.intp]) -> PairIntegrals:
+    def at(self, points: NDArray[np.intp]) -> PairIntegrals:
         """Return the integrals at some of the points, with repetitions."""
         found = object.__new__(PairIntegrals)
         found.of, found.values = self.of, {n: its[points] for n, its in self.values.items()}
         for name in ("eta", "factor", "z", "modes", "axes"):
             setattr(found, name, getattr(self, name)[points])
         return found
-
-
-def _log_split_t(t: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the log density of two split Student t distributions, apart from a constant."""
-    z = t / np.where(t < 0, left, right)
-    logs = -0.5 * (_DOF + 1) * np.log1p(z**2 / _DOF) - np.log(left + right)
-    return np.asarray(logs.sum(axis=-1))

@@ -25,10 +25,8 @@ References
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -37,8 +35,9 @@ from numpy.typing import NDArray
 from pyflowers.cores import in_order
 from pyflowers.engines.integrated.hyper import Coordinates, Values
 from pyflowers.engines.integrated.importance import SplitT, Stretch
+from pyflowers.engines.integrated.integrals import Integrals, step_of
 from pyflowers.engines.integrated.pairs import PairIntegrals
-from pyflowers.programs.families import TRIALS, Family
+from pyflowers.programs.families import TRIALS
 from pyflowers.programs.linear import Coefficients, LinearModel
 from pyflowers.text import in_words
 
@@ -58,23 +57,6 @@ MANY_ROWS = 20_000
 
 _CHUNK = 60_000
 """About how many numbers an array of points and rows holds, so that it stays in the cache."""
-
-_MOST_ROUNDS = 1_000
-"""The largest number of times that an effect is proposed."""
-
-_MOST_STEPS = 40
-_CLOSE = 1e-3
-"""The last Newton step towards a mode, in units of the integrand's width."""
-
-_MARGIN = 0.1
-"""What is added to the log of the ratio of density to proposal at the nodes, to allow for larger
-ratios between them."""
-
-_PLACES = (-4.0, -2.6, -1.7, -1.0, -0.5, 0.0, 0.5, 1.0, 1.7, 2.6, 4.0)
-"""Where density and proposal are compared, in units of the proposal's scales."""
-
-_DOF = 5.0
-"""Degrees of freedom of the proposals for effects."""
 
 
 def reason_against(model: LinearModel) -> str:
@@ -303,193 +285,3 @@ class OneFactorModel:
             effects[:, self.labels] = drawn.reshape(len(drawn), -1, shape[-1])
             found[self.effect.name] = effects
         return found
-
-
-def step_of(family: Family, y: FloatArray) -> float:
-    """Return the step of differences with respect to the linear predictor."""
-    if family.scale == "y":
-        return 1e-3 * (float(np.std(y)) or 1.0)
-    return 1e-2
-
-
-class Integrand(Protocol):
-    """Rows of labels, in the order of the labels, whose effects are integrated out.
-
-    Attributes
-    ----------
-    z : array, shape (row,)
-        The column whose coefficient varies.
-    codes : array of int, shape (row,)
-        The label of each row, from 0.
-    starts : array of int, shape (label,)
-        The first row of each label.
-    times : array, shape (row,), or float
-        How often each row counts.
-    step : float
-        The step of differences with respect to the linear predictor.
-    reference : array, shape (label,) or (T, label)
-        Where the search for the modes starts.
-    num_nodes : int
-        The number of nodes.
-    """
-
-    z: FloatArray
-    codes: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    times: FloatArray | float
-    step: float
-    reference: FloatArray
-    num_nodes: int
-
-    def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
-        """Return the log likelihood of rows, shape (T, row)."""
-
-
-class Integrals:
-    """The integrals of labels at several points: modes, widths, and what follows from them.
-
-    Parameters
-    ----------
-    of : Integrand
-        The rows.
-    values : dict of str to array, shape (T, …)
-        What their likelihood needs.
-    eta : array, shape (T, row)
-        The linear predictor without the effects.
-    sd : array, shape (T, 1)
-        The standard deviation of the effects.
-    """
-
-    def __init__(self, of: Integrand, values: Values, eta: FloatArray, sd: FloatArray) -> None:
-        self.of, self.values, self.eta, self.sd = of, values, eta, sd
-        self.modes = np.broadcast_to(of.reference, (len(eta), len(of.starts))).copy()
-        self._find_modes()
-
-    def log_joint(self, u: FloatArray) -> FloatArray:
-        """Return the log of each integrand at effects, shape (T, label)."""
-        of = self.of
-        likelihood = of.log_lik(self.eta + of.z * u[:, of.codes], self.values)
-        total = np.add.reduceat(of.times * likelihood, of.starts, axis=1)
-        constant = np.log(self.sd) + 0.5 * math.log(2 * math.pi)
-        return np.asarray(total - 0.5 * (u / self.sd) ** 2 - constant)
-
-    def _find_modes(self) -> None:
-        """Find the modes by Newton steps, halved where an integrand would become smaller.
-
-        The widths are those of the curvature at the modes.
-        """
-        of = self.of
-        step = of.step / max(float(np.abs(of.z).max(initial=0.0)), 1e-300)
-        largest = 2.0 * max(1.0, 100 * step)
-        best = np.full_like(self.modes, -np.inf)
-        self.widths = np.broadcast_to(self.sd, self.modes.shape).copy()
-        at, move = self.modes, np.zeros_like(self.modes)
-        for _ in range(_MOST_STEPS):
-            low, here, high = (self._likelihood(at + d) for d in (-step, 0.0, step))
-            joint = here - 0.5 * (at / self.sd) ** 2
-            is_better = ~(joint < best - 1e-9)
-            slope = (high - low) / (2 * step) - at / self.sd**2
-            curvature = np.maximum((2 * here - low - high) / step**2, 0.0) + 1 / self.sd**2
-            newton = np.clip(np.nan_to_num(slope / curvature), -largest, largest)
-            self.modes = np.where(is_better, at, self.modes)
-            self.widths = np.where(is_better, 1 / np.sqrt(curvature), self.widths)
-            best = np.where(is_better, joint, best)
-            move = np.where(is_better, newton, move / 2)
-            at = self.modes + move
-            if np.abs(move / self.widths).max(initial=0.0) < _CLOSE:
-                break
-
-    def _likelihood(self, u: FloatArray) -> FloatArray:
-        """Return the log likelihood of each label, shape (T, label)."""
-        of = self.of
-        likelihood = of.log_lik(self.eta + of.z * u[:, of.codes], self.values)
-        return np.asarray(np.add.reduceat(of.times * likelihood, of.starts, axis=1))
-
-    @property
-    def log_integrals(self) -> FloatArray:
-        """The logs of the integrals, shape (T, label)."""
-        terms = np.stack([self.log_joint(u) + log_weight for u, log_weight in self.nodes()])
-        return log_sum(terms)
-
-    def nodes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield effects and the logs of their weights in the integrals, shape (T, label)."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.of.num_nodes)
-        logs = np.log(weights / weights.sum()) + 0.5 * nodes**2 + 0.5 * math.log(2 * math.pi)
-        left, right = self.scales
-        for z, log in zip(nodes, logs, strict=True):
-            root = math.sqrt(1 + z**2)
-            u = self.modes + (left + right) / 2 * z + (right - left) / 2 * (root - 1)
-            slope = (left + right) / 2 + (right - left) / 2 * z / root
-            yield u, np.log(slope) + log
-
-    @cached_property
-    def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales to the left and to the right of the modes: the widest fits of a normal."""
-        top = self.log_joint(self.modes)
-        left, right = np.zeros_like(top), np.zeros_like(top)
-        for found, sign in ((left, -1.0), (right, 1.0)):
-            for reach in (1.0, 2.5):
-                fall = top - self.log_joint(self.modes + sign * reach * self.widths)
-                width = reach * self.widths / np.sqrt(2 * np.maximum(fall, 1e-2))
-                np.maximum(found, width, out=found)
-            np.minimum(found, self.sd, out=found)
-        return left, right
-
-    def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
-        """Draw effects, shape (draw, label)."""
-        left, right = self.scales
-        ceiling = np.full_like(left, -np.inf)
-        for z in _PLACES:
-            at = z * (left if z < 0 else right)
-            ratio = self.log_joint(self.modes + at) - _log_split_t(at, left, right)
-            ceiling = np.maximum(ceiling, ratio)
-        ceiling = ceiling + _MARGIN
-        point = np.repeat(np.arange(len(counts)), counts)
-        found = np.empty((len(point), left.shape[1]))
-        waiting = np.ones_like(found, dtype=bool)
-        for _ in range(_MOST_ROUNDS):
-            rows = np.flatnonzero(waiting.any(axis=1))
-            if not len(rows):
-                return found
-            own = point[rows]
-            its = self._at(own)
-            one, other = left[own], right[own]
-            size = np.abs(rng.standard_t(_DOF, one.shape))
-            is_right = rng.random(one.shape) < other / (one + other)
-            moves = size * np.where(is_right, other, -one)
-            u = its.modes + moves
-            excess = its.log_joint(u) - _log_split_t(moves, one, other) - ceiling[own]
-            # Where the density is above its ceiling, the ceiling is raised, and all draws are made
-            # again.
-            higher = np.where(excess > 0, excess + _MARGIN, 0.0)
-            raised = np.zeros_like(ceiling)
-            np.maximum.at(raised, own, higher)
-            is_taken = np.log(rng.random(one.shape)) < excess
-            is_taken &= waiting[rows]
-            found[rows] = np.where(is_taken, u, found[rows])
-            waiting[rows] &= ~is_taken
-            if raised.any():
-                ceiling = ceiling + raised
-                waiting |= (raised > 0)[point]
-        raise ArithmeticError("the effects of a group could not be drawn from their density")
-
-    def _at(self, points: NDArray[np.intp]) -> Integrals:
-        """Return the integrals at some of the points, with repetitions."""
-        found = object.__new__(Integrals)
-        found.of = self.of
-        found.values = {name: its[points] for name, its in self.values.items()}
-        found.eta, found.sd = self.eta[points], self.sd[points]
-        found.modes, found.widths = self.modes[points], self.widths[points]
-        return found
-
-
-def log_sum(terms: FloatArray) -> FloatArray:
-    """Return the log of sums of exponentials over the first axis."""
-    largest = terms.max(axis=0)
-    return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0)))
-
-
-def _log_split_t(moves: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the log density of a split Student t distribution, apart from a constant."""
-    z = moves / np.where(moves < 0, left, right)
-    return np.asarray(-0.5 * (_DOF + 1) * np.log1p(z**2 / _DOF) - np.log(left + right))
