@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -188,9 +189,9 @@ class Material:
 
     def in_words(self, text: str) -> str:
         """Return a text of an analysis with the models' names as the page shows them."""
-        for name, label in self.labels.items():
-            text = text.replace(name, label)
-        return text
+        names = "|".join(map(re.escape, self.labels))
+        # The name of a formula may begin with that of another: y_x and y_x_z.
+        return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: self.labels[found[0]], text)
 
     def is_calibrated(self, fit: Fit) -> bool:
         """Return whether no calibration of the fit's program has failed."""

@@ -25,6 +25,7 @@ from pyflowers.display import format_cell
 from pyflowers.errors import ConfigError
 from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report, report
+from pyflowers.reports.material import Material
 from pyflowers.reports.page import to_svg
 from pyflowers.workflow.experiment import compare_all
 
@@ -196,6 +197,17 @@ def test_formulas_are_not_called_by_the_names_of_their_programs(regressions):
         assert label in seen
         hidden = [name for name in slugs if name in seen.replace(f"{name}.stan", "") + drawn]
         assert hidden == []
+
+
+def test_models_whose_names_begin_alike_are_told_apart():
+    frame = pd.DataFrame({"x": np.arange(30.0), "z": np.tile([0.0, 1, 3], 10)})
+    frame["y"] = np.random.default_rng(1).normal(size=30)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    fits = [pyflowers.fit(formula, frame, **how) for formula in ("y ~ x", "y ~ x + z")]
+    made = Material(fits, {}, ())
+    short, long = (fit.name for fit in fits)
+    assert long.startswith(short)
+    assert made.in_words(f"{short}, {long} and {long}.stan") == "Model 1, Model 2 and Model 2.stan"
 
 
 def test_the_equations_have_all_priors(regressions):
