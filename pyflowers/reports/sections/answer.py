@@ -223,14 +223,14 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
         ends = Markup(of_ratio)
     probability = float(found.table()["P(> 0)"].iloc[row.own])
     said = fill(
-        "<strong>{}</strong> {} {} ({} interval {}){}. The probability of {}.",
+        "<strong>{}</strong> {} {} ({} interval {}){}. {}.",
         main,
         value,
         isolated(found.words[row.own]),
         percent(found.fit.interval),
         ends,
         also,
-        _direction(probability, more, fewer),
+        _direction(probability),
     )
     if row.of_data is None:
         return said
@@ -261,14 +261,15 @@ def _directed(quantiles: Sequence[float], more: str, fewer: str) -> tuple[Markup
     return shown(middle, side(middle)), ends
 
 
-def _direction(probability: float, more: str, fewer: str) -> Markup:
-    """Return the likelier direction of an effect with its probability, given that of more."""
-    side, likelier = more, probability
+def _direction(probability: float) -> Markup:
+    """Return the likelier sign of an effect with its probability, given that of above 0."""
+    sign, likelier, above = "positive", probability, ""
     if probability < 0.5:
-        side, likelier = fewer, 1 - probability
+        sign, likelier = "negative", 1 - probability
     if likelier > CERTAIN:
-        return fill("{} is above {}", side, number(CERTAIN))
-    return fill("{} is {}", side, number(likelier))
+        above, likelier = "above ", CERTAIN
+    said = "The probability that the effect is {} is {}{}"
+    return fill(said, sign, above, number(likelier))
 
 
 # Quantities
