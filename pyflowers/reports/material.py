@@ -121,7 +121,7 @@ class Material:
             return [], ""
         try:
             predictor_of(fit)
-            found = list(fit.model.covariates)
+            found = fit.model.covariates_of_mean
         except (ConfigError, DataError) as error:
             return [], str(error)
         if found and fit.num_predictions > MOST_PREDICTED:

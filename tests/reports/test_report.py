@@ -211,6 +211,17 @@ def test_models_whose_names_begin_alike_are_told_apart():
     assert made.in_words(f"{short}, {long} and {long}.stan") == "Model 1, Model 2 and Model 2.stan"
 
 
+def test_the_answer_leaves_out_columns_on_which_the_mean_does_not_depend():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "z": np.tile([0, 1], 20)})
+    frame["y"] = frame.x + rng.normal(size=40) * np.exp(frame.z)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    page = Page(render_report(pyflowers.fit(["y ~ x", "sigma ~ z"], frame, **how)))
+    assert text_of(page.nodes("h1")[0]) == "What is the effect of x on y?"
+    (of_x,) = (text_of(node) for node in page.nodes("li", under="answer"))
+    assert "per unit of x" in of_x
+
+
 def test_the_equations_have_all_priors(regressions):
     (box,) = (
         text_of(n) for n in Page(render_report(regressions[1])).nodes("pre", under="models")[:1]
