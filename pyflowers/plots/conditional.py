@@ -530,9 +530,10 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
     ... )
     >>> figure = pyflowers.plots.group_lines(fit, "age")
     >>> pyflowers.plots.alt_text(figure)
-    'Observed weight and fitted lines over age for 12 of 30 labels of rat.'
+    'Observed weight and fitted lines over age for 12 labels of rat. 12 of 30 labels are drawn,
+    evenly spaced by their averages.'
     """
-    groups = _groups_with_lines(fit, column)
+    groups = groups_with_lines(fit, column)
     if group is None and groups:
         group = groups[0]
     if group is None or group not in groups:
@@ -570,15 +571,20 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
     median_key = style.key(f"median and {percent(fit.interval)}", color=theme.model, lw=1.4)
     dot = style.key("observed", marker=".", ls="", color=theme.data)
     style.legend(figure, [dot, median_key])
-    which = f"each label of {group}"
+    note = ""
     if len(chosen) < len(its):
-        which = f"{len(chosen)} of {len(its)} labels of {group}"
-    alt = f"Observed {fit.data.scored_name} and fitted lines over {column} for {which}."
-    return finish(figure, alt, _held(fit, column, group=group), drawn)
+        note = f"{len(chosen)} of {len(its)} labels are drawn, evenly spaced by their averages."
+    alt = (
+        f"Observed {fit.data.scored_name} and fitted lines over {column} for "
+        f"{len(chosen)} labels of {group}."
+    )
+    return finish(figure, alt, note, _held(fit, column, group=group), drawn)
 
 
-def has_group_lines(fit: Fit, column: str) -> bool:
-    """Return whether :func:`group_lines` can draw a covariate.
+def groups_with_lines(fit: Fit, column: str) -> list[str]:
+    """Return the columns of groups within which a numeric covariate varies.
+
+    :func:`group_lines` can draw the covariate for each of them.
 
     Parameters
     ----------
@@ -587,11 +593,6 @@ def has_group_lines(fit: Fit, column: str) -> bool:
     column : str
         A covariate.
     """
-    return bool(_groups_with_lines(fit, column))
-
-
-def _groups_with_lines(fit: Fit, column: str) -> list[str]:
-    """Return the columns of groups within which a numeric covariate varies."""
     own, names = fit.data.table, fit.model.covariates_and_offsets
     if own is None or column not in names or num_levels(fit, column) is not None:
         return []
@@ -632,6 +633,8 @@ def _held(fit: Fit, *but: str, group: str | None = None) -> str:
         held.append(f"Fixed: {label(', '.join(others), 90)}")
     if group is None and fit.model.has_effects:
         held.append("effects of groups at their mean")
+    if group is not None and len(fit.model.groups) > 1:
+        held.append("effects of other groups at their mean")
     if not held:
         return ""
     return f"{upper_first('; '.join(held))}."

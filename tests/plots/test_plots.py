@@ -23,6 +23,7 @@ from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
 from pyflowers.plots import methods
+from pyflowers.plots.conditional import groups_with_lines
 from pyflowers.plots.posterior import binomial_interval, choose, rank_counts
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
 from pyflowers.programs import Capability, find_program
@@ -196,6 +197,48 @@ def test_sixty_plants_with_hostile_labels_draw(sixty, figure):
     # of a label that does not fit into a pair plot is left out; this depends on the fonts.
     assert all(re.search(r"\$x_\d+(\$ <花>|…).*␛", text) for text in labels)
     assert labels or figure in ("trace_first_chain", "prior_posterior", "predictive")
+
+
+@pytest.fixture(scope="module")
+def in_plots_and_beds():
+    """A regression with lines of its own for each plot; all plots of a bed have the same rain."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"bed": np.repeat(list("abc"), 20), "plot": np.repeat(range(15), 4)})
+    frame["x"] = np.tile([0.0, 1, 3, 4], 15)
+    frame["rain"] = frame.bed.map({"a": 1.0, "b": 2.0, "c": 4.0})
+    frame["y"] = frame.x + rng.normal(size=15)[frame["plot"]] + rng.normal(size=60)
+    frame["plot"] = [f"p{number}" for number in frame["plot"]]
+    formula = "y ~ x + rain + (1 | bed) + (x | plot)"
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    return pyflowers.fit(formula, frame, **how)
+
+
+def test_lines_of_groups_are_the_predictions_of_their_labels(in_plots_and_beds):
+    fit = in_plots_and_beds
+    figure = plots.group_lines(fit, "x", group="plot")
+    text = plots.alt_text(figure)
+    assert "for 12 labels of plot. 12 of 15 labels are drawn" in text
+    assert text.endswith("Effects of other groups at their mean.")
+    posterior = fit.posterior
+    for ax in figure.axes:
+        of_plot = posterior["r_plot"].sel(plot=ax.get_title(loc="left"))
+        line, dots = ax.lines
+        assert len(dots.get_xdata()) == 4
+        rain = fit.data.table.numbers("rain")[
+            fit.data.table.plain_texts("plot") == ax.get_title(loc="left")
+        ]
+        b, r = posterior["b"].values, of_plot.values
+        x = line.get_xdata()
+        at = posterior["Intercept"].values[..., None] + r[..., :1] + b[..., 1:] * rain[0]
+        expected = at + (b[..., :1] + r[..., 1:]) * x
+        assert line.get_ydata() == pytest.approx(np.median(expected, axis=(0, 1)))
+
+
+def test_a_column_has_lines_only_in_groups_within_which_it_varies(in_plots_and_beds):
+    assert groups_with_lines(in_plots_and_beds, "x") == ["bed", "plot"]
+    assert groups_with_lines(in_plots_and_beds, "rain") == []
+    with pytest.raises(ConfigError, match=r"rain does not vary within groups; .*there is none"):
+        plots.group_lines(in_plots_and_beds, "rain")
 
 
 def test_observations_show_missing_months_and_say_what_is_left_out(sixty):

@@ -222,6 +222,18 @@ def test_the_answer_leaves_out_columns_on_which_the_mean_does_not_depend():
     assert "per unit of x" in of_x
 
 
+def test_lines_of_groups_are_captioned_by_the_group_that_is_drawn():
+    frame = pd.DataFrame({"bed": np.repeat(list("abcdef"), 5), "plot": np.tile(range(5), 6)})
+    frame["x"] = frame.bed.map(dict(zip("abcdef", [0.1, 1, 2, 3, 5, 8], strict=True)))
+    frame["y"] = frame.x + np.random.default_rng(1).normal(size=30)
+    frame["plot"] = [f"p{number}" for number in frame["plot"]]
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    fit = pyflowers.fit("y ~ x + (1 | bed) + (1 | plot)", frame, **how)
+    page = Page(render_report(fit))
+    assert "fitted lines over x, by plot." in page.output("effects")
+    assert any("fitted lines over x for 5 labels of plot." in alt for alt in page.alts)
+
+
 def test_the_equations_have_all_priors(regressions):
     (box,) = (
         text_of(n) for n in Page(render_report(regressions[1])).nodes("pre", under="models")[:1]

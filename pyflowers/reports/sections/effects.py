@@ -8,8 +8,8 @@ from functools import partial
 from pyflowers import plots
 from pyflowers.analysis.average_effects import Effects
 from pyflowers.display import percent
-from pyflowers.plots.conditional import has_group_lines
-from pyflowers.reports.markup import fill, isolated, listed
+from pyflowers.plots.conditional import groups_with_lines
+from pyflowers.reports.markup import fill, isolated
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section
 from pyflowers.reports.sections.answer import caption_of, lead, separated
@@ -21,8 +21,8 @@ def content(material: Material) -> Iterator[Block]:
         yield Picture("all effects", _of_all(material.effects))
     for column in _others(material):
         yield Picture(column, caption_of(material, column, separated(material, column)))
-    if _has_lines(material):
-        yield Picture("groups", _of_groups(material))
+    if groups := _groups(material):
+        yield Picture("groups", _of_groups(material, groups[0]))
 
 
 def _others(material: Material) -> list[str]:
@@ -43,15 +43,16 @@ def _of_all(found: Effects) -> str:
     )
 
 
-def _has_lines(material: Material) -> bool:
-    """Return whether the groups of the data have lines of their own."""
-    return bool(material.covariates) and has_group_lines(material.best, lead(material)[0])
+def _groups(material: Material) -> list[str]:
+    """Return the columns of groups whose labels have lines of their own."""
+    if not material.covariates:
+        return []
+    return groups_with_lines(material.best, lead(material)[0])
 
 
-def _of_groups(material: Material) -> str:
+def _of_groups(material: Material, group: str) -> str:
     column = isolated(lead(material)[0])
-    groups = listed(map(isolated, list(material.best.model.groups)[:1]))
-    return fill("Observed values and fitted lines over {}, for each {}.", column, groups)
+    return fill("Observed values and fitted lines over {}, by {}.", column, isolated(group))
 
 
 def figures(material: Material) -> Drawings:
@@ -62,8 +63,9 @@ def figures(material: Material) -> Drawings:
         )
         for column in _others(material)
     }
-    if _has_lines(material):
-        drawn["groups"] = partial(plots.group_lines, material.best, lead(material)[0])
+    if groups := _groups(material):
+        column = lead(material)[0]
+        drawn["groups"] = partial(plots.group_lines, material.best, column, group=groups[0])
     return drawn
 
 
