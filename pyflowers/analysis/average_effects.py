@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.analysis.changes import Change, How, changes_of
+from pyflowers.analysis.findings import is_binary
 from pyflowers.analysis.predictions import (
     OF_TRIALS,
     RowSets,
@@ -343,7 +344,7 @@ class Effects(Result):
     def directions(self) -> tuple[str, str]:
         """The words for an increase and a decrease of the response."""
         is_count = self.fit.program.counts and not self.fit.model.is_ordinal
-        if is_count and not self.outcomes:
+        if is_count and not self.outcomes and not is_binary(self.fit):
             return "more", "fewer"
         return "higher", "lower"
 

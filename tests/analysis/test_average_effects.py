@@ -926,6 +926,14 @@ def test_ratios_in_words(quantiles, words):
     assert average_effects._ratio_in_words(quantiles, "more", "fewer") == words
 
 
+def test_a_response_of_0_and_1_is_higher_or_lower_and_counts_are_more_or_fewer():
+    assert pyflowers.effects(fit_of(*LOGISTIC)).directions == ("higher", "lower")
+    frame = pd.DataFrame({"x": range(20), "y": np.tile([0, 1, 3, 0, 2], 4), "n": 5})
+    for formula, family in (("y ~ x", "poisson"), ("y | trials(n) ~ x", "binomial")):
+        fit = pyflowers.fit(formula, frame, family=family, **FAST)
+        assert pyflowers.effects(fit).directions == ("more", "fewer")
+
+
 @pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian"])
 def test_differences_of_log_linear_means_are_also_ratios(family):
     rng = np.random.default_rng(4)
