@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,11 +59,9 @@ def effects(found: Effects, *, theme: Theme = LIGHT) -> Figure:
     >>> figure = pyflowers.plots.effects(pyflowers.effects(fit, "dose"))
     >>> figure.savefig("effects.png")
     """
-    ratios, null, what = found.ratios, found.null, found.meaning
-    values = found.effects.values
-    if ratios is not None:
-        values, null = ratios.values, 1.0
-        what = f"ratio of the average {found.response}"
+    if found.ratios is not None:
+        found = replace(found, scale="ratio", effects=found.ratios)
+    values, what = found.effects.values, found.meaning
     columns = found.index.get_level_values(0)
     names = list(dict.fromkeys(columns))
     shown = [np.flatnonzero(columns == name)[:MOST_EYES] for name in names[:MOST_PANELS]]
@@ -74,7 +73,7 @@ def effects(found: Effects, *, theme: Theme = LIGHT) -> Figure:
         draws = values[..., rows]
         levels = np.quantile(draws, interval_probs(found.fit.interval), axis=(0, 1))
         half_eyes(ax, draws, theme)
-        ax.axvline(null, color=theme.muted, lw=0.8, zorder=0)
+        ax.axvline(found.null, color=theme.muted, lw=0.8, zorder=0)
         handles = intervals_of_rows(ax, levels, theme, found.fit.interval)
         changes = [
             ", ".join(str(part) for part in found.index[row][1:] if part != "either")

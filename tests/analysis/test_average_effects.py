@@ -898,6 +898,16 @@ def test_the_curve_of_two_factors_has_a_row_for_each_combination():
         plots.conditional_effects(fit, "b", spread="a")
 
 
+def test_effects_on_the_log_scale_are_drawn_as_ratios():
+    found = pyflowers.effects(fit_of("count ~ x + dose", "poisson"))
+    axes = plots.effects(found).axes
+    assert axes[-1].get_xlabel() == "ratio of the average expected count"
+    (line,) = (line for line in axes[0].lines if list(line.get_ydata()) == [0, 1])
+    assert list(line.get_xdata()) == [1, 1]
+    dot = next(line for line in axes[0].lines if line.get_marker() == "o")
+    np.testing.assert_allclose(dot.get_xdata()[0], found.table()["ratio"].iloc[0])
+
+
 def test_a_density_with_a_long_tail_does_not_hide_the_intervals():
     fit = fit_of("count ~ x + dose", "poisson")
     found = pyflowers.effects(fit)
