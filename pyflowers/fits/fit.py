@@ -118,7 +118,7 @@ class Fit(Questions, Result):
     >>> import pyflowers
     >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
     >>> fit
-    <pyflowers.Fit of multilevel_poisson: 4 chains × 1000 draws of mu, sigma2, mu_plant; seed 1>
+    <pyflowers.Fit of multilevel_poisson: 4 chains × 1,000 draws of mu, sigma2, mu_plant; seed 1>
     >>> list(fit.summary("mu_plant").index)
     ['mu_plant[1]', 'mu_plant[2]', 'mu_plant[3]']
     >>> list(fit.with_interval(0.95).summary("mu").columns[:3])
@@ -569,8 +569,8 @@ class Fit(Questions, Result):
         if "diagnostics" in self.__dict__:
             judged = f"; diagnostics {self.diagnostics.status}"
         return (
-            f"<pyflowers.Fit of {self.called}: {self.num_chains} chains × {self.num_draws} draws "
-            f"of {names}{judged}; seed {self.options.seed}>"
+            f"<pyflowers.Fit of {self.called}: {self._size} draws of {names}{judged}; "
+            f"seed {self.options.seed}>"
         )
 
     @property
@@ -625,13 +625,17 @@ class Fit(Questions, Result):
             first = [(styled("Model:   ", bold=True), f"{self.name}  {self.program.about}")]
         groups = "; ".join(f"{name}: {num:,}" for name, num in self._num_groups.items())
         size = f"{self.data.num_obs:,} rows" + (f"; {groups}" if groups else "")
-        draws = f"{counted(self.num_chains, 'chain')} × {self.num_draws:,}"
         how = f"seed {self.options.seed}, engine {self.record.engine.name}"
         return [
             *first,
             (styled("Data:    ", bold=True), f"{self.data.source or 'none'} ({size})"),
-            (styled("Draws:   ", bold=True), f"{draws} ({how})"),
+            (styled("Draws:   ", bold=True), f"{self._size} ({how})"),
         ]
+
+    @property
+    def _size(self) -> str:
+        """The number of chains and of draws in each."""
+        return f"{counted(self.num_chains, 'chain')} × {self.num_draws:,}"
 
     @property
     def _num_groups(self) -> dict[str, int]:

@@ -523,7 +523,7 @@ def test_threads_leave_the_environment_and_the_log_as_they_were(executables, mon
 
 def test_a_fit_shows_itself_in_short(lecture_fits):
     fit = replace(lecture_fits["iid_normal"])
-    begin = "<pyflowers.Fit of iid_normal: 4 chains × 1000 draws of mu, sigma2; "
+    begin = "<pyflowers.Fit of iid_normal: 4 chains × 1,000 draws of mu, sigma2; "
     assert repr(fit) == f"{begin}seed 1>"  # repr does not compute the diagnostics
     assert fit.diagnostics.passed
     assert repr(fit) == f"{begin}diagnostics passed; seed 1>"
