@@ -599,7 +599,7 @@ def test_command_and_report(tmp_path, capfd):
     page = tmp_path / "report.html"
     assert run("report", out, "--out", page) == 0
     html = page.read_text()
-    assert "on average over the 60 observations, each with the effects of its group" in html
+    assert "are averages over the 60 observations, each with the effects of its group" in html
     fit = pyflowers.Fit.load(out)
     median = pyflowers.effects(fit, "x").table()["median"].iloc[0]
     assert f'value="{float(median)!r}"' in html

@@ -234,6 +234,21 @@ def test_lines_of_groups_are_captioned_by_the_group_that_is_drawn():
     assert any("fitted lines over x for 5 labels of plot." in alt for alt in page.alts)
 
 
+@pytest.mark.parametrize(("num", "which"), [(1, "each column"), (4, "each of the first 3 columns")])
+def test_the_answer_says_that_it_chose_the_largest_effects(num, which):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({f"x{i}": rng.normal(size=40) for i in range(num)})
+    formula = f"y ~ arm + {' + '.join(frame)}"
+    frame["arm"] = np.tile(list("abcde"), 8)
+    frame["y"] = 3 * (frame.arm == "d") + rng.normal(size=40)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    page = Page(render_report(pyflowers.fit(formula, frame, **how)))
+    first, *others = (text_of(node) for node in page.nodes("li", under="answer"))
+    assert " higher y for arm = d compared with a " in first
+    stated = f"{1 + len(others)} of {4 + num} effects are stated, among them the largest of {which}"
+    assert stated in page.output("answer")
+
+
 def test_the_equations_have_all_priors(regressions):
     (box,) = (
         text_of(n) for n in Page(render_report(regressions[1])).nodes("pre", under="models")[:1]

@@ -127,17 +127,30 @@ def _the_model(material: Material) -> Text:
 
 def _effects(material: Material, found: Effects) -> Iterator[Block]:
     """Yield a sentence for each main effect, and over which rows they are averaged."""
-    yield bullets((_effect_in_words(found, each) for each in _main_effects(found)), "effects")
+    shown = _main_effects(found)
+    yield bullets((_effect_in_words(found, each) for each in shown), "effects")
     data, fit = material.data, material.best
-    yield paragraph(
-        fill(
-            "Under {}, on average over the {} observations{}{}.",
-            _the_model(material),
-            data.num_obs,
-            _of_groups(found, fit),
-            found.of_trials,
-        ),
-        "note",
+    said = fill(
+        "These effects, under {}, are averages over the {} observations{}{}.",
+        _the_model(material),
+        data.num_obs,
+        _of_groups(found, fit),
+        found.of_trials,
+    )
+    yield paragraph(said + _selected(found, len(shown)), "note")
+
+
+def _selected(found: Effects, num: int) -> str:
+    """Return how the effects in sentences were chosen; empty if they are all there are."""
+    total = int(np.sum(~found.is_of_data))
+    if num == total:
+        return ""
+    which = "each column"
+    if found.index.get_level_values("column").nunique() > MOST_LINES:
+        which = f"each of the first {MOST_LINES} columns"
+    return (
+        f" {num} of {total} effects are stated, among them the largest of {which}; the table below "
+        "has all."
     )
 
 
