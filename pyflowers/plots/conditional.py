@@ -242,7 +242,8 @@ def _predictor(
     return predictor_of(fit, table, groups, is_varying=is_varying)
 
 
-def _value_name(fit: Fit) -> str:
+def value_name(fit: Fit) -> str:
+    """Return what a figure of effects shows of the response: its mean, or the share of trials."""
     if fit.model.trials:
         return f"share of {fit.data.scored_name}"
     return f"expected {fit.data.scored_name}"
@@ -290,12 +291,12 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     handles = intervals_of_rows(ax, quantiles[:, shown], theme, fit.interval)
     dot = style.key("observed", marker=".", ls="", color=theme.data)
     style.legend(figure, [dot, *handles])
-    ax.set_xlabel(fitted(_value_name(fit), 4.4))
+    ax.set_xlabel(fitted(value_name(fit), 4.4))
     each = "combinations"
     if len(every) == 1:
         each = "levels"
     alt = (
-        f"{upper_first(_value_name(fit))} at each of {len(levels)} {each} of {column}: medians "
+        f"{upper_first(value_name(fit))} at each of {len(levels)} {each} of {column}: medians "
         f"from {quantiles[2].min():.3g} to {quantiles[2].max():.3g}."
     )
     return finish(figure, alt, _held(fit, *every), drawn, far, note)
@@ -343,10 +344,10 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     far = _far(y[kept], low, high)
     style.legend(figure, handles)
     ax.set_xlabel(fitted(column, 4.4))
-    ax.set_ylabel(fitted(_value_name(fit), 3.0))
+    ax.set_ylabel(fitted(value_name(fit), 3.0))
     low, high = quantiles[0][2][[0, -1]]
     alt = (
-        f"{upper_first(_value_name(fit))} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
+        f"{upper_first(value_name(fit))} over {column}: the median is {low:.3g} at {grid[0]:.3g} "
         f"and {high:.3g} at {grid[-1]:.3g}."
     )
     held = _held(fit, column, *filter(None, [by]))
@@ -564,7 +565,7 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
         ax.plot(values[here], y[here], ".", ms=4, color=theme.data, alpha=0.6)
         room = style.panel_width(min(4, len(chosen)))
         ax.set_title(fitted(str(its.names[code]), room, size=9, bold=True), pad=3, fontsize=9)
-    figure.supylabel(fitted(_value_name(fit), 3.0), fontsize=9)
+    figure.supylabel(fitted(value_name(fit), 3.0), fontsize=9)
     for ax in axes[-min(4, len(chosen)) :]:
         ax.set_xlabel(fitted(column, style.panel_width(4)))
         ax.tick_params(labelbottom=True)
@@ -584,7 +585,8 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
 def groups_with_lines(fit: Fit, column: str) -> list[str]:
     """Return the columns of groups within which a numeric covariate varies.
 
-    :func:`group_lines` can draw the covariate for each of them.
+    :func:`group_lines` can draw the covariate for each of them. A row that is a member of several
+    labels, as with ``mm``, belongs in no panel of one.
 
     Parameters
     ----------
@@ -598,7 +600,7 @@ def groups_with_lines(fit: Fit, column: str) -> list[str]:
         return []
     if fit.model.is_categorical:
         return []
-    groups = [group for group in fit.model.groups if group in own.cells]
+    groups = [group for group in fit.model.partitions if group in own.cells]
     return [group for group in groups if not _is_constant(own, column, group)]
 
 

@@ -241,6 +241,15 @@ def test_a_column_has_lines_only_in_groups_within_which_it_varies(in_plots_and_b
         plots.group_lines(in_plots_and_beds, "rain")
 
 
+def test_members_of_several_groups_have_no_lines_of_one():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "y": rng.normal(size=40)})
+    frame["first"], frame["second"] = np.tile(list("abcd"), 10), np.repeat(list("abcd"), 10)
+    how = {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 50, "draws": 50}
+    fit = pyflowers.fit("y ~ x + (1 | mm(first, second))", frame, **how)
+    assert groups_with_lines(fit, "x") == []
+
+
 def test_observations_show_missing_months_and_say_what_is_left_out(sixty):
     figure = plots.observations(sixty.data)
     assert len(figure.axes) == 24

@@ -386,9 +386,9 @@ def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
     fit = pyflowers.fit("Hits | trials(n) ~ x * g", frame, **how)
     shown = report(fit).output("answer")
     assert "over the 60 observations (successes out of each row's trials)." in shown
-    assert "Expected Hits over x, for each value of g. The effect of x depends on g." in shown
+    assert "Share of Hits over x, for each value of g. The effect of x depends on g." in shown
     plain = report(pyflowers.fit("Hits | trials(n) ~ x + g", frame, **how)).output("answer")
-    assert "Expected Hits over x, for each value of g." in plain
+    assert "Share of Hits over x, for each value of g." in plain
     assert "depends on" not in plain
 
 
@@ -411,5 +411,7 @@ def test_categories_have_probabilities_instead_of_numbers():
         assert f"(effects on log odds of {label} against bus)" in page.output("models")
         for prior in ("the coefficient of x in", "the intercept in", "between the labels of g in"):
             assert f"{prior} mu{label}" in page.output("provenance")
+    lines = "".join(page.nodes("pre", under="models")[0].itertext()).splitlines()
+    assert [line.partition(" = ")[0] for line in lines[1:3]] == ["mucar", "muwalk"]
     (each,) = (alt for alt in page.alts if alt.startswith("Average difference"))
     assert "(+ 1, walk) to " in each

@@ -17,7 +17,7 @@ from pyflowers.analysis.elpd import FEW_OBSERVATIONS, SMALL_DIFFERENCE
 from pyflowers.display import format_number, interval_quantiles, percent, records_of, upper_first
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.posterior import element_names, flat, varies
-from pyflowers.plots.conditional import MOST_CURVES, num_levels
+from pyflowers.plots.conditional import MOST_CURVES, num_levels, value_name
 from pyflowers.plots.groups import observed_unit
 from pyflowers.plots.predictive import elpd_intervals
 from pyflowers.programs import Capability
@@ -469,8 +469,8 @@ def separated(material: Material, column: str) -> str | None:
 def caption_of(material: Material, column: str, by: str | None) -> Markup:
     """Return the caption of a figure of a column's effect."""
     others = material.best.model.interacting(column)
-    value = isolated(material.data.scored_name)
-    caption = fill("Expected {} over {}", value, isolated(column))
+    value = isolated(upper_first(value_name(material.best)))
+    caption = fill("{} over {}", value, isolated(column))
     if material.best.model.is_categorical:
         caption = fill("Probability of each category over {}", isolated(column))
     if by is not None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from pyflowers import plots
 from pyflowers.programs import Data
-from pyflowers.reports.markup import fill, isolated, join, number, paragraph
+from pyflowers.reports.markup import fill, isolated, join, number, paragraph, with_minus
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
 from pyflowers.text import counted, shortened
@@ -63,8 +63,8 @@ def _size(data: Data, categories: Sequence[str]) -> Markup:
         "The data consist of {}{}, with values between {} and {} and an average of {}.",
         counted(data.num_obs, "observation"),
         where,
-        f"{data.y.min():g}",
-        f"{data.y.max():g}",
+        with_minus(f"{data.y.min():g}"),
+        with_minus(f"{data.y.max():g}"),
         number(float(data.y.mean())),
     )
 

@@ -81,7 +81,7 @@ def equations(fit: Fit) -> list[str]:
     """Return the model and all its priors with their numbers, one equation per line."""
     declared, lines = fit.program.declaration, list[str]()
     if declared.equation:
-        lines = re.split(r", (?=eta = |[\w ]+ ~)", declared.equation)
+        lines = re.split(r", (?=\w+ = |[\w ]+ ~)", declared.equation)
     if declared.formula is not None and fit.model.has_rule:
         lines += [f"{name} ~ {its}" for name, its in fit.model.rule.effects.items()]
     return [*lines, *(f"{name} ~ {prior}" for name, prior in priors_of(fit).items())]
