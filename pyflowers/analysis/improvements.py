@@ -331,8 +331,9 @@ def follow_advice(
     fit : Fit
         The fit.
     out : Path, optional
-        Folder for the run folders of the models that are tried, each with the model's name. A run
-        of the same inputs there is read and not refitted.
+        Folder for the run folders of the models that are tried, each with the model's name and, if
+        a model is tried again with other options, a number. A run of the same inputs there is read
+        and not refitted.
     overwrite : bool
         Whether to replace runs there that had other inputs.
     announce : callable
@@ -357,7 +358,7 @@ def follow_advice(
             announce(f"{in_words(reasons)} of {trial.model}: trying {named(advice.change)}")
             try:
                 spec = asked_again(trial.fit, advice.change)
-                folder = None if out is None else out / spec.open().name
+                folder = None if out is None else _folder(out, spec.open().name, trials)
                 again = sampled(spec, out=folder, overwrite=overwrite)
                 made = Tried(check(again), advice.change, reasons, trial)
             except PyflowersError as error:
@@ -375,6 +376,12 @@ def follow_advice(
     except ConfigError as error:
         no_loo = str(error)
     return Improvement(found.trials, refused, compared, no_loo, left)
+
+
+def _folder(out: Path, name: str, trials: list[Tried]) -> Path:
+    """Return the run folder of a trial: NAME or, if the model was tried before, NAME-2."""
+    num = sum(each.fit.name == name for each in trials[1:])  # the first is not in `out`
+    return out / (f"{name}-{num + 1}" if num else name)
 
 
 def _known_by(fit: Fit, change: Mapping[str, Any]) -> str:

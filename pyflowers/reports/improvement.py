@@ -43,7 +43,7 @@ def improve(
     fit : Fit
         The fit. Of its table, only the columns that it used can be used by another formula.
     out : path, optional
-        Folder for the page ``improvement.html`` and for a run folder of each model that is tried.
+        Folder for the page ``improvement.html`` and for a run folder of each refit.
         If it holds such runs already, they are read and not refitted.
     overwrite : bool
         Whether to replace runs there that had other inputs.

@@ -88,6 +88,21 @@ def test_runs_in_the_folder_are_read_and_others_not_replaced(curved, improved, m
     assert not refused.passed
 
 
+def test_a_model_that_is_tried_again_has_a_run_folder_of_its_own(curved, tmp_path):
+    few = {**OPTIONS, "draws": 50}
+    first = pyflowers.fit("y ~ x", curved.with_name("curved.csv"), **few)
+    found = follow_advice(first, out=tmp_path)
+    assert found.refused == {}
+    again = [trial for trial in found.trials if trial.change.keys() == {"draws"}]
+    assert again
+    for longer in again:
+        name, better = longer.fit.name, longer.advised_by
+        assert better.fit.name == name
+        for trial, folder in ((better, name), (longer, f"{name}-2")):
+            saved = pyflowers.Fit.load(tmp_path / folder)
+            assert saved.posterior.equals(trial.fit.posterior)
+
+
 def test_the_most_refits_are_counted(curved, monkeypatch):
     monkeypatch.setattr(improvements, "MOST_REFITS", 0)
     found = follow_advice(pyflowers.Fit.load(curved))
