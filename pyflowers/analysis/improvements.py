@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from pyflowers.advice import Advice
+from pyflowers.advice import Advice, worded
 from pyflowers.analysis.checks import PredictiveChecks, check
 from pyflowers.analysis.elpd import (
     SMALL_DIFFERENCE,
@@ -355,14 +355,15 @@ def follow_advice(
             if len(trials) > MOST_REFITS:
                 left += 1
                 continue
-            announce(f"{in_words(reasons)} of {trial.model}: trying {named(advice.change)}")
+            change = worded(named(advice.change))
+            announce(f"{in_words(reasons)} of {trial.model}: trying {change}")
             try:
                 spec = asked_again(trial.fit, advice.change)
                 folder = None if out is None else _folder(out, spec.open().name, trials)
                 again = sampled(spec, out=folder, overwrite=overwrite)
                 made = Tried(check(again), advice.change, reasons, trial)
             except PyflowersError as error:
-                refused[named(advice.change)] = str(error)
+                refused[change] = str(error)
                 continue
             trials.append(made)
     found = Improvement(tuple(trials), refused, left=left)

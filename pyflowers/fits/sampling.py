@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.checked import whole_number
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
@@ -305,19 +306,18 @@ def as_in_folder(spec: Spec, folder: Path) -> Spec:
 
 def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
     """Return a line if the engine was not named, and the last run next to a folder had another."""
-    runs = sorted(folder.parent.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
-    if spec.engine != "auto" or not runs:
+    if spec.engine != "auto":
         return ""
-    last = runs[-1].parent
     try:
+        last = max(folder.parent.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime).parent
         before = read_record(last).engine.name
-    except DataError:
+    except (DataError, OSError, ValueError):  # another process may replace it; there may be none
         return ""
     if before == engine.name:
         return ""
     return (
         f"engine: {engine.name}, while the last fit next to it, {last}, used {before}; to choose "
-        "one, use --engine"
+        f"one, {worded('use --engine')}"
     )
 
 

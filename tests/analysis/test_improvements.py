@@ -10,6 +10,7 @@ from command_line import run
 from misfits import MISFITS, misfit
 
 import pyflowers
+from pyflowers import advice
 from pyflowers.analysis import improvements
 from pyflowers.analysis.improvements import WARNING, follow_advice
 from pyflowers.errors import ConfigError
@@ -88,10 +89,14 @@ def test_runs_in_the_folder_are_read_and_others_not_replaced(curved, improved, m
     assert not refused.passed
 
 
-def test_a_model_that_is_tried_again_has_a_run_folder_of_its_own(curved, tmp_path):
+def test_a_model_that_is_tried_again_has_a_run_folder_of_its_own(curved, tmp_path, monkeypatch):
     few = {**OPTIONS, "draws": 50}
     first = pyflowers.fit("y ~ x", curved.with_name("curved.csv"), **few)
-    found = follow_advice(first, out=tmp_path)
+    said = list[str]()
+    with monkeypatch.context() as outside:
+        outside.setattr(advice, "is_in_shell", lambda: False)
+        found = follow_advice(first, out=tmp_path, announce=said.append)
+    assert any(line.endswith("trying draws=1000") for line in said)
     assert found.refused == {}
     again = [trial for trial in found.trials if trial.change.keys() == {"draws"}]
     assert again

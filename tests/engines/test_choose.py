@@ -7,9 +7,11 @@ from typing import get_args
 import pytest
 
 import pyflowers
+from pyflowers.advice import in_shell
 from pyflowers.engines import find_engine
 from pyflowers.engines.base import COMPILED_STAN, ENGINES, EngineName
 from pyflowers.errors import ConfigError, FitError
+from pyflowers.fits.sampling import about_engine
 from pyflowers.fits.spec import Spec
 from pyflowers.programs import find_program
 
@@ -73,12 +75,24 @@ def test_a_run_is_found_again_after_its_program_was_compiled(executables, tmp_pa
     caplog.set_level(logging.INFO, "pyflowers")
     other = pyflowers.fit("iid_normal", seed=2, out=tmp_path / "runs" / "b", **QUICK)
     assert other.record.engine.name == "cmdstan"
-    said = f"engine: cmdstan, while the last fit next to it, {out}, used stanli; to choose"
+    said = f"engine: cmdstan, while the last fit next to it, {out}, used stanli; "
+    said += "to choose one, use engine"
     assert said in caplog.text
     caplog.clear()
     pyflowers.fit("iid_normal", seed=3, out=tmp_path / "runs" / "c", **QUICK)
     pyflowers.fit("iid_normal", seed=3, out=tmp_path / "runs" / "d", engine="stanli", **QUICK)
     assert "engine: " not in caplog.text
+
+
+def test_a_run_that_another_process_replaces_is_not_told(tmp_path, monkeypatch):
+    pyflowers.fit("iid_normal", seed=1, engine="stanli", out=tmp_path / "a", **QUICK)
+    spec, engine = Spec("iid_normal"), Spec("iid_normal", engine="exact").find_engine()
+    with in_shell():
+        assert about_engine(spec, tmp_path / "b", engine).endswith("use --engine")
+    assert about_engine(spec, tmp_path / "none" / "b", engine) == ""
+    gone = tmp_path / "a" / "gone.json"
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([gone]))
+    assert about_engine(spec, tmp_path / "b", engine) == ""
 
 
 def test_the_words_on_compiled_stan_are_the_same_everywhere():
