@@ -591,8 +591,10 @@ class Fit(Questions, Result):
         table = self.summary()
         num = len(self._summary) - len(table)
         if num:
-            groups = and_more(list(self.model.groups)) or "curves"
-            table.attrs["hidden"] = f"{counted(num, 'effect')} of {groups} not shown: {_in_full()}"
+            left = f"{counted(num, 'effect')} of {and_more(list(self.model.groups))}"
+            if not self.model.rule.effects.keys() >= set(self.group_effects):  # also curves
+                left = f"{counted(num, 'value')} of {and_more(self.group_effects)}"
+            table.attrs["hidden"] = f"{left} not shown: {_in_full()}"
         return self._contents(table)
 
     def in_full(self) -> list[Line]:

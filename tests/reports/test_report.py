@@ -249,6 +249,24 @@ def test_the_answer_says_that_it_chose_the_largest_effects(num, which):
     assert stated in page.output("answer")
 
 
+def test_rows_of_groups_and_curves_are_named_where_they_are_left_out():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "bed": np.tile(list("abcd"), 10)})
+    frame["y"] = rng.normal(size=40)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 50, "draws": 50}
+    fit = pyflowers.fit("y ~ s(x) + (1 | bed)", frame, **how)
+    rows = fit.summary(all=True).index.str.partition("[").get_level_values(0)
+    num = int(rows.isin(["s_x", "r_bed"]).sum())
+    assert f"{num} values of s_x, r_bed not shown: add --all" in str(fit)
+    page = Page(render_report(fit))
+    (first,) = (n for n in page.nodes("table", under="models") if "R-hat" in text_of(n))
+    (whole,) = (n for n in page.nodes("table", under="models") if "r_hat" in text_of(n))
+    assert "sds_x" in text_of(first)
+    assert not {"s_x[", "r_bed["} & set(re.findall(r"\w+\[", text_of(first)))
+    assert {"s_x[", "r_bed["} <= set(re.findall(r"\w+\[", text_of(whole)))
+    assert f"groups and curves ({len(rows)} rows)" in page.output("models")
+
+
 def test_the_equations_have_all_priors(regressions):
     (box,) = (
         text_of(n) for n in Page(render_report(regressions[1])).nodes("pre", under="models")[:1]

@@ -137,9 +137,7 @@ def _posterior(material: Material, fit: Fit) -> Iterator[Block]:
     whole = material.summaries[fit.name]
     size = Counter(str(name).partition("[")[0] for name in whole.index)
     names = sorted(map(str, whole.index), key=lambda name: size[name.partition("[")[0]])
-    effects = fit.model.rule.effects if fit.model.has_rule else {}
-    groups = [name for name in names if name.partition("[")[0] in effects]
-    own = [name for name in map(str, whole.index) if name not in set(groups)]
+    own = list(map(str, fit.summary().index))
     median, low, high, *_ = whole.columns
     shown = [median, "sd", low, high, "ess_bulk", "r_hat"]
     heads = {"ess_bulk": "ESS", "r_hat": "R-hat"}
@@ -160,8 +158,8 @@ def _posterior(material: Material, fit: Fit) -> Iterator[Block]:
             "note",
         )
     summary = "All columns"
-    if groups:
-        summary = f"All columns, and the effects of groups ({len(names)} rows)"
+    if len(own) < len(names):
+        summary = f"All columns, and the effects of groups and curves ({len(names)} rows)"
     yield from folded(summary, table, rest)
 
 
