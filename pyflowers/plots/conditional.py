@@ -287,7 +287,7 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     ax.plot(y[at], rows, ".", ms=3, color=theme.data, alpha=0.35, zorder=1)
     low, high = _limits(y[at], quantiles[:, shown])
     ax.set_xlim(low, high)
-    far = _far(y[at], low, high)
+    far = _beyond(y[at], quantiles[:, shown], low, high)
     handles = intervals_of_rows(ax, quantiles[:, shown], theme, fit.interval)
     dot = style.key("observed", marker=".", ls="", color=theme.data)
     style.legend(figure, [dot, *handles])
@@ -341,7 +341,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
         handles.append(style.key(name, color=color, lw=1.8))
     low, high = _limits(y[kept], np.concatenate(quantiles, axis=1))
     ax.set_ylim(low, high)
-    far = _far(y[kept], low, high)
+    far = _beyond(y[kept], np.concatenate(quantiles, axis=1), low, high)
     style.legend(figure, handles)
     ax.set_xlabel(fitted(column, 4.4))
     ax.set_ylabel(fitted(value_name(fit), 3.0))
@@ -410,9 +410,9 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
 
 
 def _limits(y: NDArray[np.float64], quantiles: NDArray[np.float64]) -> tuple[float, float]:
-    """Return limits of an axis that shows all intervals, and all observations that are not far.
+    """Return limits of an axis that shows the intervals of 50% and most observations.
 
-    A few distant observations or a wide band would squeeze everything else.
+    It shows all of both, unless a few distant observations or a wide band would squeeze the others.
     """
     inner, low, high = quantiles[1:4], float(quantiles.min()), float(quantiles.max())
     if len(y):
@@ -426,13 +426,15 @@ def _limits(y: NDArray[np.float64], quantiles: NDArray[np.float64]) -> tuple[flo
     return low - margin, high + margin
 
 
-def _far(y: NDArray[np.float64], low: float, high: float) -> str:
-    """Return a note on the observations that are beyond an axis."""
-    num = int(np.sum((y < low) | (y > high)))
-    if not num:
-        return ""
-    are = "is" if num == 1 else "are"
-    return f"{counted(num, 'observation')} {are} beyond the axis."
+def _beyond(y: NDArray[np.float64], quantiles: NDArray[np.float64], low: float, high: float) -> str:
+    """Return a note on the observations and the intervals that are beyond an axis."""
+    num, notes = int(np.sum((y < low) | (y > high))), list[str]()
+    if num:
+        are = "is" if num == 1 else "are"
+        notes.append(f"{counted(num, 'observation')} {are} beyond the axis.")
+    if quantiles.min() < low or quantiles.max() > high:
+        notes.append("Some intervals go on beyond the axis.")
+    return " ".join(notes)
 
 
 def _is_number(level: str) -> bool:

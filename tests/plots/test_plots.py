@@ -22,7 +22,7 @@ from pyflowers.analysis.elpd import loo
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.fits.fit import Fit
-from pyflowers.plots import methods
+from pyflowers.plots import conditional, methods
 from pyflowers.plots.conditional import groups_with_lines
 from pyflowers.plots.posterior import binomial_interval, choose, rank_counts
 from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
@@ -239,6 +239,20 @@ def test_a_column_has_lines_only_in_groups_within_which_it_varies(in_plots_and_b
     assert groups_with_lines(in_plots_and_beds, "rain") == []
     with pytest.raises(ConfigError, match=r"rain does not vary within groups; .*there is none"):
         plots.group_lines(in_plots_and_beds, "rain")
+
+
+def test_an_axis_that_cuts_intervals_or_observations_says_so():
+    y, narrow = np.linspace(-1, 1, 40), np.array([[-0.2], [-0.1], [0], [0.1], [0.2]])
+    wide = np.array([[-30], [-0.1], [0], [0.1], [30]])
+    for values, quantiles, note in (
+        (y, narrow, ""),
+        (np.append(y, 50), narrow, "1 observation is beyond the axis."),
+        (y, wide, "Some intervals go on beyond the axis."),
+    ):
+        ends = conditional._limits(values, quantiles)
+        assert conditional._beyond(values, quantiles, *ends) == note
+        assert ends[0] < -0.1
+        assert 0.1 < ends[1] < 50
 
 
 def test_members_of_several_groups_have_no_lines_of_one():
