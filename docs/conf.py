@@ -35,6 +35,9 @@ exclude_patterns = [
 ]
 nitpicky = True
 
+# Quotes and ellipses become typographic, but -- stays, since it begins an option.
+smartquotes_action = "qe"
+
 myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
 myst_substitutions = {"version": version}
 myst_heading_anchors = 3
