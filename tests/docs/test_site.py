@@ -25,11 +25,11 @@ WIDE_BOXES = """() => [...document.querySelectorAll(".bd-article pre")]
     .filter(box => box.scrollWidth > box.clientWidth + 1)
     .map(box => box.textContent.slice(0, 40))"""
 """Script for the boxes of code and output that are wider than their column."""
-HIDDEN = """() => [...document.querySelectorAll(".bd-article td")]
-    .filter(cell => !cell.closest(".cell-table"))
+HIDDEN = """() => [...document.querySelectorAll(".bd-article td, .bd-article p, .bd-article code")]
+    .filter(cell => !cell.closest(".cell-table, pre"))
     .filter(cell => cell.getBoundingClientRect().right > window.innerWidth)
     .map(cell => cell.textContent.slice(0, 40))"""
-"""Script for the text of cells beyond the window, except in tables printed by code cells."""
+"""Script for text beyond the window, except in boxes of code and tables printed by code cells."""
 
 
 @pytest.fixture(scope="module")
