@@ -120,3 +120,25 @@ def test_defects_are_found():
     text = inspect.getdoc(Bad.move)
     found = list(missing("move", text, Bad.move, "method"))
     assert found == ["move: no Parameters", "move: no Returns", "move: no Raises"]
+
+
+def test_a_signature_is_python():
+    def shown(value, what="function"):
+        return API._spelled_out(None, what, "", value, None, "(shown)", "")[0]
+
+    wrong = []
+    for name in NAMES:
+        value = API.resolve(name)
+        if not (inspect.isfunction(value) or is_callable_type(value)):
+            continue
+        what = "class" if inspect.isclass(value) else "function"
+        signature = shown(value, what)
+        if signature == "(shown)":  # the one that Sphinx makes
+            defaults = [p.default for p in inspect.signature(value).parameters.values()]
+            signature = [repr(default) for default in defaults if default is not inspect._empty]
+        if "<" in str(signature):
+            wrong.append((name, signature))
+    assert not wrong
+    assert shown(pyflowers.k_fold).endswith("advance=...)")
+    assert "python=..., example=None" in shown(pyflowers.Program, "class")
+    assert shown(pyflowers.loo) == "(shown)"

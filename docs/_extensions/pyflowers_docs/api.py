@@ -8,6 +8,7 @@ the site does not describe are no links.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -183,18 +184,32 @@ def _with_sections(lines: list[str], kept: tuple[str, ...]) -> list[str]:
 def _spelled_out(
     _app: Sphinx, what: str, _name: str, value: Any, _options: Any, shown: Any, returned: Any
 ) -> tuple[Any, Any]:
-    """Return a signature without annotations where these, or a default, fill lines with code."""
-    if what != "function" or not inspect.isfunction(value):
+    """Return a signature without annotations where these, or a default, fill lines with code.
+
+    Sphinx shows a signature as raw text, and breaks it at any comma, if a default is not Python.
+    """
+    if shown is None or not (inspect.isclass(value) or inspect.isroutine(value)):
         return shown, returned
-    found = inspect.signature(value).parameters.values()
-    has_code = any(inspect.isfunction(parameter.default) for parameter in found)
-    if "__signature__" not in vars(value) and not has_code:
+    found = [p for p in inspect.signature(value).parameters.values() if p.name != "self"]
+    is_generated = what == "function" and "__signature__" in vars(value)
+    if not is_generated and all(_is_python(parameter.default) for parameter in found):
         return shown, returned
     plain = [parameter.replace(annotation=parameter.empty) for parameter in found]
     for number, parameter in enumerate(plain):
-        if inspect.isfunction(parameter.default):
+        if not _is_python(parameter.default):
             plain[number] = parameter.replace(default=...)
     return str(inspect.Signature(plain)).replace("Ellipsis", "..."), returned
+
+
+def _is_python(default: Any) -> bool:
+    """Whether a default is shown as an expression of Python, unlike a function or a factory."""
+    if default is inspect.Parameter.empty:
+        return True
+    try:
+        ast.parse(repr(default), mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _write(path: Path, text: str) -> Path:
