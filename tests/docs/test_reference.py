@@ -142,3 +142,14 @@ def test_a_signature_is_python():
     assert shown(pyflowers.k_fold).endswith("advance=...)")
     assert "python=..., example=None" in shown(pyflowers.Program, "class")
     assert shown(pyflowers.loo) == "(shown)"
+
+
+def test_pages_of_an_earlier_version_are_removed(tmp_path):
+    stale = [tmp_path / "api" / "pyflowers.gone.rst", tmp_path / "internals" / "index.rst"]
+    kept = tmp_path / "api" / "pyflowers.fit.rst"
+    for path in (*stale, kept):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("page", encoding="utf-8")
+    API.write_lists(tmp_path)
+    assert kept.read_text("utf-8") == "page"
+    assert not [path for path in stale if path.exists()]

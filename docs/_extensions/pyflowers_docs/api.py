@@ -105,8 +105,10 @@ def write_lists(folder: Path) -> list[Path]:
         *pages,
         *(f"pyflowers.{name}" for task in TASKS.values() for name in task.split()),
     }
-    for path in (folder / "api").glob("*.rst"):
-        if path.stem not in known:  # of an earlier version
+    for path in [*folder.glob("api/*.rst"), *folder.glob("internals/*.rst")]:
+        # Git ignores the pages that an earlier version wrote, so they outlive it, and Sphinx would
+        # fail on names that are gone.
+        if path.parent.name != "api" or path.stem not in known:
             path.unlink()
     for page, lines in pages.items():
         _write(folder / "api" / f"{page}.rst", "\n".join(lines))
