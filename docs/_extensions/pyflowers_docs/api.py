@@ -98,7 +98,7 @@ def write_lists(folder: Path) -> list[Path]:
             pages[page] = [title, "=" * len(title), "", *_described(names)]
         else:
             index += [title, "-" * len(title), "", *_listed(names)]
-    index += ["Classes, errors and modules", "-" * 27, "", ".. toctree::", ""]
+    index += ["Classes, errors and modules", "-" * 27, "", ".. toctree::", "   :maxdepth: 1", ""]
     index += [f"   {page}" for page in pages]
     known = {
         "index",
