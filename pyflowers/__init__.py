@@ -1,4 +1,4 @@
-"""Stan-backed hierarchical models of repeated counts and measurements.
+"""Bayesian multilevel regression with Stan that tells you whether to trust the result.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("multilevel_poisson", seed=1)

@@ -127,7 +127,7 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback on errors.")
 @click.version_option(package_name="pyflowers", prog_name="pyflowers")
 def cli() -> None:
-    """Bayesian models of repeated counts and measurements, fitted with Stan."""
+    """Bayesian multilevel regression with Stan that tells you whether to trust the result."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("pyflowers")
