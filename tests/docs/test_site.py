@@ -63,6 +63,11 @@ def test_every_public_name_is_described(site):
     assert not [page for page in pages if not (site / page).is_file()]
 
 
+def test_options_in_docstrings_can_be_copied(site):
+    page = (site / "reference/api/pyflowers.fit.html").read_text(encoding="utf-8")
+    assert "--data FILE --list" in page  # typographic dashes made it –data FILE –list
+
+
 def test_links_anchors_and_alternative_texts(site):
     wrong, external = extension("links").problems(site)
     assert not wrong
