@@ -32,7 +32,8 @@ MOST_ROWS = 60
 """The largest number of rows of a table that are shown."""
 
 LEAST_NAME = 16
-"""The number of characters to which a name is folded, if a table is wider than the terminal."""
+"""The number of characters to which a name or a text is folded, if a table is wider than the
+terminal."""
 
 MOST_ELEMENTS = 10
 """The largest number of elements of a quantity that are shown if a table has too many rows."""
@@ -367,14 +368,14 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         grid.add_column(name, overflow="fold")
     for column in map(str, table.columns):
         if len(column) > 6:
-            column = column.replace("_", "\n")
-        grid.add_column(Text(column), justify="right", no_wrap=True)
-    longest = [len(name) for name in _names_of_index(table)]
+            column = re.sub("_| (?=[a-z])", "\n", column)
+        grid.add_column(Text(column), justify="right", overflow="fold")
+    longest = [len(name) for name in _names_of_index(table)] + [0] * len(table.columns)
     for names, cells in _rows(table):
-        names = [label(name) for name in names]
-        longest = [max(length, len(name)) for length, name in zip(longest, names, strict=True)]
+        row = [label(text) for text in (*names, *cells)]
+        longest = [max(length, len(text)) for length, text in zip(longest, row, strict=True)]
         # Text, not str: rich would read [a] in mu_plant[a] as markup.
-        grid.add_row(*map(Text, (*names, *map(label, cells))))
+        grid.add_row(*map(Text, row))
     text = StringIO()
     console = Console(
         file=text,
@@ -383,7 +384,7 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         force_terminal=colours,
         force_jupyter=False,  # otherwise rich would display the text itself in a notebook
     )
-    # In a terminal that is too narrow, names are folded, and nothing is cut off.
+    # In a terminal that is too narrow, long names and texts are folded, and nothing is cut off.
     most = console.measure(grid).maximum
     least = most - sum(max(length - LEAST_NAME, 0) for length in longest)
     console.width = max(min(most, width()), least)

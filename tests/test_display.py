@@ -118,6 +118,16 @@ def test_a_long_table_says_how_many_rows_are_left_out():
     assert text_table(found.summary()).count("mu_plant") == 10
 
 
+def test_a_table_is_no_wider_than_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = {"result": "failed: dispersion_within, spread[patient], loo_pit", "joint low": 0.123}
+    numbers = dict.fromkeys(("median", "5%", "95%", "elpd", "difference"), 1234.5)
+    found = text_table(pd.DataFrame([text | numbers], index=pd.Index(["b[x]"], name="parameter")))
+    assert max(map(len, found.splitlines())) <= 80
+    assert all(part in found for part in ("failed:", "dispersion", "spread[patient]", "loo_pit"))
+    assert found.count("1235") + found.count("1234") == len(numbers)  # no number is folded
+
+
 @pytest.mark.parametrize(
     ("intervals", "names"),
     [
