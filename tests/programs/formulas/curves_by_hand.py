@@ -6,12 +6,16 @@ programs.
 
 import numpy as np
 import pandas as pd
+import pytest
 import stanli
 from scipy import stats
 from scipy.interpolate import CubicSpline
 from stanio import dump_stan_json
 
+import pyflowers
+from pyflowers import Program
 from pyflowers.engines.bridge import Bridge, compiled
+from pyflowers.errors import ConfigError, DataError
 
 NUM = 60
 
@@ -119,6 +123,52 @@ def assert_engines_agree(program, data, points):
     same = [i for i, its in enumerate(pair[0].names) if not its.startswith("share")]
     scale = np.abs(d_one).max()
     np.testing.assert_allclose(d_other[:, same], d_one[:, same], rtol=1e-10, atol=1e-10 * scale)
+
+
+def prior_of_line(its, numbers):
+    """Return the log density of the priors of the intercept and the coefficients of a response."""
+    location, scale = numbers["Intercept_location"], numbers["Intercept_scale"]
+    found = stats.t.logpdf((its["Intercept_at_means"] - location) / scale, 3)
+    return found + stats.norm.logpdf(its["b"], 0, numbers["b_scale"]).sum()
+
+
+def prior_of_log_sigma(its, numbers):
+    """Return the same for those of sigma."""
+    location, scale = numbers["Intercept_sigma_location"], numbers["Intercept_sigma_scale"]
+    found = stats.t.logpdf((its["Intercept_sigma_at_means"] - location) / scale, 3)
+    return found + stats.norm.logpdf(its["b_sigma"], 0, numbers["b_sigma_scale"]).sum()
+
+
+def assert_predicts_when_loaded(fit, rows, path):
+    """Save a fit and check that it predicts the same when it is loaded."""
+    fit.save(path)
+    one, other = (pyflowers.predict(each, rows).draws() for each in (pyflowers.Fit.load(path), fit))
+    np.testing.assert_array_equal(one, other)
+
+
+def assert_prior_when_written(program, rows, draws, path):
+    """Return draws from the prior, which those of the written program equal."""
+    again = Program.open(program.write(path))
+    first, second = (pyflowers.prior(its, rows, draws=draws, seed=3) for its in (program, again))
+    for quantity, its in first.draws.items():
+        np.testing.assert_array_equal(its, second.draws[quantity], quantity)
+    return first.draws
+
+
+def assert_one_sentence(message, formula, rows, **how):
+    """Check that a formula is rejected with a message of one line."""
+    with pytest.raises((ConfigError, DataError)) as caught:
+        Program.from_formula(formula, rows, **how)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def assert_calibrated(program, rows, priors, path):
+    """Check that the ranks of true values are uniform."""
+    how = {"sims": 300, "seed": 1, "engine": "stanli", "priors": priors}
+    found = pyflowers.sbc(program, rows, out=path, **how)
+    assert not len(found.batch.failures)
+    assert found.failed == []
 
 
 def half_t(value, scale):

@@ -6,12 +6,24 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from curves_by_hand import assert_density, assert_engines_agree, half_t, points_of, table
+from curves_by_hand import (
+    assert_calibrated,
+    assert_density,
+    assert_engines_agree,
+    assert_one_sentence,
+    assert_predicts_when_loaded,
+    assert_prior_when_written,
+    half_t,
+    points_of,
+    prior_of_line,
+    table,
+)
 from scipy import stats
 
 import pyflowers
 from pyflowers import Program
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.declaration import Value
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 400, "draws": 400}
 
@@ -75,9 +87,7 @@ def by_hand(name, data, its):
         effects = its["r_mm_g_g2"][:, None]
         total = stats.norm.logpdf(effects, 0, sd[0]).sum()
     total += half_t(sd, numbers["sd_mm_g_g2_scale"])
-    total += stats.norm.logpdf(its["b"], 0, numbers["b_scale"]).sum()
-    location, scale = numbers["Intercept_location"], numbers["Intercept_scale"]
-    total += stats.t.logpdf((its["Intercept_at_means"] - location) / scale, 3)
+    total += prior_of_line(its, numbers)
     eta = its["Intercept_at_means"] + (frame.x - frame.x.mean()) * its["b"]
     eta = eta + of_members(name, data.labels["g"].names, frame, effects)
     if name == "count":
@@ -164,10 +174,7 @@ def test_all_that_follows_a_fit(name, fits, tmp_path):
     assert set(pyflowers.effects(fit).table().index.get_level_values(0)) == {"x"}
     shares = pyflowers.explained(fit).table()
     assert any("g and g2" in str(key) for key in shares.index)
-    fit.save(tmp_path / "run")
-    again = pyflowers.Fit.load(tmp_path / "run")
-    one, other = (pyflowers.predict(each, rows()).draws() for each in (again, fit))
-    np.testing.assert_array_equal(one, other)
+    assert_predicts_when_loaded(fit, rows(), tmp_path / "run")
 
 
 def test_new_rows_have_a_weight_above_0(fits):
@@ -190,7 +197,7 @@ def test_members_are_not_nested_in_another_group():
     for formula in ("y ~ (1 | mm(g, g2)) + (1 | k)", "y ~ (1 | mm(g, g2)) + (1 | i)"):
         program = Program.from_formula(formula, frame)
         assert "outer_" not in program.source.text
-        assert program.read(frame).declaration.data["centered_mm_g_g2"].value == 1
+        assert program.read(frame).declaration.data["centered_mm_g_g2"] == Value(value=1)
 
 
 @pytest.mark.parametrize("name", ["equal", "weighted_slopes"])
@@ -200,9 +207,7 @@ def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_pa
     assert again.declaration == program.declaration
     other = rows().assign(g="new")
     assert again.read(other).labels["g2"].names == ("new", *dict.fromkeys(other.g2))
-    first, second = (pyflowers.prior(each, rows(), draws=50, seed=3) for each in (program, again))
-    for quantity, draws in first.draws.items():
-        np.testing.assert_array_equal(draws, second.draws[quantity], quantity)
+    assert_prior_when_written(program, rows(), 50, tmp_path / "prior.stan")
 
 
 @pytest.mark.parametrize(
@@ -227,10 +232,7 @@ def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_pa
     ],
 )
 def test_a_bad_group_is_one_sentence_with_a_remedy(term, message):
-    with pytest.raises((ConfigError, DataError)) as caught:
-        Program.from_formula(f"y ~ x + {term}", rows().assign(low=-1, none=0))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert_one_sentence(message, f"y ~ x + {term}", rows().assign(low=-1, none=0))
 
 
 def test_the_engine_exact_says_that_it_has_no_members():
@@ -238,12 +240,8 @@ def test_the_engine_exact_says_that_it_has_no_members():
         pyflowers.fit(CASES["equal"][0], rows(), engine="exact", seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_ranks_of_true_values_are_uniform(tmp_path):
     program = Program.from_formula(CASES["scaled"][0], rows())
     priors = {"sigma_scale": 1, "sd_mm_g_g2_scale": 1, "Intercept_scale": 1}
-    found = pyflowers.sbc(
-        program, rows(), out=tmp_path / "sbc", sims=300, seed=1, engine="stanli", priors=priors
-    )
-    assert not len(found.batch.failures)
-    assert found.failed == []
+    assert_calibrated(program, rows(), priors, tmp_path / "sbc")
