@@ -37,11 +37,16 @@ FIRST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Put the longest files first, mark units, and give slow tests a longer time limit."""
+    """Put the longest files first, mark units, and give slow tests a longer time limit.
+
+    What only scripts/campaigns and scripts/check-engine run is slow.
+    """
     items.sort(key=lambda item: item.path.stem not in FIRST)
     for item in items:
         if tiers.is_unit(item):
             item.add_marker("unit")
+        if any(map(item.get_closest_marker, ("campaign", "density"))):
+            item.add_marker("slow")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
 

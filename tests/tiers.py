@@ -1,17 +1,20 @@
-"""Which tests are units: those whose code, helpers and fixtures name nothing that samples.
+"""Which tests are units, and which cases of a long test are left to scripts/campaigns.
 
-The names are read from the compiled code, so no test is marked by hand. Tests that call `fit` only
-to be refused count as quick, not as units. A test that samples through a function that is not named
-here fails, because :func:`start_no_process` lets units start no process.
+Units are the tests whose code, helpers and fixtures name nothing that samples. The names are read
+from the compiled code, so no test is marked by hand. Tests that call `fit` only to be refused count
+as quick, not as units. A test that samples through a function that is not named here fails, because
+:func:`start_no_process` lets units start no process.
 """
 
 import functools
 import platform
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 TESTS = str(Path(__file__).resolve().parent)
 
@@ -30,9 +33,19 @@ SAMPLES = {
 }
 """Names that a unit test may not use."""
 
-MARKS = {"browser", "density", "slow"}
+MARKS = {"browser", "campaign", "density", "slow"}
 
 _running_unit = False
+
+
+def mostly_campaign(cases: Iterable[Any], kept: Container[Any]) -> list[Any]:
+    """Return the cases of a test, of which those kept are slow, and the others campaigns."""
+    marks = {True: pytest.mark.slow, False: pytest.mark.campaign}
+    found = []
+    for case in cases:
+        values = case if isinstance(case, tuple) else (case,)
+        found.append(pytest.param(*values, marks=marks[case in kept]))
+    return found
 
 
 def is_unit(item: Any) -> bool:

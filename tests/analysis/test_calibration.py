@@ -278,7 +278,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
         found.table()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", list(PRIORS))
 def test_a_thousand_simulations(name, tmp_path):
     """One engine is used here; scripts/calibration, which writes docs/calibration.md, uses both."""

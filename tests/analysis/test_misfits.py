@@ -23,7 +23,7 @@ def answered(kind, seed):
     return True, change, pyflowers.check(again).passed
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", MISFITS)
 def test_the_first_advice_on_a_misfit_is_the_planted_formula_and_passes(kind):
     """Of 20 data sets: found in 18, the planted formula first in 16, and its refit passes in 16."""

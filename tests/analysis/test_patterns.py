@@ -321,7 +321,7 @@ def test_what_concerns_only_single_values_leaves_averages_to_be_trusted(kind, tm
         assert verdict.sentence.endswith("but the model does not reproduce the data")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", PLANTED)
 def test_planted_misfits_are_found_with_the_remedy_that_passes_first(kind):
     """Of 20 data sets: found in 18, the right remedy first in 16, and its refit passes in 16."""
@@ -341,7 +341,7 @@ def test_planted_misfits_are_found_with_the_remedy_that_passes_first(kind):
     assert passed >= 16 or remedy.startswith("depend")  # this changes the program
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_right_models_of_six_families_seldom_fail():
     """At most 2 of 60 fits fail in the data part, and at most 1 in the computation."""
     of_data = of_computation = 0
@@ -376,7 +376,7 @@ def is_far_out(found):
     return is_farther or found.pit.has_heavy_tails
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", OF_SINGLE_VALUES)
 def test_a_fit_is_limited_if_only_single_values_are_wrong_and_none_is_far_out(kind):
     """Of 20 data sets each; skewed errors leave averages as they are, so they have either grade."""

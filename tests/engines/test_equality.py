@@ -174,9 +174,7 @@ def cases():
 
 def densities():
     for case in cases():
-        marks = (
-            [] if case.id.rpartition("-")[0] in QUICK else [pytest.mark.slow, pytest.mark.density]
-        )
+        marks = [] if case.id.rpartition("-")[0] in QUICK else [pytest.mark.density]
         yield pytest.param(*case.values, id=case.id, marks=marks)
 
 
@@ -185,7 +183,6 @@ def test_density_and_gradient_are_those_of_the_compiled_program(path, data):
     assert_same_density(path, data)
 
 
-@pytest.mark.slow
 @pytest.mark.density
 def test_density_and_gradient_of_other_kinds_of_programs(tmp_path):
     for path, data in written_programs(tmp_path):

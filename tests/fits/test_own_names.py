@@ -123,12 +123,15 @@ def table(first):
 
 def cases():
     quick = {NAMES.index(name) for name in ("visit day", "obs")}
+    slow = {NAMES.index(name) for name in ("a,b", "y", "real", "log_lik")}
     for first, name in enumerate(NAMES):
         for engine in ("stanli", "cmdstan"):
-            slow = engine == "cmdstan" or first not in quick
-            yield pytest.param(
-                first, engine, marks=[pytest.mark.slow] * slow, id=f"{name}-{engine}"
-            )
+            marks = [pytest.mark.campaign]
+            if first in slow:
+                marks = [pytest.mark.slow]
+            elif first in quick:
+                marks = [pytest.mark.slow] if engine == "cmdstan" else []
+            yield pytest.param(first, engine, marks=marks, id=f"{name}-{engine}")
 
 
 @pytest.mark.parametrize(("first", "engine"), list(cases()))

@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from mixed_models import check_against_nuts
+from tiers import mostly_campaign
 
 import pyflowers
 from pyflowers.programs.families import family_names, find_family
-
-pytestmark = pytest.mark.slow
 
 
 def normal_table(num=160, seed=6):
@@ -59,7 +58,16 @@ NORMAL = [
 ]
 
 
-@pytest.mark.parametrize("formula", NORMAL)
+OFTEN = (
+    "y ~ x + (1 | a) + (1 | b)",
+    "y ~ x + (x | a) + (1 | b)",
+    "y ~ x + (1 | a); sigma ~ z",
+    "y ~ s(x, k = 6) + (1 | a)",
+)
+"""The formulas that the slow tests compare; the others are left to scripts/campaigns."""
+
+
+@pytest.mark.parametrize("formula", mostly_campaign(NORMAL, OFTEN))
 def test_normal_models_agree_with_nuts(formula):
     frame = normal_table()
     exact = pyflowers.fit(formula, frame, seed=1, engine="exact")
@@ -68,6 +76,7 @@ def test_normal_models_agree_with_nuts(formula):
     check_against_nuts(exact, nuts)
 
 
+@pytest.mark.slow
 def test_a_lognormal_model_agrees_with_nuts():
     how = {"family": "lognormal"}
     exact = pyflowers.fit("positive ~ x + (1 | a)", normal_table(), seed=1, engine="exact", **how)
@@ -96,8 +105,16 @@ def of_family(name, num=100, seed=4):
 APART = {"gaussian", "lognormal", "shifted_lognormal", "asym_laplace", "categorical"}
 
 
-@pytest.mark.parametrize("terms", ["x", "x + (1 | g)", "x + (0 + x | g)"])
-@pytest.mark.parametrize("family", [name for name in family_names() if name not in APART])
+OF_FAMILIES = [
+    (name, terms)
+    for name in family_names()
+    for terms in ("x", "x + (1 | g)", "x + (0 + x | g)")
+    if name not in APART
+]
+OFTEN_OF_FAMILIES = [(name, "x + (1 | g)") for name in ("bernoulli", "negbinomial", "cumulative")]
+
+
+@pytest.mark.parametrize(("family", "terms"), mostly_campaign(OF_FAMILIES, OFTEN_OF_FAMILIES))
 def test_families_agree_with_nuts(family, terms):
     response = "y | trials(8)" if find_family(family).has_trials else "y"
     question = f"{response} ~ {terms}", of_family(family)
@@ -109,6 +126,7 @@ def test_families_agree_with_nuts(family, terms):
     check_against_nuts(exact, nuts)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("formula", "family"),
     [("y ~ x + (1 | a) + (1 | few)", "gaussian"), ("n ~ x + (1 | few)", "bernoulli")],

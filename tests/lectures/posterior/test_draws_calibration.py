@@ -109,7 +109,7 @@ def test_500_simulations(one):
     check_bands(simulate(one, 500, 11))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("one", [*MODELS, poisson_wide])
 def test_10_000_simulations(one):
     with ProcessPoolExecutor(2) as executor:

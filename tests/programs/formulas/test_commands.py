@@ -58,7 +58,7 @@ def named(name):
             *(name, engine),
             marks=[pytest.mark.slow]
             if engine == "stanli" or name in COMPILED
-            else [pytest.mark.slow, pytest.mark.density],
+            else [pytest.mark.density],
         )
         for name, engine in itertools.product(LONG, ("stanli", "cmdstan"))
     ],

@@ -191,9 +191,7 @@ def test_another_prior_would_be_seen(changed):
     [
         pytest.param(
             case,
-            marks=[pytest.mark.slow]
-            if case.name in COMPILED
-            else [pytest.mark.slow, pytest.mark.density],
+            marks=[pytest.mark.slow] if case.name in COMPILED else [pytest.mark.density],
         )
         for case in CASES
     ],

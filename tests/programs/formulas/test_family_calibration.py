@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from family_cases import NEW
+from tiers import mostly_campaign
 
 PATH = Path(__file__).parents[3] / "benchmarks" / "calibrations.py"
 SIMS = 300
@@ -22,8 +23,7 @@ def test_every_new_family_can_be_calibrated():
     assert set(NEW) <= calibrations().FAMILIES.keys()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", mostly_campaign(NEW, ("beta_binomial", "weibull")))
 def test_the_ranks_of_true_values_are_uniform(name, tmp_path):
     """Ranks of every quantity are within their 99.99% simultaneous band."""
     found = calibrations().of_family(name, SIMS, None, tmp_path)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from family_cases import NEW
+from tiers import mostly_campaign
 
 import pyflowers
 from pyflowers.data.table import LARGEST_INT
@@ -73,8 +74,7 @@ def test_other_parameters_do_not_make_up_for_a_prior_that_wins(family):
     assert alone(held, "b") == pytest.approx((estimate, error), rel=0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", mostly_campaign(FAMILIES, ("poisson", "cumulative")))
 def test_every_planted_conflict_is_named(family):
     """Of twelve families, a coefficient and the intercept, near the prior and in between."""
     usual = fit_of(family)
@@ -107,7 +107,7 @@ FROM_PRIORS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_prior_is_seldom_accused_of_data_drawn_from_it():
     """Of 63 data sets for each of eight formulas, 504 in all, at most 2% raise an alarm."""
     found = [prior_alarms(formula, family) for formula, family in FROM_PRIORS]

@@ -380,7 +380,7 @@ FOR_CALIBRATION = [
 chains of this length do not converge."""
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_sigma_with_group_effects_is_calibrated(tmp_path):
     x = np.tile(np.linspace(-1.5, 1.5, 8), 12)
     frame = pd.DataFrame({"x": x, "g": np.repeat([f"g{i}" for i in range(12)], 8)})

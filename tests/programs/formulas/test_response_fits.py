@@ -194,7 +194,7 @@ def test_weighted_likelihoods_have_no_simulated_data(tmp_path):
         pyflowers.sbc("time | weights(w) ~ x", table(), out=tmp_path / "a", sims=4, seed=1, **QUICK)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("formula", "family"),
     [
@@ -246,7 +246,7 @@ def censored_table(seed, family, num=120):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_checks_of_censored_tables_have_power_and_few_false_alarms():
     """40 tables; ignoring the censoring of the replicates would alarm in most of the right ones."""
     failed = {"lognormal": 0, "two peaks": 0}
