@@ -336,7 +336,7 @@ class Residuals:
 
         every = sparse.csr_array(sparse.hstack([*map(sparse.csr_array, (*self.columns, *extra))]))
         if scale is not None:
-            every = sparse.csr_array(sparse.diags_array(1 / scale) @ every)
+            every = sparse.csr_array(sparse.diags(1 / scale) @ every)
         size = np.sqrt(np.asarray(every.multiply(every).sum(axis=0)).ravel())
         every = every[:, size > 1e-10] * (1 / size[size > 1e-10])
         gram = (every.T @ every).toarray()

@@ -519,4 +519,6 @@ def _by_level(mean: FloatArray, level: Any) -> _Term:
 
     sds = np.maximum(np.atleast_1d(mean), 1e-8)
     number = np.bincount(level, minlength=len(sds)).astype(float)
-    return _Term(sds, mean.shape, lambda own: sparse.diags_array(1 / own[level] ** 2), number)
+    return _Term(
+        sds, mean.shape, lambda own: sparse.dia_array(sparse.diags(1 / own[level] ** 2)), number
+    )
