@@ -15,7 +15,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
@@ -44,8 +43,7 @@ myst_heading_anchors = 3
 
 templates_path = ["_templates"]
 autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
-python_use_unqualified_type_names = True
+autodoc_typehints = "none"
 python_maximum_signature_line_length = 80
 add_module_names = False
 numpydoc_show_class_members = False

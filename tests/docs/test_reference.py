@@ -133,15 +133,41 @@ def test_a_signature_is_python():
             continue
         what = "class" if inspect.isclass(value) else "function"
         signature = shown(value, what)
-        if signature == "(shown)":  # the one that Sphinx makes
-            defaults = [p.default for p in inspect.signature(value).parameters.values()]
-            signature = [repr(default) for default in defaults if default is not inspect._empty]
-        if "<" in str(signature):
+        if "<" in signature or ": " in signature.replace("': ", ""):
             wrong.append((name, signature))
     assert not wrong
     assert shown(pyflowers.k_fold).endswith("advance=...)")
-    assert "python=..., example=None" in shown(pyflowers.Program, "class")
-    assert shown(pyflowers.loo) == "(shown)"
+    assert shown(pyflowers.plots.forest) == "(fit, quantity=None, *, theme=...)"
+    assert shown(pyflowers.Program, "class") == ""  # its page lists its attributes
+    assert shown(pyflowers.Task, "class").startswith("(program, data=None, *, ")
+
+
+def test_an_input_is_described_once():
+    def page(function):
+        lines = inspect.getdoc(function).split("\n")
+        API._shorten(None, "function", f"pyflowers.{function.__name__}", function, None, lines)
+        return "\n".join(lines)
+
+    assert "\nthin : int\n    Keep only every n-th" in page(pyflowers.fit)
+    brief = page(pyflowers.sbc)
+    assert "Keep only every n-th" not in brief
+    assert "thin, adapt_delta" in brief
+    assert "    As in :func:`pyflowers.fit`.\n\nReturns\n---" in brief
+    assert "num_ranks : int\n    The minimum number" in brief
+
+
+def test_methods_that_serve_pyflowers_itself_are_left_out():
+    def is_left_out(value, name):
+        return API._skipped(None, "class", name, getattr(value, name), False, None) is True
+
+    for name, shown in API.SHOWN_METHODS.items():
+        if hasattr(pyflowers, name):
+            value = getattr(pyflowers, name)
+            assert all(hasattr(value, method) for method in shown.split())
+    assert is_left_out(pyflowers.Table, "refusal")
+    assert is_left_out(pyflowers.Sensitivity, "to_dict")
+    assert not is_left_out(pyflowers.Table, "numbers")
+    assert not is_left_out(pyflowers.Sensitivity, "table")
 
 
 def test_pages_of_an_earlier_version_are_removed(tmp_path):

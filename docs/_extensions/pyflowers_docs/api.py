@@ -2,8 +2,12 @@
 
 The pages are written from ``__all__``, so that no name is left out. sphinx.ext.autosummary writes
 those of single names, and autodoc fills the others. What the docstrings need beyond numpydoc is
-here as well: bars and stars of formulas are escaped, pages of modules are shortened, and names that
-the site does not describe are no links.
+here as well: bars and stars of formulas are escaped, pages are shortened, and names that the site
+does not describe are no links.
+
+``help`` shows each docstring in full. The pages leave out what a reader finds elsewhere on the
+site: types that the list of parameters has, inputs that :func:`pyflowers.fit` describes in the same
+words, the methods that all results have, and those that serve pyflowers itself.
 """
 
 from __future__ import annotations
@@ -49,14 +53,45 @@ ON_ONE_PAGE = ("Errors", "Classes")
 TAUGHT = ("convergence", "vb", "exact", "samplers", "lectures")
 """Packages that are read as code: their pages have signatures and summaries."""
 
+OF_EVERY_RESULT = "contents in_full files to_dict lines"
+"""The methods that the index describes once."""
+
+SHOWN_METHODS = {
+    "Spec": "open read",
+    "Reading": "",
+    "SamplerOptions": "",
+    "Record": "",
+    "Program": "open from_formula write priors stated_priors capabilities can require read "
+    "resolve_priors fill log_lik y_rep lprior",
+    "Table": "column numbers labels",
+    "Data": "observed group time value y num_obs by_group by_time scores where",
+}
+"""The methods and properties that users need of classes whose others serve pyflowers itself."""
+
+LONGEST_DEFAULT = 30
+"""Characters of a default that a signature shows."""
+
 METHOD_FIGURES = "method_marginals interval_forest elbo_trace coordinate_ascent comparison_figures"
 """Functions of ``pyflowers.plots.methods``, which is separate because it is slow to import."""
+
+
+_INTRODUCTION = """\
+The functions and classes of ``pyflowers``, by the task that they serve. ``help(pyflowers.NAME)``
+shows a docstring in full: the methods of a class with their parameters, exceptions and examples.
+
+Every result prints as its command does. ``to_dict()`` returns its values for JSON, ``files()`` its
+tables by file name, and ``contents()`` the lines and tables that it prints.
+
+The attributes of a class are the parameters of its constructor, in this order, unless its page
+lists parameters.
+"""
 
 
 def setup(app: Sphinx) -> None:
     """Write the lists when the build starts, and prepare docstrings, signatures and references."""
     # This runs before autosummary, which writes the pages, and numpydoc, which reads docstrings.
     app.connect("builder-inited", _write_lists, priority=100)
+    app.connect("autodoc-skip-member", _skipped)
     app.connect("autodoc-process-docstring", _shorten, priority=50)
     app.connect("autodoc-process-docstring", _escape, priority=100)
     app.connect("autodoc-process-signature", _spelled_out)
@@ -87,8 +122,7 @@ def resolve(name: str) -> Any:
 
 def write_lists(folder: Path) -> list[Path]:
     """Write the index and the pages of modules; return the index, which autosummary reads."""
-    intro = "The functions and classes of ``pyflowers``, by the task that they serve."
-    index = ["Python", "======", "", intro, ""]
+    index = ["Python", "======", "", *_INTRODUCTION.splitlines(), ""]
     pages = {}
     for title, names in sections().items():
         page = f"section-{title.lower().replace(' ', '-')}"
@@ -127,8 +161,8 @@ def _module(title: str, names: list[str]) -> list[str]:
     lines = [title, "=" * len(title), "", f".. automodule:: {package}", "   :no-members:", ""]
     lines += [".. py:currentmodule:: None", ""]  # the names below are complete
     if package.rpartition(".")[2] in TAUGHT:
-        known = f"``help({package.rpartition('.')[2]}.NAME)``"
-        lines += [f"Parameters, exceptions and examples are in {known} and in the source.", ""]
+        known = f"``{package.rpartition('.')[2]}.NAME"
+        lines += [f"``help`` and, in a notebook, {known}??`` show a docstring and the source.", ""]
     if title == "Lectures":
         examples = importlib.import_module(package).EXAMPLES
         functions = [name.replace("-", "_") for name in examples]
@@ -142,7 +176,7 @@ def _described(names: list[str]) -> list[str]:
     for name in names:
         value = resolve(name)
         if inspect.isclass(value):
-            lines += [f".. autoclass:: {name}", "   :show-inheritance:"]
+            lines += [f".. autoclass:: {name}"]
             lines += [""] if name.split(".")[1] in TAUGHT else ["   :members:", ""]
         elif inspect.isfunction(value):
             lines += [f".. autofunction:: {name}", ""]
@@ -152,21 +186,27 @@ def _described(names: list[str]) -> list[str]:
 
 
 def _shorten(
-    _app: Sphinx, what: str, name: str, _value: Any, _options: Any, lines: list[str]
+    _app: Sphinx, what: str, name: str, value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Keep the sections of a docstring that its page needs; ``help`` shows all of them."""
+    """Keep the sections of a docstring that its page needs, and one description of each input."""
+    if what in ("function", "class") and name != "pyflowers.fit":
+        lines[:] = _with_inputs_of_fit(lines)
     package = name.removeprefix("pyflowers.").partition(".")[0]
     kept: tuple[str, ...] | None = None
-    if package in TAUGHT:
-        kept = ()
+    if what == "data" and lines[:1] == (inspect.getdoc(type(value)) or "").splitlines()[:1]:
+        lines[:] = [f"An object of :class:`{type(value).__name__}`.", ""]
+    if package in TAUGHT and what != "module":
+        lines[:] = [*lines[: lines.index("") if "" in lines else None], ""]
     elif what in ("method", "property"):
         kept = ("Parameters", "Returns") if name.startswith("pyflowers.Fit.") else ()
     elif package == "plots":
         kept = ("Parameters", "Returns", "Attributes")
     elif package == "analysis":
         kept = ("Attributes",)
-    elif package in TASKS["Classes"].split():
+    elif package in (*TASKS["Classes"].split(), "Program"):
         kept = ("Parameters", "Attributes")
+    elif package in ("Spec", "Task"):
+        kept = ("Parameters",)
     if kept is not None and what != "module":
         lines[:] = _with_sections(lines, kept)
 
@@ -183,24 +223,67 @@ def _with_sections(lines: list[str], kept: tuple[str, ...]) -> list[str]:
     return [*found, ""]
 
 
+def _with_inputs_of_fit(lines: list[str]) -> list[str]:
+    """Return a docstring that only names the parameters that ``pyflowers.fit`` describes."""
+    known = set(_entries(inspect.getdoc(resolve("pyflowers.fit")) or ""))
+    text, repeated = "\n".join(lines), []
+    for entry in _entries(text):
+        if entry in known:
+            text = text.replace(entry, "", 1)
+            repeated.append(entry.partition(" :")[0])
+    if repeated:
+        names = f"{', '.join(repeated)}\n    As in :func:`pyflowers.fit`."
+        head, title, rest = text.partition("Parameters\n----------\n")
+        parameters, blank, rest = rest.partition("\n\n")
+        text = f"{head}{title}{parameters.rstrip()}\n{names}{blank}{rest}"
+    return text.split("\n")
+
+
+def _entries(documentation: str) -> list[str]:
+    """Return the entries of the section *Parameters*, each with its description."""
+    section = documentation.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    return re.findall(r"(?m)^\w+ : .*\n(?: +.*\n)+", f"{section}\n")
+
+
+def _skipped(
+    _app: Sphinx, _what: str, name: str, value: Any, _is_skipped: bool, _options: Any
+) -> bool | None:
+    """Leave out the methods that all results have, and those that serve pyflowers itself."""
+    if isinstance(value, property):
+        value = value.fget
+    function = getattr(value, "func", value)  # of a cached property
+    owner = getattr(function, "__qualname__", "").partition(".")[0]
+    shown = SHOWN_METHODS.get(owner)
+    if name in OF_EVERY_RESULT.split() or name == "model_config":
+        return True
+    if shown is not None and name not in shown.split():
+        return True
+    return None
+
+
 def _spelled_out(
     _app: Sphinx, what: str, _name: str, value: Any, _options: Any, shown: Any, returned: Any
 ) -> tuple[Any, Any]:
-    """Return a signature without annotations where these, or a default, fill lines with code.
+    """Return a signature with names and short defaults; the docstring has the types.
 
-    Sphinx shows a signature as raw text, and breaks it at any comma, if a default is not Python.
+    A class that lists attributes alone has none. Sphinx shows a signature as raw text, and breaks
+    it at any comma, if a default is not Python.
     """
     if shown is None or not (inspect.isclass(value) or inspect.isroutine(value)):
         return shown, returned
-    found = [p for p in inspect.signature(value).parameters.values() if p.name != "self"]
-    is_generated = what == "function" and "__signature__" in vars(value)
-    if not is_generated and all(_is_python(parameter.default) for parameter in found):
-        return shown, returned
-    plain = [parameter.replace(annotation=parameter.empty) for parameter in found]
-    for number, parameter in enumerate(plain):
-        if not _is_python(parameter.default):
-            plain[number] = parameter.replace(default=...)
-    return str(inspect.Signature(plain)).replace("Ellipsis", "..."), returned
+    documentation = inspect.getdoc(value) or ""
+    has_parameters = "\nParameters\n---" in documentation
+    has_attributes = what == "class" and "\nAttributes\n---" in documentation
+    if getattr(value, "_is_protocol", False) or (has_attributes and not has_parameters):
+        return "", None
+    plain = []
+    for parameter in inspect.signature(value).parameters.values():
+        if parameter.name == "self":
+            continue
+        if not _is_python(parameter.default) or len(repr(parameter.default)) > LONGEST_DEFAULT:
+            parameter = parameter.replace(default=...)
+        plain.append(parameter.replace(annotation=parameter.empty))
+    return str(inspect.Signature(plain)).replace("Ellipsis", "..."), None
 
 
 def _is_python(default: Any) -> bool:

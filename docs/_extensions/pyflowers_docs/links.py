@@ -6,7 +6,6 @@ can be checked only in the result, without the network that ``sphinx -b linkchec
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -70,30 +69,6 @@ def _dead(path: Path, parts: SplitResult, pages: dict[Path, Page]) -> Iterator[s
         yield "there is no such anchor"
 
 
-def _repair_sources(site: Path) -> None:
-    """Correct the links that lead back from the pages of source code.
-
-    viewcode assumes that all names of a module are described under one package, but some are under
-    ``pyflowers`` and the others under the package that contains them.
-    """
-    described = {path.resolve(): Page(path) for path in (site / "reference").rglob("*.html")}
-    for path in (site / "_modules").rglob("*.html"):
-
-        def repaired(match: re.Match[str], path: Path = path) -> str:
-            target, _, anchor = match[1].partition("#")
-            page = (path.parent / target).resolve()
-            if page not in described or anchor in described[page].anchors:
-                return match[0]
-            tail = anchor.removeprefix("pyflowers.")
-            ends = [known for known in described[page].anchors if known.endswith(f".{tail}")]
-            return f'<a class="viewcode-back" href="{target}#{ends[0]}">' if ends else "<a>"
-
-        text = path.read_text(encoding="utf-8")
-        mended = re.sub(r'<a class="viewcode-back" href="([^"]*)">', repaired, text)
-        if mended != text:
-            path.write_text(mended, encoding="utf-8")
-
-
 def _finished(app: Sphinx, exception: Exception | None) -> None:
     from sphinx.errors import ExtensionError
     from sphinx.util import logging
@@ -101,7 +76,6 @@ def _finished(app: Sphinx, exception: Exception | None) -> None:
     if exception is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)
-    _repair_sources(site)
     wrong, external = problems(site)
     (site / "external-links.txt").write_text("\n".join(external) + "\n", encoding="utf-8")
     logging.getLogger(__name__).info(
