@@ -490,7 +490,8 @@ def effects(
     Examples
     --------
     >>> import pandas as pd, pyflowers
-    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
+    >>> y = [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": y})
     >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> pyflowers.effects(fit, "dose").table()["median"].round(1).tolist()
     [2.0]

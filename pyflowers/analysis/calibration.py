@@ -135,9 +135,9 @@ class Calibration(Result):
     Few simulations keep the example short; a real check takes about 1000.
 
     >>> import pyflowers
-    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
-    ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
-    ...                       chains=2, warmup=250, draws=250)
+    >>> priors = {"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10}
+    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, priors=priors,
+    ...                       engine="stanli", workers=1, chains=2, warmup=250, draws=250)
     >>> found.table().index.tolist()
     ['mu', 'sigma2', 'log_lik']
     >>> found.values("mu").shape
@@ -553,9 +553,9 @@ def sbc(
     Few simulations keep the example short; a real check takes about 1000.
 
     >>> import pyflowers
-    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, engine="stanli", workers=1,
-    ...                       priors={"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10},
-    ...                       chains=2, warmup=250, draws=250)
+    >>> priors = {"mu_mean": 5, "mu_sd": 2, "sigma2_nu": 10}
+    >>> found = pyflowers.sbc("iid_normal", out="sbc", sims=20, seed=1, priors=priors,
+    ...                       engine="stanli", workers=1, chains=2, warmup=250, draws=250)
     >>> found.quantities
     ['mu', 'sigma2', 'log_lik']
     >>> found.failed

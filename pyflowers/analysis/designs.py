@@ -383,8 +383,9 @@ def design(
     Few simulations keep the example short; a real study takes some hundred.
 
     >>> import pyflowers
-    >>> found = pyflowers.design("weight ~ age + (1 | rat)", "examples/rats/rats.csv", out="design",
-    ...                          groups=[5, 20], rows=5, effects={"b[age]": 6}, sims=3, seed=1)
+    >>> formula, rats = "weight ~ age + (1 | rat)", "examples/rats/rats.csv"
+    >>> found = pyflowers.design(formula, rats, out="design", groups=[5, 20], rows=5,
+    ...                          effects={"b[age]": 6}, sims=3, seed=1)
     >>> bool(found.table()["width"].is_monotonic_decreasing)
     True
     """

@@ -172,6 +172,7 @@ class ElpdComparison(Result):
     models: tuple[ModelElpd, ...]
     called: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     dependent: tuple[str, ...] = field(default=(), kw_only=True)
+    """The models in which the density of a row is that given the rows before it."""
 
     @property
     def best(self) -> ModelElpd:

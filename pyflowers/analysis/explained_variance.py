@@ -174,7 +174,8 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     Examples
     --------
     >>> import pandas as pd, pyflowers
-    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
+    >>> y = [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": y})
     >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> pyflowers.explained(fit).table().index.tolist()[0]
     ('y ~ dose', 'R2', 'model')

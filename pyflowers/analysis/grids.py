@@ -91,7 +91,8 @@ def grid(fit: Fit, *, balanced: bool = False, **columns: Any) -> pd.DataFrame:
     Examples
     --------
     >>> import pandas as pd, pyflowers
-    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]})
+    >>> y = [1.0, 2.9, 5.1, 7.0, 8.9, 11.1]
+    >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "y": y})
     >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> pyflowers.grid(fit, dose="0:10:5")["dose"].tolist()
     [0.0, 5.0, 10.0]

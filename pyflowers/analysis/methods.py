@@ -97,7 +97,9 @@ class MethodResult:
     Examples
     --------
     >>> import pyflowers
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> vb = found.results["vb"]
     >>> vb.quantities[["median", "sd"]].round(1)
             median   sd
@@ -153,7 +155,9 @@ class Comparison(Result):
     Examples
     --------
     >>> import pyflowers
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> found.table().loc["mu", ["median", "sd", "sd_ratio"]].round(1)
             median   sd  sd_ratio
     method
@@ -342,7 +346,9 @@ def compare(
     Examples
     --------
     >>> import pyflowers
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> list(found.results)
     ['exact', 'nuts', 'vb']
     >>> found.table().loc["mu", "sd_ratio"].round(1).to_dict()

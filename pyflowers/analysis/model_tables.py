@@ -338,7 +338,8 @@ def table(
     >>> import pyflowers
     >>> counts = pyflowers.fit("multilevel_poisson", seed=1, engine="exact")
     >>> normal = pyflowers.fit("iid_normal", seed=1, engine="exact")
-    >>> found = pyflowers.table([counts, normal], names=["Poisson", "Normal"], rows=["mu=Mean"])
+    >>> names = ["Poisson", "Normal"]
+    >>> found = pyflowers.table([counts, normal], names=names, rows=["mu=Mean"])
     >>> found.to_frame().loc[["Observations", "Family"]]
                   Poisson  Normal
     parameter

@@ -261,7 +261,8 @@ def prior(
     >>> wide = pyflowers.prior("multilevel_poisson", seed=1)
     >>> bool(wide.implied().loc["mean", "95%"] > 1e50)
     True
-    >>> narrow = pyflowers.prior("multilevel_poisson", seed=1, priors={"mu_sd": 1, "sigma2_nu": 20})
+    >>> priors = {"mu_sd": 1, "sigma2_nu": 20}
+    >>> narrow = pyflowers.prior("multilevel_poisson", seed=1, priors=priors)
     >>> round(narrow.implied().loc["mean", "95%"])
     51
     """

@@ -118,7 +118,7 @@ class Fit(Questions, Result):
     >>> import pyflowers
     >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
     >>> fit
-    <pyflowers.Fit of multilevel_poisson: 4 chains × 1,000 draws of mu, sigma2, mu_plant; seed 1>
+    <pyflowers.Fit of multilevel_poisson: 4 chains × 1,000 draws of mu, ...; seed 1>
     >>> list(fit.summary("mu_plant").index)
     ['mu_plant[1]', 'mu_plant[2]', 'mu_plant[3]']
     >>> list(fit.with_interval(0.95).summary("mu").columns[:3])

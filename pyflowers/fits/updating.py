@@ -75,7 +75,8 @@ def update(
     Examples
     --------
     >>> import pyflowers
-    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact", priors={"mu_sd": 10})
+    >>> priors = {"mu_sd": 10}
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="exact", priors=priors)
     >>> narrow = fit.update(priors={"mu_sd": 1})
     >>> narrow.record.priors["mu_sd"], narrow.options.seed
     (1.0, 1)

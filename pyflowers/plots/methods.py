@@ -71,7 +71,9 @@ def coordinate_ascent(
     --------
     >>> import pyflowers
     >>> from pyflowers.plots import methods
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> methods.coordinate_ascent(found).savefig("coordinate_ascent.png")
     """
     vb = comparison.vb_from_afar
@@ -158,7 +160,9 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     --------
     >>> import pyflowers
     >>> from pyflowers.plots import methods
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> methods.method_marginals(found).savefig("method_marginals.png")
     """
     shown = shown_elements(comparison)
@@ -224,7 +228,9 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     --------
     >>> import pyflowers
     >>> from pyflowers.plots import methods
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> methods.elbo_trace(found).savefig("elbo_trace.png")
     """
     vb = comparison.vb_from_afar or comparison.vb  # the ascent is visible only from a distant start
@@ -277,7 +283,9 @@ def interval_forest(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     --------
     >>> import pyflowers
     >>> from pyflowers.plots import methods
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> methods.interval_forest(found).savefig("interval_forest.png")
     """
     shown = shown_elements(comparison)
@@ -333,7 +341,9 @@ def comparison_figures(comparison: Comparison, suffix: str = "png") -> dict[str,
     --------
     >>> import pyflowers
     >>> from pyflowers.plots import methods
-    >>> found = pyflowers.compare("iid_normal", seed=1, engine="stanli", approximations=False)
+    >>> found = pyflowers.compare(
+    ...     "iid_normal", seed=1, engine="stanli", approximations=False
+    ... )
     >>> sorted(methods.comparison_figures(found))
     ['ascent_precision.png', 'ascent_variance.png', 'elbo.png', 'intervals.png', 'marginals.png']
     """

@@ -73,7 +73,8 @@ def improve(
     >>> rng = np.random.default_rng(1)
     >>> table = pd.DataFrame({"g": np.repeat(list("abcdefghij"), 12)})
     >>> table["y"] = rng.negative_binomial(2, 0.3, len(table))
-    >>> fit = pyflowers.fit("y ~ 1 + (1 | g)", table, family="poisson", seed=1, engine="stanli")
+    >>> formula = "y ~ 1 + (1 | g)"
+    >>> fit = pyflowers.fit(formula, table, family="poisson", seed=1, engine="stanli")
     >>> found = pyflowers.improve(fit)
     >>> found.sentence
     'y ~ 1 + (1 | g), negbinomial passes all checks'

@@ -14,7 +14,7 @@ def test_tables_are_those_of_the_records():
         text = page.read_text(encoding="utf-8")
         assert records.renewed(text) == text, f"{page.name}: run scripts/docs"
         assert "{record-keys}" not in text
-        tables += len(re.findall(r"<!-- record-keys \S+ -->\n\n\| key \|", text))
+        tables += len(re.findall(r"<!-- record-keys \S.* -->\n\n\| key \|", text))
     assert tables == sum(page.read_text("utf-8").count("record-keys") for page in PAGES) >= 20
 
 
@@ -26,3 +26,13 @@ def test_a_stale_table_is_renewed():
     assert stale == renewed(f"{named}\nafter\n")
     assert "| `by` | string | `null` | A column of `file`. The rows with the same label" in stale
     assert stale.endswith("\n\nafter\n")
+
+
+def test_rows_of_another_record_are_left_out():
+    named = (
+        "<!-- record-keys pyflowers.workflow.batch:BatchData without "
+        "pyflowers.workflow.config:DataConfig -->\n\n"
+    )
+    table = extension("records").renewed(named)
+    assert "| `by` |" in table
+    assert "| `sep` |" not in table

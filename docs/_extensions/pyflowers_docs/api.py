@@ -200,6 +200,8 @@ def _shorten(
     elif what in ("method", "property"):
         kept = ("Parameters", "Returns") if name.startswith("pyflowers.Fit.") else ()
     elif package == "plots":
+        text = "\n".join(lines).replace("theme : Theme\n    Colours of the figure.\n", "")
+        lines[:] = text.split("\n")
         kept = ("Parameters", "Returns", "Attributes")
     elif package == "analysis":
         kept = ("Attributes",)

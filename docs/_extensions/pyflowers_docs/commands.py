@@ -136,9 +136,12 @@ def _paragraph(text: str) -> str:
 def _links(rows: dict[str, Row], shared: dict[str, Row]) -> Iterator[str]:
     """Yield the shared options of a command, with links to the sections that explain them."""
     for title in list(SHARED)[1:]:
-        names = [name for name in SHARED[title].split() if rows.get(name) == shared[name]]
+        all_names = SHARED[title].split()
+        names = [name for name in all_names if rows.get(name) == shared[name]]
+        options = ", ".join(f"`{name}`" for name in names)
+        if names == all_names:
+            options = "all"
         if names:
-            options = ", ".join(f"`{name}`" for name in names)
             yield f"- [{title}](#{_label(title)}): {options}"
 
 

@@ -84,15 +84,22 @@ class WriteFile(Cell):
 
 
 class RunShell(Cell):
-    """Commands and what they print; ``:status:`` is the exit status, 0 by default."""
+    """Commands and what they print; ``:status:`` is the exit status, 0 by default.
 
-    option_spec: ClassVar[dict[str, Any]] = {"status": directives.nonnegative_int}
+    ``:quiet:`` hides what they print, where another cell of the page shows the same.
+    """
+
+    option_spec: ClassVar[dict[str, Any]] = {
+        "status": directives.nonnegative_int,
+        "quiet": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Show the commands, then the output."""
         result = self.output()
         found: list[nodes.Node] = [self.literal("\n".join(self.content), "bash", "cell-input")]
-        found += self.shown(result)
+        if "quiet" not in self.options:
+            found += self.shown(result)
         if self.options.get("status"):
             found.append(nodes.paragraph("", f"(Exit status {self.options['status']}.)"))
         return found

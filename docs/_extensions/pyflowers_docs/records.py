@@ -3,6 +3,7 @@
 The tables are made from the pydantic models and stored in the pages, so that they can also be read
 on GitHub. Each table follows a comment that names its record, such as
 ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``. ``scripts/docs`` updates the tables.
+A table ``… without pyflowers.workflow.config:DataConfig -->`` leaves out the rows of another record.
 
 Extensions for pydantic show a model as a Python class; a reader of a TOML file needs its keys.
 """
@@ -18,7 +19,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-_TABLE = re.compile(r"(<!-- record-keys (\S+):(\S+) -->\n\n)(?:\|.*\n)*")
+_TABLE = re.compile(
+    r"(<!-- record-keys (\S+):(\S+)(?: without (\S+):(\S+))? -->\n\n)(?:\|.*\n)*"
+)
 _ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : .*\n((?: +.*\n?)+)", re.MULTILINE)
 
 
@@ -26,8 +29,11 @@ def renewed(page: str) -> str:
     """Return a page with its tables of keys brought up to date."""
 
     def table(found: re.Match[str]) -> str:
-        record = getattr(import_module(found[2]), found[3])
-        return found[1] + "".join(f"{row}\n" for row in table_of(record))
+        head, *rows = table_of(getattr(import_module(found[2]), found[3]))
+        if found[4]:
+            elsewhere = table_of(getattr(import_module(found[4]), found[5]))[1:]
+            rows = [rows[0], *(row for row in rows if row not in elsewhere)]
+        return found[1] + "".join(f"{row}\n" for row in (head, *rows))
 
     return _TABLE.sub(table, page)
 
