@@ -13,6 +13,8 @@ API = extension("api")
 PARSER = doctest.DocTestParser()
 NAMES = [name for names in API.sections().values() for name in names]
 SECTIONS = r"(?m)^{}\n-+$"
+WIDEST_EXAMPLE = 86
+"""Characters that fit a box of code below a signature at 1,400 px."""
 
 
 def has(documentation, section):
@@ -93,7 +95,7 @@ def documented_fields(cls):
     for base in cls.__mro__[:-1]:
         if is_dataclass(base):
             source = inspect.getsource(base)
-            text += "\n".join(re.findall(r'(?m)^    (\w+): [^\n]*\n    """', source))
+            text += "\n" + "\n".join(re.findall(r'(?m)^    (\w+): [^\n]*\n    """', source))
     return text
 
 
@@ -142,11 +144,30 @@ def test_a_signature_is_python():
     assert shown(pyflowers.Task, "class").startswith("(program, data=None, *, ")
 
 
+def shown_on_site(name):
+    """Return the docstring of an object as its page has it."""
+    value = API.resolve(name)
+    lines = (inspect.getdoc(value) or "").split("\n")
+    what = "class" if inspect.isclass(value) else "function"
+    API._shorten(None, what, name, value, None, lines)
+    return "\n".join(lines)
+
+
+def test_examples_fit_the_column_of_a_page():
+    wide = []
+    for name in NAMES:
+        for example in PARSER.get_examples(shown_on_site(name)):
+            code = example.source.splitlines()
+            wide += [(name, line) for line in code if len(f">>> {line}") > WIDEST_EXAMPLE]
+            wide += [
+                (name, line) for line in example.want.splitlines() if len(line) > WIDEST_EXAMPLE
+            ]
+    assert not wide
+
+
 def test_an_input_is_described_once():
     def page(function):
-        lines = inspect.getdoc(function).split("\n")
-        API._shorten(None, "function", f"pyflowers.{function.__name__}", function, None, lines)
-        return "\n".join(lines)
+        return shown_on_site(f"pyflowers.{function.__name__}")
 
     assert "\nthin : int\n    Keep only every n-th" in page(pyflowers.fit)
     brief = page(pyflowers.sbc)

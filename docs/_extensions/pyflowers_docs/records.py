@@ -3,7 +3,7 @@
 The tables are made from the pydantic models and stored in the pages, so that they can also be read
 on GitHub. Each table follows a comment that names its record, such as
 ``<!-- record-keys pyflowers.workflow.config:DataConfig -->``. ``scripts/docs`` updates the tables.
-A table ``… without pyflowers.workflow.config:DataConfig -->`` leaves out the rows of another record.
+``… without MODULE:RECORD -->`` leaves out the rows of another record.
 
 Extensions for pydantic show a model as a Python class; a reader of a TOML file needs its keys.
 """
@@ -19,9 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-_TABLE = re.compile(
-    r"(<!-- record-keys (\S+):(\S+)(?: without (\S+):(\S+))? -->\n\n)(?:\|.*\n)*"
-)
+_TABLE = re.compile(r"(<!-- record-keys (\S+):(\S+)(?: without (\S+):(\S+))? -->\n\n)(?:\|.*\n)*")
 _ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : .*\n((?: +.*\n?)+)", re.MULTILINE)
 
 
