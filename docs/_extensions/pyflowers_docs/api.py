@@ -19,6 +19,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyflowers.display import Result
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -80,7 +82,8 @@ The functions and classes of ``pyflowers``, by the task that they serve. ``help(
 shows a docstring in full: the methods of a class with their parameters, exceptions and examples.
 
 Every result prints as its command does. ``to_dict()`` returns its values for JSON, ``files()`` its
-tables by file name, and ``contents()`` the lines and tables that it prints.
+tables by file name, and ``contents()`` the lines and tables that it prints. ``help`` lists its
+attributes.
 
 The attributes of a class are the parameters of its constructor, in this order, unless its page
 lists parameters.
@@ -202,7 +205,9 @@ def _shorten(
     elif package == "plots":
         text = "\n".join(lines).replace("theme : Theme\n    Colours of the figure.\n", "")
         lines[:] = text.split("\n")
-        kept = ("Parameters", "Returns", "Attributes")
+        kept = ("Parameters", "Attributes")
+    elif what == "class" and issubclass(value, Result):
+        kept = ("Attributes",) if name == "pyflowers.Fit" else ()
     elif package == "analysis":
         kept = ("Attributes",)
     elif package in (*TASKS["Classes"].split(), "Program"):

@@ -294,7 +294,7 @@ def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -
     if its.scales:
         each = zip(its.effects, its.scales, strict=True)
         numbers = {f"{scale}[{name}]": Number(value, f"{about}: {name}") for name, value in each}
-        about = f"scales of the half-t priors on the sds of {by}"
+        about = f"scales of the half-t priors on sd_{g}"
         settings = [f"vector<lower=0>[M_{g}] {scale}; // {about}"]
         dims[scale] = [f"effects_{g}"]
     prior = f"student_t(3, 0, {scale})"

@@ -158,14 +158,12 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
     name = f"Intercept{linear.tag}"
     sampled, comment = name, ""
     if linear.is_shifted:
-        what = "the linear predictor" if linear.target == ETA else linear.meaning
-        sampled, comment = f"{name}_at_means", f" // {what} at the covariates' means"
-    of = "" if linear.target == ETA else f" of {linear.target.name}"
-    at = f"the intercept{of} where the terms have their means"
+        sampled, comment = f"{name}_at_means", " // at the covariates' means"
+    about = f"the t prior on {sampled}"
     given = linear.given_intercept
     numbers = {
-        f"{name}_location": Number(location, f"location of the t prior on {at}", is_positive=False),
-        f"{name}_scale": Number(scale, f"scale of the t prior on {at}"),
+        f"{name}_location": Number(location, f"location of {about}", is_positive=False),
+        f"{name}_scale": Number(scale, f"scale of {about}"),
     }
     prior = stan = f"student_t(3, {name}_location, {name}_scale)"
     declared_as = f"real<offset={name}_location>"
