@@ -24,6 +24,16 @@ def test_a_cell_that_ends_otherwise_than_printed_is_an_error(tmp_path):
     cells.run_page(cells.cells_of(right), tmp_path / "a", tmp_path / "b", tmp_path / "c")
 
 
+def test_a_wide_message_is_folded():
+    text = "  no   lprior         " + "a word " * 12
+    assert cells.folded(f"short\n{text.strip()}").startswith("short\nno   lprior         a word")
+    lines = cells.folded(text).splitlines()
+    assert max(map(len, lines)) <= cells.WIDTH
+    assert lines[1].startswith(" " * 22 + "word")
+    table = f"name  {'x' * 90}\n{'─' * 96}"
+    assert cells.folded(table) == table
+
+
 def test_pages_do_not_see_a_compiler(tmp_path):
     page = "```{run-shell}\ncommand -v g++ gcc make clang++ && exit 1\ncommand -v pyflowers\n```\n"
     results = cells.run_page(

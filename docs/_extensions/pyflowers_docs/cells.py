@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +25,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KINDS = ("write-file", "run-shell", "run-python", "show-file", "show-image")
+WIDTH = 88
+"""Characters of a line of output, as in a terminal of this width."""
+
 TIME_LIMIT = 300
 """Seconds that a cell may take."""
 
@@ -174,6 +178,24 @@ def _tidied(output: str, folder: Path) -> str:
     return "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
 
 
+def folded(output: str) -> str:
+    """Fold messages that are wider than the column of a page; rows of tables stay whole."""
+    lines = []
+    for line in output.splitlines():
+        indent = re.match(r" *(\w+   +\w+   +)?", line)
+        assert indent is not None  # it may be empty
+        if len(line) > WIDTH and "─" not in output:
+            line = textwrap.fill(
+                line,
+                WIDTH,
+                subsequent_indent=" " * (indent.end() or 2),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def _environment(home: Path) -> dict[str, str]:
     """Return an environment with this Python's pyflowers and without CmdStan or a compiler."""
     commands = home / "bin"
@@ -186,7 +208,7 @@ def _environment(home: Path) -> dict[str, str]:
         "HOME": str(home),
         "PYFLOWERS_CACHE": str(home / "cache"),
         "PIP_NO_INDEX": "1",
-        "COLUMNS": "88",
+        "COLUMNS": str(WIDTH),
         "NO_COLOR": "1",
         "MPLBACKEND": "Agg",
         "MPLCONFIGDIR": str(home / "matplotlib"),

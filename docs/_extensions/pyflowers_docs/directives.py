@@ -8,6 +8,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from pyflowers_docs.cells import folded
 from pyflowers_docs.execute import outputs_of
 from pyflowers_docs.gallery import Picture, pictures
 
@@ -51,7 +52,7 @@ class Cell(SphinxDirective):
         """Return what a cell printed, its table and its figures."""
         found: list[nodes.Node] = []
         if result["text"]:
-            found.append(self.literal(result["text"], "text", "cell-output"))
+            found.append(self.literal(folded(result["text"]), "text", "cell-output"))
         if result.get("html"):
             box = f'<div class="cell-table pst-scrollable-table-container">{result["html"]}</div>'
             found.append(nodes.raw("", box, format="html"))
