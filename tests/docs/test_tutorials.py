@@ -30,8 +30,9 @@ def test_a_wide_message_is_folded():
     lines = cells.folded(text).splitlines()
     assert max(map(len, lines)) <= cells.WIDTH
     assert lines[1].startswith(" " * 22 + "word")
-    table = f"name  {'x' * 90}\n{'─' * 96}"
+    table = f"name  {'x ' * 45}\n{'─' * 96}"
     assert cells.folded(table) == table
+    assert len(cells.folded(f"note: {'a word ' * 12}\n{table}").splitlines()) == 4
 
 
 def test_pages_do_not_see_a_compiler(tmp_path):

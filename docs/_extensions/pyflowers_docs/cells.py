@@ -184,7 +184,8 @@ def folded(output: str) -> str:
     for line in output.splitlines():
         indent = re.match(r" *(\w+   +\w+   +)?", line)
         assert indent is not None  # it may be empty
-        if len(line) > WIDTH and "─" not in output:
+        is_in_table = "─" in output and "  " in line.strip()
+        if len(line) > WIDTH and not is_in_table:
             line = textwrap.fill(
                 line,
                 WIDTH,
