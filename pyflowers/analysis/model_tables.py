@@ -341,10 +341,10 @@ def table(
     >>> names = ["Poisson", "Normal"]
     >>> found = pyflowers.table([counts, normal], names=names, rows=["mu=Mean"])
     >>> found.to_frame().loc[["Observations", "Family"]]
-                  Poisson  Normal
+                  Poisson    Normal
     parameter
-    Observations       12      12
-    Family        poisson  normal
+    Observations       12        12
+    Family        poisson  gaussian
     """
     models = checked_fits(fits, "table")
     if not models:
