@@ -47,6 +47,12 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     help="Run folder whose inputs are those of this fit, except the ones that are given.",
 )
 @click.option(
+    "--warm",
+    is_flag=True,
+    help="Start each chain from the last state, step size and metric of its predecessor in the run "
+    "of --from, with at most 100 iterations of warm-up. The parameters must be the same.",
+)
+@click.option(
     "--check",
     is_flag=True,
     help="Exit with status 3 if a diagnostic fails or a prior contradicts the data. Draws that are "
@@ -77,6 +83,7 @@ def fit_command(
     plots: str,
     overwrite: bool,
     refit: bool,
+    warm: bool,
     **options: Any,
 ) -> int:
     """Fit a model, summarise the posterior and check convergence.
@@ -95,7 +102,8 @@ def fit_command(
     tried.
 
     With --from, the inputs are those of a run, except the ones that are given here. Its table has
-    only the columns that the run used; a formula with others needs --data.
+    only the columns that the run used; a formula with others needs --data. With --warm, the chains
+    also start where those of the run ended, which saves most of the warm-up after a small change.
 
     If --data is repeated, the files are completed versions of one table, whose missing values were
     imputed: each is fitted, the draws are pooled, and DIR has a run folder for each.
@@ -106,6 +114,8 @@ def fit_command(
     """
     if source is not None and (config is not None or isinstance(options["data"], tuple)):
         raise click.UsageError("--from takes one table, and no --config; leave out --from.", ctx)
+    if warm and source is None:
+        raise click.UsageError("--warm starts from a run; add --from RUN.", ctx)
     if config is not None:
         given_here = from_command_line(ctx)
         given_here.pop("in_full", None)
@@ -138,7 +148,7 @@ def fit_command(
         from pyflowers.fits.fit import Fit
         from pyflowers.fits.updating import asked_again
 
-        spec = asked_again(Fit.load(source), given(options)).with_table()
+        spec = asked_again(Fit.load(source), given(options), warm=warm).with_table()
     else:
         spec = Spec(**given(options)).with_table()
     program = spec.open()

@@ -26,7 +26,7 @@ SECTIONS = {
     "--column --time-order",
     "Model": "--family --prior --priors --link --known --centered --include",
     "Sampling": "--seed --chains --draws --warmup --thin --adapt-delta --max-treedepth --metric "
-    "--inits --engine --cmdstan --keep --refit",
+    "--inits --warm --engine --cmdstan --keep --refit",
     "Output": "--out --check --plots --all --interval --overwrite --config --json --quiet --help",
 }
 """The sections of options in the help of commands that fit; in each, the usual ones come first."""

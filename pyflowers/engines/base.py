@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
@@ -20,10 +20,11 @@ import stanio
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
+from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.errors import ConfigError, FitError, UnusedOptionError
 from pyflowers.programs import Program
-from pyflowers.programs.source import Source
+from pyflowers.programs.source import Declared, Source
 from pyflowers.records import Record, asked
 
 EngineName = Literal["auto", "cmdstan", "stanli", "exact"]
@@ -212,6 +213,84 @@ class ProcessLostError(FitError):
     """The process that ran Stan ended before it answered, possibly not because of the program."""
 
 
+WARM_UP = 100
+"""The most iterations of warm-up of chains that start from a :class:`State`. They tune the step
+size; Stan holds a given metric if there are fewer than 150."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where the chains of a fit ended, and what they had adapted: the start of another fit.
+
+    Attributes
+    ----------
+    values : mapping of str to array, shape (chain, …)
+        The last value of each parameter that has elements, also of those that no table shows, such
+        as standardised effects.
+    step_size : array, shape (chain,)
+        The step size of each chain.
+    inv_metric : array, shape (chain, n) or (chain, n, n), or None
+        The inverse metric of each chain for its n unconstrained parameters; None for the identity.
+    fit : str
+        What messages call the fit: its run folder or its model.
+    """
+
+    values: Mapping[str, NDArray[np.float64]]
+    step_size: NDArray[np.float64]
+    inv_metric: NDArray[np.float64] | None
+    fit: str = ""
+
+    @property
+    def inits(self) -> list[dict[str, NDArray[np.float64]]]:
+        """The initial values of each chain, which are the last ones of its predecessor."""
+        num = len(self.step_size)
+        return [{name: its[i] for name, its in self.values.items()} for i in range(num)]
+
+    @property
+    def metric(self) -> str:
+        """The form of the metric, as :class:`SamplerOptions` calls it."""
+        if self.inv_metric is None:
+            return "unit_e"
+        return {2: "diag_e", 3: "dense_e"}[self.inv_metric.ndim]
+
+    @property
+    def sha256(self) -> str:
+        """Digest of what determines the draws of chains that start here, with their warm-up."""
+        return digest_of([self.values, self.step_size, self.inv_metric, WARM_UP])
+
+    def shortened(self, options: SamplerOptions) -> SamplerOptions:
+        """Return options with the short warm-up of chains that start from a state."""
+        return options.model_copy(update={"warmup": min(options.warmup, WARM_UP)})
+
+
+def state_of(
+    columns: Sequence[str],
+    last: NDArray[np.float64],
+    parameters: Declared,
+    step_size: NDArray[np.float64],
+    inv_metric: NDArray[np.float64] | None,
+) -> State | None:
+    """Return the state of chains; None if a parameter is a tuple or complex.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The names of the columns of a draw, as in Stan's CSV files.
+    last : array, shape (chain, column)
+        The last draw of each chain.
+    parameters : mapping of str to Variable
+        The parameters.
+    step_size, inv_metric
+        See :class:`State`.
+    """
+    kinds = {variable.kind for variable in parameters.values()}
+    if any(kind == "tuple" or kind.startswith("complex") for kind in kinds):
+        return None
+    own = [i for i, name in enumerate(columns) if name.partition(".")[0] in parameters]
+    found = variables_of([columns[i] for i in own], last[:, None, own])
+    return State({name: its[:, 0] for name, its in found.items()}, step_size, inv_metric)
+
+
 @dataclass(frozen=True)
 class Sample:
     """The result of a sampler.
@@ -241,6 +320,8 @@ class Sample:
         Whether the draws are points that were resampled by their weights, and not independent.
     metric_held : bool or None
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
+    end : State or None
+        The state of the chains at their ends; None if there is none from which others can start.
     """
 
     draws: Mapping[str, NDArray[np.float64]]
@@ -253,6 +334,7 @@ class Sample:
     independent: Mapping[str, float] | None = None
     weighted: bool = False
     metric_held: bool | None = None
+    end: State | None = None
 
 
 class Identity(Protocol):
@@ -302,7 +384,7 @@ class LoadedProgram(Identity, Protocol):
             Number of cores, for chains that run at the same time or for threads of the engine
             ``exact``. Default: all usable cores.
         inits
-            Initial values in any form that CmdStanPy accepts. Default: random.
+            Initial values in any form that CmdStanPy accepts, or a :class:`State`. Default: random.
         keep : mapping of str to array of int or None, optional
             Variables to return, each with the positions of the elements to return; None means all
             elements. Default: all variables.

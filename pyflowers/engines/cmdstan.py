@@ -7,10 +7,10 @@ import re
 import threading
 import time
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ from pyflowers.engines.base import (
     Keep,
     Sample,
     SamplerOptions,
+    State,
     Watch,
     no_start,
     read_inits,
+    state_of,
     variables_of,
 )
 from pyflowers.errors import FitError
@@ -105,19 +107,27 @@ class CmdStanProgram:
         watch: Watch | None = None,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
+        given: dict[str, Any] = {"inits": read_inits(inits)}
+        if isinstance(inits, State):
+            options = inits.shortened(options)
+            given = {"inits": inits.inits, "step_size": inits.step_size.tolist()}
+            if inits.inv_metric is not None:
+                given["inv_metric"] = list(inits.inv_metric)
         arguments = {
+            **given,
             **options.model_dump(include={"chains", "seed"}),
             **_sampler(options, has_parameters=bool(self.source.blocks.parameters)),
             "iter_sampling": options.draws,
             "parallel_chains": min(cores or usable_cores(), options.chains),
-            "inits": read_inits(inits),
             "show_progress": show_progress,
         }
-        with running(self.executable, data) as (model, given, folder):
+        with running(self.executable, data) as (model, common, folder):
             started = time.perf_counter()
             with _watched(folder, options, watch):
-                mcmc = interruptible(lambda: model.sample(**given, **arguments))
-            return _read(mcmc, folder, keep, options.thin, time.perf_counter() - started)
+                mcmc = interruptible(lambda: model.sample(**common, **arguments))
+            wall_time = time.perf_counter() - started
+            sample = _read(mcmc, folder, keep, options.thin, wall_time)
+            return replace(sample, end=_end(mcmc.runset.csv_files, self.source))
 
 
 @contextmanager
@@ -235,6 +245,51 @@ def _read(
     stats = {name: value for name, value in values.items() if name.endswith("__")}
     messages = count_messages(consoles(folder))
     return Sample(draws, stats, *messages, tuple(mcmc.time), wall_time)
+
+
+_INVERSE = re.compile(r"# (Diagonal e|E)lements of inverse mass matrix:")
+
+
+def _end(files: Iterable[str], source: Source) -> State | None:
+    """Return the state of the chains at their ends; None without adaptation."""
+    lasts, metrics, names = list[list[float]](), list[Any](), list[str]()
+    for file in files:
+        with Path(file).open(encoding="utf-8") as lines:
+            comments, rows = list[str](), deque[str](maxlen=1)
+            for line in lines:
+                if line.startswith("#"):
+                    comments.append(line)
+                elif line.startswith("lp__"):
+                    names = line.strip().split(",")
+                elif line.strip():
+                    rows.append(line)
+        lasts.append([float(value) for value in rows[0].split(",")])
+        if (metric := _inv_metric(comments)) is not None:
+            metrics.append(metric)
+    last, inv_metric = np.array(lasts), None
+    if metrics:
+        inv_metric = np.array(metrics)
+    elif not any("metric = unit_e" in line for line in comments):
+        return None
+    step_size = last[:, names.index("stepsize__")]
+    return state_of(names, last, source.blocks.parameters, step_size, inv_metric)
+
+
+def _inv_metric(comments: Iterable[str]) -> list[Any] | None:
+    """Return the inverse metric in the comments of a chain's file; None if there is none."""
+    lines = iter(comments)
+    found = next(filter(None, map(_INVERSE.match, lines)), None)
+    if found is None:
+        return None
+    rows = list[list[float]]()
+    for line in lines:
+        try:
+            rows.append([float(value) for value in line.removeprefix("#").split(",")])
+        except ValueError:  # the comments go on with the times
+            break
+    if found[1] == "E":
+        return rows
+    return rows[0]
 
 
 def consoles(folder: Path) -> list[str]:

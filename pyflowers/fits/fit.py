@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,12 +25,13 @@ from pyflowers.display import (
     whole,
 )
 from pyflowers.engines import SamplerOptions
-from pyflowers.engines.base import Keep
+from pyflowers.engines.base import Keep, State
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits import idata as inference_data
 from pyflowers.fits.commands import command_of
 from pyflowers.fits.diagnostics import FAR, after_trials, diagnose, examine_prior, with_remedy
 from pyflowers.fits.folder import (
+    CHAINS,
     DIAGNOSTICS,
     DRAWS,
     FILE,
@@ -55,6 +56,7 @@ from pyflowers.fits.posterior import (
     summarize,
     without_draws,
 )
+from pyflowers.fits.states import states_of, states_to_bytes
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Model, Program
 from pyflowers.programs.program import is_formula
@@ -106,6 +108,9 @@ class Fit(Questions, Result):
         kept.
     folder : Path or None
         The run folder that the fit was loaded from, or that a command writes; None otherwise.
+    states : mapping of str to State
+        Under ``end``, where the chains ended and what they had adapted, for :meth:`update` with
+        ``warm``; under ``start``, the same of the fit from which they started, if they did.
 
     See Also
     --------
@@ -160,6 +165,7 @@ class Fit(Questions, Result):
     record: RunRecord
     streamed: pd.DataFrame | None = None
     folder: Path | None = None
+    states: Mapping[str, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "draws", _Draws(self.draws))
@@ -523,6 +529,8 @@ class Fit(Questions, Result):
         draws = inference_data.to_bytes(self.groups())
         with new_folder(target, RUN_FOLDER) as new:
             (new / DRAWS).write_bytes(draws)
+            if self.states:
+                (new / CHAINS).write_bytes(states_to_bytes(self.states))
             self.summary(all=True).to_csv(new / SUMMARY, index_label="parameter")
             (new / DIAGNOSTICS).write_text(verdict + "\n", encoding="utf-8")
             (new / FILE).write_text(record.to_json(), encoding="utf-8")
@@ -734,7 +742,11 @@ def fit_of(run: SavedRun) -> Fit:
         program, record = declared_now(program, record, draws)
         data = inference_data.data_of(groups, program, record, file)
     if not record.streamed:
-        return Fit(program, data, draws, stats, record, folder=run.folder)
+        states = dict[str, State]()
+        if run.chains:
+            origin = record.start.fit if record.start else ""
+            states = states_of(run.chains, run.folder / CHAINS, origin)
+        return Fit(program, data, draws, stats, record, folder=run.folder, states=states)
     keep = kept_elements(record.options.keep, program, data)
     inference_data.check_kept(draws, keep, file)
     whole = {name for name in draws if keep.get(name) is None}

@@ -1,6 +1,7 @@
 """A run folder: the inputs and results of a fit, and their record.
 
 draws.nc          InferenceData
+chains.nc         where the chains ended, and what they had adapted
 summary.csv       the summary table
 diagnostics.json  the verdict: computation, prior and data, with every check
 run.json          the record: program and data digests, engine, seed, options, versions, times
@@ -56,7 +57,7 @@ FORMAT = 2
 FILE = "run.json"
 
 _PACKAGES = ("arviz", "cmdstanpy", "numpy", "pandas", "pyflowers", "scipy", "stanli", "xarray")
-DRAWS = "draws.nc"
+DRAWS, CHAINS = "draws.nc", "chains.nc"
 SUMMARY, DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 
 _LARGEST_FILE = 32_000_000_000
@@ -146,6 +147,22 @@ class TimesRecord(Record):
     chains: tuple[dict[str, float], ...] = ()
 
 
+class StartRecord(Record):
+    """The start of chains at the last states of another fit.
+
+    Attributes
+    ----------
+    fit : str
+        The run folder of that fit, or its model if it was not saved. The states are kept in
+        ``chains.nc`` of this run.
+    warmup : int
+        The iterations of warm-up, at most those of the options.
+    """
+
+    fit: str
+    warmup: int
+
+
 class Trial(Record):
     """A remedy for failed sampling that was tried, before it was advised.
 
@@ -184,6 +201,8 @@ class RunRecord(Record):
         Initial values as they were given.
     inits_sha256 : str
         Digest of the initial values, read from a file if they were given as one.
+    start : table or None
+        Where the chains started, if that was at the last states of another fit.
     notes : tuple of str
         Caveats that apply to the fit.
     messages : mapping of str to int, or None
@@ -223,6 +242,7 @@ class RunRecord(Record):
     centered: bool | dict[str, bool] | None = None
     inits: Any = None
     inits_sha256: str = ""
+    start: StartRecord | None = None
     notes: tuple[str, ...] = ()
     messages: dict[str, int] | None = None
     times: TimesRecord
@@ -281,12 +301,15 @@ class SavedRun:
         ``draws.nc``, open.
     summary : bytes
         ``summary.csv`` if the run was streamed. Other runs compute it from the draws.
+    chains : bytes
+        ``chains.nc``, which runs without chains and those of earlier versions do not have.
     """
 
     folder: Path
     record: RunRecord
     draws: BufferedReader
     summary: bytes = b""
+    chains: bytes = b""
 
 
 @contextmanager
@@ -300,22 +323,25 @@ def reading_run(folder: Path) -> Iterator[SavedRun]:
     DataError
         If a file is missing, damaged or exchanged.
     """
-    record, draws, summary = _opened(folder)
-    with draws:
-        yield SavedRun(folder, record, draws, summary)
+    run = _opened(folder)
+    with run.draws:
+        yield run
 
 
-def _opened(folder: Path) -> tuple[RunRecord, BufferedReader, bytes]:
-    """Return the record, the open file of draws and the summary of one run."""
+def _opened(folder: Path) -> SavedRun:
+    """Return one run, with its file of draws open."""
     before = None
     for pause in _PAUSES:
         record = read_record(folder)
         try:
-            summary = b""
+            summary = chains = b""
             if record.streamed:
                 with _open_file(folder / SUMMARY, record) as file:
                     summary = file.read()
-            return record, _open_file(folder / DRAWS, record), summary
+            if CHAINS in record.files:
+                with _open_file(folder / CHAINS, record) as file:
+                    chains = file.read()
+            return SavedRun(folder, record, _open_file(folder / DRAWS, record), summary, chains)
         except DataError as error:
             failed = error
         if record == before:

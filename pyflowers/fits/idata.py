@@ -310,7 +310,9 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError, TypeError) as error:
         reason = str(error).partition("\n")[0]
-        raise DataError(f"{path}: the draws cannot be read ({reason}); refit the model") from error
+        raise DataError(
+            f"{path}: the {path.stem} cannot be read ({reason}); refit the model"
+        ) from error
 
 
 def _members(node: Any, kind: type) -> Iterator[tuple[str, Any]]:
@@ -418,7 +420,7 @@ def draws_of(
         variable = program.source.blocks.draws[name]
         own: tuple[int | None, ...] | None = None
         if not record.streamed:
-            own = _sizes_of(variable, sizes)
+            own = sizes_of(variable, sizes)
         if own is None:
             own = (None,) * (values.ndim - 2)
         kinds = "f"
@@ -453,7 +455,7 @@ def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path)
             _check_array(draws[name], "f", shape, f"{path}: the draws of {name}")
 
 
-def _sizes_of(
+def sizes_of(
     variable: Variable, values: Mapping[str, NDArray[Any]]
 ) -> tuple[int | None, ...] | None:
     """Return the sizes of a variable, None for those that are expressions; None for a tuple."""
@@ -522,7 +524,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             )
             if array is None:  # a tuple is not kept
                 continue
-            sizes = _sizes_of(variable, constant)
+            sizes = sizes_of(variable, constant)
             if sizes is None:
                 sizes = (None,) * array.ndim
             subject = f"{path}: the data cannot be read, because the values of {name}"

@@ -19,7 +19,7 @@ from pyflowers.checked import whole_number
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import AutoEngine, Engine, Identity, Sample, SamplerOptions, refuse_unused
-from pyflowers.engines.base import LARGEST_SEED, read_inits
+from pyflowers.engines.base import LARGEST_SEED, State, read_inits
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.fit import Fit, fit_of
 from pyflowers.fits.folder import (
@@ -27,6 +27,7 @@ from pyflowers.fits.folder import (
     DataRecord,
     ProgramRecord,
     RunRecord,
+    StartRecord,
     TimesRecord,
     check_run_folder,
     package_versions,
@@ -45,6 +46,7 @@ from pyflowers.fits.imputed import (
 from pyflowers.fits.key import EngineRecord, column_digests, variable_digests
 from pyflowers.fits.posterior import dataset, element_names, kept_elements, without_draws
 from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
+from pyflowers.fits.states import END, START, check_start
 from pyflowers.programs import Data, Program
 from pyflowers.progress import heartbeat, logger
 from pyflowers.records import as_path
@@ -55,6 +57,12 @@ SECONDS_LONG = 30.0
 
 SECONDS_FIRST = 10.0
 """The time after which that of all iterations is judged."""
+
+_STARTED = (
+    "the chains started from the last states of {}, with a short warm-up; R-hat shows whether they "
+    "disagree, but not a mode of the posterior that none of them had reached there"
+)
+"""The note on a fit that did not start anew."""
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
@@ -351,9 +359,12 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
     whole, notes = program.fill(data, priors, centered=spec.centered)
     # The engine comes last: errors in the data or the priors are reported before CmdStan is built.
     used = engine or spec.find_engine(program)
+    options = spec.options()
+    if isinstance(spec.inits, State):
+        check_start(spec.inits, program, program.stan_values(whole), options, used)
+        notes = [*notes, _STARTED.format(spec.inits.fit)]
     run_by = (*SAMPLER, "centered", "inits")
     refuse_unused(used.name, used.uses, [n for n in run_by if n in spec.model_fields_set])
-    options = spec.options()
     if options.metric == "pilot" and used.name == "cmdstan":
         raise ConfigError(
             "metric: CmdStan has no pilot runs; use --engine stanli, or leave out --metric"
@@ -389,7 +400,7 @@ class Prepared:
     engine : Engine
         The engine.
     inits
-        Initial values, as they were given.
+        Initial values, as they were given, or the :class:`State` at which the chains start.
     interval : float
         Probability of the intervals in tables and figures.
     """
@@ -436,12 +447,20 @@ class Prepared:
             options=self.options.of_engine(engine.uses),
             priors=self.priors,
             centered=self._parametrisation(),
-            inits=plain_inits(self.inits),
-            inits_sha256=digest_of(plain_inits(read_inits(self.inits))),
+            **self._start(),
             times=TimesRecord(wall_seconds=0.0),
             interval=self.interval,
             packages=package_versions(),
         )
+
+    def _start(self) -> dict[str, Any]:
+        """Return what a record says about the initial values."""
+        if isinstance(self.inits, State):
+            warmup = self.inits.shortened(self.options).warmup
+            about = StartRecord(fit=self.inits.fit, warmup=warmup)
+            return {"inits_sha256": self.inits.sha256, "start": about}
+        read = plain_inits(read_inits(self.inits))
+        return {"inits": plain_inits(self.inits), "inits_sha256": digest_of(read)}
 
     def _parametrisation(self) -> bool | dict[str, bool] | None:
         """Return whether the effects are centred, by group if each group has its own choice."""
@@ -548,7 +567,12 @@ class Prepared:
         record = inputs.model_copy(update=outcome)
         draws, stats = _typed(sample.draws, program), dict(sample.stats)
         if not sample.streamed:
-            return Fit(program, self.data, draws, stats, record)
+            states = dict[str, State]()
+            if sample.end is not None:
+                states[END] = sample.end
+            if isinstance(self.inits, State):
+                states[START] = self.inits
+            return Fit(program, self.data, draws, stats, record, states=states)
         summaries = _streamed(sample, self.data)
         return Fit(without_draws(program), self.data, draws, stats, record, summaries)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pyflowers.engines.base import State
 from pyflowers.errors import ConfigError
 from pyflowers.fits.commands import as_bool, changed_inputs
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit as sampled
 from pyflowers.fits.spec import INPUTS, READING, Spec, takes_inputs
+from pyflowers.fits.states import END
 from pyflowers.programs.data import OF_A_FILE
 from pyflowers.programs.program import is_formula, joined_formulas, named_priors
 
@@ -28,6 +31,7 @@ def update(
     formula: str | list[str] | None = None,
     data: Any = None,
     priors: Any = None,
+    warm: bool = False,
     out: str | Path | None = None,
     refit: bool = False,
     overwrite: bool = False,
@@ -51,6 +55,12 @@ def update(
         Hyperparameters or priors that change, such as ``{"b[x]": "normal(0, 1)"}``; the others
         remain. None instead of a value restores the default; so do it for a prior of a term that
         another formula does not have.
+    warm : bool
+        Whether each chain starts from the last state of its predecessor in `fit`, with its step
+        size and metric, so that at most 100 iterations of warm-up suffice. The fits must have the
+        same parameters, with the same sizes. It suits small changes, such as another prior: after a
+        large one, the metric does not fit, and R-hat does not show a mode of the posterior that no
+        chain had reached.
     out, refit, overwrite, cores, show_progress
         See :func:`pyflowers.fit`.
     **inputs
@@ -64,7 +74,8 @@ def update(
     Raises
     ------
     ConfigError
-        If nothing is changed, or the formula needs a known covariance, which a fit does not hold.
+        If nothing is changed, the formula needs a known covariance, which a fit does not hold, or
+        the chains cannot start from those of `fit`.
     PyflowersError
         If the model cannot be fitted; see :func:`pyflowers.fit`.
 
@@ -80,6 +91,13 @@ def update(
     >>> narrow = fit.update(priors={"mu_sd": 1})
     >>> narrow.record.priors["mu_sd"], narrow.options.seed
     (1.0, 1)
+
+    With chains, the new ones can start from the old ones:
+
+    >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
+    >>> narrow = fit.update(priors={"mu_sd": 1}, warm=True)
+    >>> narrow.record.start.warmup
+    100
     """
     change = {name: its for name, its in inputs.items() if its is not None}
     if formula is not None:
@@ -88,17 +106,17 @@ def update(
         change["data"] = data
     if priors is not None:
         change["priors"] = named_priors(priors)
-    if not change:
+    if not change and not warm:
         raise ConfigError(
             "update: no input is changed; give data, priors, formula or another input of a fit"
         )
     how: dict[str, Any] = {"refit": refit, "overwrite": overwrite, "cores": cores}
-    spec = asked_again(fit, change)
+    spec = asked_again(fit, change, warm=warm)
     found: Fit = sampled(spec, out=out, show_progress=show_progress, **how)
     return found
 
 
-def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
+def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> Spec:
     """Return the question that a fit answers, with some of its inputs changed.
 
     Parameters
@@ -108,6 +126,9 @@ def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
     change : mapping of str to Any
         The new inputs by their names in :func:`pyflowers.fit`. Priors are changed one by one; None
         restores a default. What does not apply to a changed program is left out.
+    warm : bool
+        Whether the chains start from the last states of those of the fit. Otherwise they start
+        anew, also if those of the fit did not.
 
     Returns
     -------
@@ -118,8 +139,8 @@ def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
     Raises
     ------
     ConfigError
-        If there is no such input, or the changed formula needs a known covariance, which a fit does
-        not hold.
+        If there is no such input, the changed formula needs a known covariance, which a fit does
+        not hold, or the fit has no states from which chains can start.
     """
     inputs = changed_inputs(fit, {name: its for name, its in change.items() if name != "data"})
     new_priors = dict(change.get("priors") or {})
@@ -153,10 +174,29 @@ def asked_again(fit: Fit, change: Mapping[str, Any]) -> Spec:
         inputs["engine"] = fit.record.engine.find()
     if "inits" not in change and not is_written:
         inputs["inits"] = fit.record.inits
+    if warm:
+        inputs["inits"] = _last_state(fit, change)
+        inputs["metric"] = change.get("metric", inputs["inits"].metric)
     uses = getattr(inputs.get("engine"), "uses", None)
     if uses is not None and "centered" not in uses:
         inputs.pop("centered", None)
     return Spec(**{**inputs, "interval": change.get("interval", fit.record.interval)})
+
+
+def _last_state(fit: Fit, change: Mapping[str, Any]) -> State:
+    """Return where the chains of a fit ended, under the name of the fit."""
+    if "inits" in change:
+        raise ConfigError(
+            "inits: with warm, the chains start from those of the fit; leave out one of the two"
+        )
+    called = fit.called if fit.folder is None else str(fit.folder)
+    if END not in fit.states:
+        raise ConfigError(
+            f"warm: {called} does not hold the last states of its chains, as it has no chains or "
+            "was fitted by an earlier version of pyflowers; fit it again, or leave out --warm (in "
+            "Python, warm=True)"
+        )
+    return replace(fit.states[END], fit=called)
 
 
 def _is_text(value: object) -> bool:

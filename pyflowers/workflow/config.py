@@ -377,7 +377,7 @@ def read_config(path: str | Path) -> Experiment:
 
 def from_record(record: RunRecord) -> Experiment:
     """Return the experiment that repeats a run."""
-    if isinstance(record.inits, dict | list):
+    if isinstance(record.inits, dict | list) or record.start is not None:
         raise ConfigError(
             "run.json: the run has its own initial values, which a configuration cannot hold; "
             "repeat it with pyflowers replay"

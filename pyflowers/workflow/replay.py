@@ -19,6 +19,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.fits.key import EngineRecord, value_changes
 from pyflowers.fits.posterior import element_names, stacked
 from pyflowers.fits.sampling import fit_data
+from pyflowers.fits.states import START
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import to_frame
 from pyflowers.programs.program import is_formula
@@ -124,7 +125,7 @@ def replay(
     inputs: dict[str, Any] = {}
     if data.has_table:  # otherwise, the data block has them
         inputs = {"priors": record.priors, "centered": record.centered}
-    inputs["inits"] = record.inits
+    inputs["inits"] = first.states.get(START, record.inits)
     second = fit_data(
         program,
         data,

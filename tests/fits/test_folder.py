@@ -18,6 +18,7 @@ from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability, Program
 from pyflowers.workflow.replay import replay
 
+FILES = {"chains.nc", "draws.nc", "summary.csv", "diagnostics.json", "run.json"}
 QUICK = {"seed": 1, "warmup": 200, "draws": 200, "engine": "stanli"}
 
 
@@ -25,7 +26,7 @@ def test_a_run_folder_holds_everything_and_comes_back(lecture_fits, tmp_path):
     for name, fit in lecture_fits.items():
         folder = fit.save(tmp_path / name / "run ü")
         files = {path.name for path in folder.iterdir()}
-        assert files == {"draws.nc", "summary.csv", "diagnostics.json", "run.json", "plots"}
+        assert files == {*FILES, "plots"}
         back = pyflowers.Fit.load(folder)
         assert same(fit, back)
         assert back.posterior.keys() == fit.posterior.keys()
@@ -47,7 +48,7 @@ def test_a_run_folder_holds_everything_and_comes_back(lecture_fits, tmp_path):
         record = json.loads((folder / "run.json").read_text())
         assert record["options"]["seed"] == 1
         assert record["engine"]["versions"]["stan"] == "2.35.0"
-        assert set(record["files"]) >= {"draws.nc", "run.json", "summary.csv", "diagnostics.json"}
+        assert set(record["files"]) >= FILES
         assert [path.name for path in folder.parent.iterdir()] == ["run ü"]
 
 

@@ -30,9 +30,11 @@ from pyflowers.engines.base import (
     ProcessLostError,
     Sample,
     SamplerOptions,
+    State,
     Watch,
     no_start,
     read_inits,
+    state_of,
     variables_of,
 )
 from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, ChainProgress, Question
@@ -258,6 +260,13 @@ class StanliProgram:
                 "warm-up, or use --metric diag_e"
             )
         started = time.perf_counter()
+        given: dict[str, Any] = {}
+        if isinstance(inits, State):
+            options = inits.shortened(options)
+            # The interpreter takes one step size for all chains, from which each tunes its own.
+            given["step_size"] = float(inits.step_size.mean())
+            if inits.inv_metric is not None:
+                given["inv_metric"] = inits.inv_metric
         kept: tuple[str, ...] | None = None
         if keep is not None:
             kept = tuple(keep)
@@ -285,6 +294,7 @@ class StanliProgram:
                 "delta": options.adapt_delta,
                 "adapt_engaged": options.warmup > 0,
                 **options.model_dump(include={"warmup", "metric"}),
+                **given,
             },
             **_start(inits, options.chains, self.source),
         )
@@ -310,6 +320,13 @@ class StanliProgram:
             chain_times=tuple(values["times"]),
             wall_time=time.perf_counter() - started,
             metric_held=values["metric_held"],
+            end=state_of(
+                values["parameter_names"],
+                values["last"],
+                self.source.blocks.parameters,
+                values["step_size"],
+                values["inv_metric"],
+            ),
         )
 
 
@@ -323,6 +340,10 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
     EngineLacksError
         If only some parameters have values.
     """
+    if isinstance(inits, State):
+        # The interpreter asks for parameters without elements, too.
+        none = dict.fromkeys(source.blocks.parameters, np.empty(0))
+        return {"inits": [none | one for one in inits.inits]}
     found = read_inits(inits)
     if found is None:
         return {"inits": None}

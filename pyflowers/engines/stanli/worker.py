@@ -101,6 +101,10 @@ class Interpreter:
             fit = model.sample(refresh=refresh or NEVER, **options | run | (held or {}))
         names = csv_names(fit.names)
         kept = [i for i, name in enumerate(names) if keep is None or variable_of(name) in keep]
+        own = [i for i, name in enumerate(names) if variable_of(name) in parameters]
+        inv_metric = fit.inv_metric
+        if inv_metric is not None:
+            inv_metric = np.stack(inv_metric)
         draws = fit.draws()[:, ::thin]
         # The first column is a parameter, which is NaN only if the whole row failed.
         num_lost = 0
@@ -115,6 +119,10 @@ class Interpreter:
             "times": stream.times(fit.n_chains),
             "num_lost": num_lost,
             "metric_held": metric_held,
+            "parameter_names": [names[i] for i in own],
+            "last": fit.draws()[:, -1, own],
+            "step_size": fit.step_size,
+            "inv_metric": inv_metric,
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:

@@ -39,6 +39,11 @@ def content(material: Material) -> Iterator[Block]:
         yield paragraph(fill("It expects the known covariances in {}.", files))
     if again.lacks_inits:
         yield paragraph("The initial values, which came from Python, are not part of this command.")
+    for fit in material.fits:
+        if fit.record.start is not None:
+            text = "{} started from the last states of {}, but this command starts it anew."
+            origin = shown_path(fit.record.start.fit)
+            yield paragraph(fill(text, material.named(fit.name), code(origin)))
     yield from folded("Inputs, options and versions", *_tables(material))
 
 
@@ -71,8 +76,12 @@ def _run(fit: Fit) -> dict[str, Any]:
     rejected: int | str = "not reported by the engine"
     if record.messages is not None:
         rejected = sum(record.messages.values())
+    start: dict[str, Any] = {}
+    if record.start is not None:
+        start = {"started from": shown_path(record.start.fit), "its warmup": record.start.warmup}
     return {
         **record.options.model_dump(exclude_unset=True),
+        **start,
         "parametrisation": centered,
         "data": shown_path(record.data.source or "none"),
         "data SHA-256": record.data.sha256,
@@ -160,14 +169,18 @@ def _of_sampling(material: Material) -> str:
         if record.weighted:
             kind = "weighted"
         return f"The results are based on {draws:,} {kind} draws from the posterior ({version})."
+    warmup, start = record.options.warmup, ""
+    if record.start is not None:
+        warmup = record.start.warmup
+        start = " The chains started from the last states of those of an earlier fit."
     engine = " ".join([record.engine.name, *list(record.engine.versions.values())[:1]])
     return (
         f"The posterior was sampled by Stan's no-U-turn sampler ({version}, {engine}; "
-        f"{fit.num_chains} chains of {record.options.warmup:,} warmup iterations and "
+        f"{fit.num_chains} chains of {warmup:,} warmup iterations and "
         f"{fit.num_draws:,} draws each, seed {record.options.seed}). R-hat was at most "
         f"{worst['R-hat']}, the effective sample sizes were at least {worst['bulk ESS']} in "
         f"bulk and {worst['tail ESS']} in the tails, and {worst['divergences']} transitions "
-        "diverged."
+        f"diverged.{start}"
     )
 
 
