@@ -19,6 +19,7 @@ from pyflowers.fits.sampling import prepare_spec
 from pyflowers.fits.states import END, START, states_to_bytes
 from pyflowers.fits.updating import asked_again
 from pyflowers.storage import record_digest
+from pyflowers.workflow.config import read_config
 from pyflowers.workflow.replay import replay
 
 FORMULA = "y ~ x + (x | g)"
@@ -229,6 +230,11 @@ def test_the_command_starts_from_a_run(folder, tmp_path, capsys):
     assert pyflowers.Fit.load(out).record.start.fit == str(folder)
     assert run("fit", "iid_normal", "--warm", "--out", tmp_path / "third") == 2
     assert "add --from RUN" in capsys.readouterr().err
+
+
+def test_a_configuration_cannot_hold_the_start(folder):
+    with pytest.raises(ConfigError, match="repeat it with pyflowers replay"):
+        read_config(folder / FILE)
 
 
 @pytest.mark.parametrize("metric", ["diag_e", "dense_e", "unit_e"])

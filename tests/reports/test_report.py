@@ -27,6 +27,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.reports import render_report, report
 from pyflowers.reports.material import Material
 from pyflowers.reports.page import to_svg
+from pyflowers.reports.sections.provenance import PROVENANCE
 from pyflowers.workflow.experiment import compare_all
 
 pytestmark = pytest.mark.usefixtures("in_a_shell")
@@ -554,6 +555,18 @@ def test_a_fit_that_did_not_converge_has_no_methods_paragraph():
     fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4), change=diverge)
     said = text_of(Page(render_report([fit])).nodes("blockquote", under="provenance")[0])
     assert said == "The sampling did not converge, so there is no result to report."
+
+
+def test_the_report_says_where_the_chains_started():
+    cold = pyflowers.fit("iid_normal", seed=1, engine="stanli")
+    warm = cold.update(priors={"mu_sd": 50}, warm=True)
+    page = Page(render_report([warm], sections=[PROVENANCE]))
+    (methods,) = (text_of(quote) for quote in page.nodes("blockquote"))
+    assert "4 chains of 100 warmup iterations and 1,000 draws each" in methods
+    assert "The chains started from the last states of those of an earlier fit." in methods
+    assert "started from the last states of iid_normal, but this command starts it" in text_of(
+        page.tree
+    )
 
 
 def test_fits_with_options_of_their_own_have_a_command_each():

@@ -102,9 +102,9 @@ class Interpreter:
         names = csv_names(fit.names)
         kept = [i for i, name in enumerate(names) if keep is None or variable_of(name) in keep]
         own = [i for i, name in enumerate(names) if variable_of(name) in parameters]
-        inv_metric = fit.inv_metric
-        if inv_metric is not None:
-            inv_metric = np.stack(inv_metric)
+        inv_metric = None
+        if fit.metric != "unit_e":
+            inv_metric = np.stack(fit.inv_metric)
         draws = fit.draws()[:, ::thin]
         # The first column is a parameter, which is NaN only if the whole row failed.
         num_lost = 0
