@@ -193,7 +193,7 @@ def _last_state(fit: Fit, change: Mapping[str, Any]) -> State:
     if END not in fit.states:
         raise ConfigError(
             f"warm: {called} does not hold the last states of its chains, as it has no chains or "
-            "was fitted by an earlier version of pyflowers; fit it again, or leave out --warm (in "
+            "was fitted by an earlier version of pyflowers; refit it, or leave out --warm (in "
             "Python, warm=True)"
         )
     return replace(fit.states[END], fit=called)

@@ -171,7 +171,7 @@ def test_a_run_of_an_earlier_version_has_no_states(folder, tmp_path):
     signed(old, chains_nc=None)
     loaded = pyflowers.Fit.load(old)
     assert loaded.states == {}
-    with pytest.raises(ConfigError, match=r"old does not hold the last states .* fit it again"):
+    with pytest.raises(ConfigError, match=r"old does not hold the last states .* refit it, or"):
         loaded.update(seed=1, warm=True)
     without = pyflowers.fit("iid_normal", seed=1, engine="exact")
     assert without.states == {}
