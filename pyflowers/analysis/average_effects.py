@@ -286,7 +286,7 @@ class Effects(Result):
         if self.ratios is not None and self.fit.interval != 0.5:  # the table would be too wide
             extra += [name for name in ("25%", "75%") if name in shown]
         lines: list[Line] = [
-            self.fit.program.head,
+            self.fit.heading,
             f"{what}{self._of_groups}",
             in_file(shown.drop(columns=extra), "effects.csv"),
             *self.sentences(),

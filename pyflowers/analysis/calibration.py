@@ -93,6 +93,7 @@ class _Record(Record):
     of_simulation: tuple[str, ...]
     sha256: str
     priors: dict[str, float]
+    called: str = ""
     files: tuple[str, ...] = ()
 
 
@@ -124,6 +125,9 @@ class Calibration(Result):
         Digest of the program.
     priors : mapping of str to float
         Hyperparameters of the fits.
+    called : str
+        What tables and figures call the model: its name, or the formula with its family; empty for
+        the name of the program.
 
     See Also
     --------
@@ -158,6 +162,7 @@ class Calibration(Result):
     of_simulation: tuple[str, ...] = ()
     sha256: str = ""
     priors: Mapping[str, float] = field(default_factory=dict)
+    called: str = ""
     prob: ClassVar[float] = PROB
 
     @classmethod
@@ -366,7 +371,7 @@ class Calibration(Result):
     def contents(self) -> list[Line]:
         """Return the table, its notes, and the verdict."""
         return [
-            heading(self.name, f"{self.num_fits} fits"),
+            heading(self.called or self.name, f"{self.num_fits} fits"),
             in_file(self.table(), "calibration.csv"),
             *(f"note: {note}" for note in self.notes),
             verdict(self.sentence, not self.failed),
@@ -377,6 +382,7 @@ class Calibration(Result):
         """Return the calibration as plain values, for JSON."""
         return {
             "program": self.name,
+            "name": self.called or self.name,
             "fits": self.num_fits,
             "calibration": records_of(self.table()),
             "passed": not self.failed,
@@ -588,7 +594,7 @@ def sbc(
         draws = max(-(-sims * PRIOR_THIN // sampler.chains), sampler.draws)
         made = simulate_from_posterior(spec, draws)
     else:
-        design = {name: getattr(spec, name) for name in spec.model_fields_set - OF_FITS}
+        design = {name: getattr(spec, name) for name in spec.model_fields_set - OF_FITS - {"name"}}
         made = prior(**design, draws=max(4, sims * PRIOR_THIN))
     _check_simulations(made, sims)
     _refuse_terms(Model(made.program, made.data), posterior)
@@ -610,6 +616,7 @@ def sbc(
         of_simulation=made.notes,
         sha256=made.program.source.sha256,
         priors=dict(made.priors),
+        called=spec.name or made.program.called_in_full,
     )
     found.save()
     return found
@@ -629,7 +636,7 @@ def _check_simulations(made: PriorPredictive, sims: int) -> None:
 
 def _refuse_terms(model: Model, posterior: bool) -> None:
     """Reject responses with terms for which no data can be simulated."""
-    name = model.program.name
+    name = model.program.called
     if model.multiplies_likelihood:
         raise ConfigError(
             f"sbc: the weights of {name} multiply its likelihood, so it is the distribution of no "
@@ -772,21 +779,21 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
         (size,) = observed.sizes
     if size not in blocks.data or blocks.data[size].ndim:
         raise ConfigError(
-            f"{program.name}: posterior SBC adds new observations, but the size of {observed.name} "
-            f"is not a variable of the data block; declare {observed.name} as array[N] or "
-            "vector[N], with int N"
+            f"{program.called}: posterior SBC adds new observations, but the size of "
+            f"{observed.name} is not a variable of the data block; declare {observed.name} as "
+            "array[N] or vector[N], with int N"
         )
     for name, variable in blocks.data.items():
         first, inner = variable.sizes[:1], variable.sizes[1:]
         if any(map(depends, inner)) or (first != (size,) and any(map(depends, first))):
             raise ConfigError(
-                f"{program.name}: posterior SBC adds new observations, but the sizes of {name} "
+                f"{program.called}: posterior SBC adds new observations, but the sizes of {name} "
                 f"depend on {size}; use {size} only as the first size of {name}, or not at all"
             )
     each = [n for n, v in blocks.parameters.items() if any(map(depends, v.sizes))]
     if each and not leaves_out:
         raise ConfigError(
-            f"{program.name}: {each[0]} has a value for each observation, so new observations "
+            f"{program.called}: {each[0]} has a value for each observation, so new observations "
             f"need new values; {Capability.HELD_OUT.remedy}"
         )
     return size

@@ -392,7 +392,7 @@ class PredictiveChecks(Result):
         table = self.table().drop(columns="mcse")
         table["p_value"] = [c.p_text.removeprefix("p ").removeprefix("= ") for c in self.checks]
         return [
-            self.fit.program.head,
+            self.fit.heading,
             in_file(table, "checks.csv"),
             *(f"note: {note}" for note in self.notes),
             self.verdict.line,

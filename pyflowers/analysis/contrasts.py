@@ -697,8 +697,8 @@ class Contrasts(Result):
         """Return the tables, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         lines: list[Line] = [
-            self.fit.program.head,
-            *(in_file(table, file) for file, table in self.tables().items()),
+            self.fit.heading,
+            *(in_file(_shortened(table), file) for file, table in self.tables().items()),
         ]
         if self.joint:
             lines.append(
@@ -820,3 +820,9 @@ def _condition(draws: NDArray[np.float64]) -> dict[str, Any]:
         "mcse": np.where(never_varies, np.nan, convergence.mcse_mean(draws)),
         "ess": np.where(never_varies, np.nan, convergence.ess_mean(draws)),
     }
+
+
+def _shortened(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as it is shown: its file also has the errors of the ends of the intervals."""
+    left = [name for name in table if re.match(r"mcse_[\d.]+%$|ess", str(name))]
+    return table.drop(columns=left)

@@ -65,7 +65,7 @@ BLOCK = 100
 KEPT = "intervals"
 """The table that is kept from each fit."""
 
-_OF_PILOT = {*READING, "seed", "engine", "cmdstan", "interval"}
+_OF_PILOT = {*READING, "seed", "engine", "cmdstan", "interval", "name"}
 """Inputs of the fit to the pilot data that the fits to simulated data do not take."""
 
 
@@ -100,6 +100,9 @@ class Design(Result):
         The engine of the fits.
     notes_on_pilot : tuple of str
         What is doubtful about the fit to the pilot data.
+    called : str
+        What tables and figures call the model: its name, or the formula with its family; empty for
+        the name of the program.
 
     See Also
     --------
@@ -131,6 +134,7 @@ class Design(Result):
     seed: int
     engine: str
     notes_on_pilot: tuple[str, ...] = ()
+    called: str = ""
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -203,7 +207,7 @@ class Design(Result):
         """Return the table and its notes."""
         about = f"{self.sims} data sets of each design, {percent(self.interval)} intervals"
         return [
-            heading(self.name, about),
+            heading(self.called or self.name, about),
             in_file(self.table(), "design.csv"),
             *(f"note: {note}" for note in self.notes),
             f"seed: {self.seed}, engine: {self.engine}",
@@ -217,6 +221,7 @@ class Design(Result):
         """Return the table and what was simulated as plain values, for JSON."""
         return {
             "program": self.name,
+            "name": self.called or self.name,
             "designs": records_of(self.table()),
             "effects": dict(self.effects),
             "values": dict(self.values),
@@ -421,7 +426,7 @@ def design(
         notes = (f"the fit to the pilot data: {pilot.verdict.sentence}",)
     found = Design(
         made,
-        pilot.name,
+        pilot.program.name,
         dict(effects),
         others,
         pilot.interval,
@@ -432,6 +437,7 @@ def design(
         pilot.options.seed,
         pilot.record.engine.name,
         notes,
+        called=pilot.record.name or pilot.program.called_in_full,
     )
     found.save()
     return found
@@ -449,7 +455,7 @@ def _pilot(spec: Spec) -> Fit:
 
 def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
     """Refuse a model of which no data can be simulated, and parameters that it does not have."""
-    model, name = pilot.model, pilot.name
+    model, name = pilot.model, pilot.called
     if not model.predicts_rows:
         raise ConfigError(
             f"design: {name} cannot predict rows of a table, so no data can be simulated; use a "

@@ -68,7 +68,13 @@ from pyflowers.cores import usable_cores
 from pyflowers.data import Labels
 from pyflowers.display import Line, Result, heading, in_file
 from pyflowers.errors import ConfigError, PyflowersError
-from pyflowers.fits.fit import Fit, checked_fits, held_out_weights, model_names
+from pyflowers.fits.fit import (
+    Fit,
+    checked_fits,
+    held_out_weights,
+    model_names,
+    refuse_same_names,
+)
 from pyflowers.fits.posterior import element_names
 from pyflowers.programs import Capability
 from pyflowers.progress import duration, stage
@@ -838,10 +844,7 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
         raise ConfigError("loo: there is no fit to compare; give at least one")
     for fit in fits:
         fit.program.require(Capability.LOG_LIK)
-    names = [fit.name for fit in fits]
-    twice = next((fit.called for fit in fits if names.count(fit.name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"loo: two fits have the name {twice}; give one fit for each model")
+    refuse_same_names(fits, "loo")
     _check_terms("cens()", [fit for fit in fits if fit.model.is_censored], fits)
     _check_terms("weights()", [fit for fit in fits if fit.model.multiplies_likelihood], fits)
     return fits
@@ -1068,8 +1071,8 @@ def leave_one_group_out(
                 "of them are used by all models, so a left-out group would differ between models; "
                 "fit all models to the same rows of one file"
             )
-    of_counts = [fit.name for fit in fits if fit.program.counts]
-    of_reals = [fit.name for fit in fits if not fit.program.counts]
+    of_counts = [fit.called for fit in fits if fit.program.counts]
+    of_reals = [fit.called for fit in fits if not fit.program.counts]
     if of_counts and of_reals:
         raise ConfigError(
             f"loo: {of_counts[0]} gives probabilities and {of_reals[0]} gives densities, which "

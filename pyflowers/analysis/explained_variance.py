@@ -50,7 +50,13 @@ from numpy.typing import NDArray
 from pyflowers.analysis.predictions import in_blocks, predictor_of
 from pyflowers.display import Line, Result, heading, in_file, interval_quantiles, records_of
 from pyflowers.errors import ConfigError
-from pyflowers.fits.fit import Fit, checked_fits, held_out_weights, model_names
+from pyflowers.fits.fit import (
+    Fit,
+    checked_fits,
+    held_out_weights,
+    model_names,
+    refuse_same_names,
+)
 from pyflowers.programs import Capability
 from pyflowers.programs.families import TRIALS, Family, Values
 from pyflowers.programs.families._links import averaged
@@ -184,10 +190,7 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     if not found:
         raise ConfigError("explained: there is no fit; give at least one")
     shares, notes = dict[str, Any](), list[str]()
-    names = [fit.name for fit in found]
-    twice = next((fit.called for fit in found if names.count(fit.name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"explained: two fits have the name {twice}; give one fit for each model")
+    refuse_same_names(found, "explained")
     for name, fit in zip(model_names(found), found, strict=True):
         # Groups may be so far apart in some draws that a variance overflows; its shares are NaN.
         with np.errstate(over="ignore", invalid="ignore"):

@@ -280,7 +280,7 @@ class Improvement(Result):
     def contents(self) -> list[Line]:
         """Return what failed, the table of what was tried, and what passes."""
         first = self.trials[0]
-        lines: list[Line] = [first.fit.program.head]
+        lines: list[Line] = [first.fit.heading]
         for advice in dict.fromkeys(each.advice for each in first.shown):
             same = [each for each in first.shown if each.advice == advice]
             lines += [f"{each.status}: {each.result}" for each in same]

@@ -264,7 +264,7 @@ class Comparison(Result):
         """Return both tables, the methods' warnings and failures, and the reference's verdict."""
         judged = self.nuts.diagnostics
         return [
-            self.program.head,
+            self.nuts.heading,
             in_file(self.table(), "table.csv"),
             in_file(self.methods().drop(columns="warnings"), "methods.csv"),
             *(f"note: {n}: {'; '.join(r.warnings)}" for n, r in self.results.items() if r.warnings),
@@ -363,9 +363,9 @@ def compare(
         asked = spec.interval if "interval" in spec.model_fields_set else None
         reference = nuts.with_interval(asked)
     if not reference.posterior:
-        raise ConfigError(f"{reference.name} has no parameters, so there is nothing to compare")
+        raise ConfigError(f"{reference.called} has no parameters, so there is nothing to compare")
     if reference.is_partial:
-        raise ConfigError(f"{reference.name} cannot be the reference, because {STREAMED}")
+        raise ConfigError(f"{reference.called} cannot be the reference, because {STREAMED}")
     results = {reference_method(reference): _reference(reference)}
     find = partial(find_cmdstan, spec.cmdstan)
     failures: dict[str, str] = {}

@@ -260,7 +260,7 @@ class ModelTable(Result):
             }
             about = {"observations": _num_rows(fit), "groups": _num_groups(fit)}
             family = " ".join(_family(fit)) or None
-            models.append({"name": name, **fit.identity(), "rows": rows, **about, "family": family})
+            models.append({**fit.identity(), "name": name, "rows": rows, **about, "family": family})
         for record, of_model in zip(models, self.explained, strict=False):
             record["r2"] = {
                 row: dict(zip((self.estimate, "lower", "upper"), numbers, strict=True))
@@ -300,7 +300,8 @@ def table(
     fits : Fit or sequence of Fit
         The models, one for each column. They may have different families, formulas and data.
     names : sequence of str, optional
-        The names of the columns. Default: Model 1, Model 2, and so on.
+        The names of the columns. Default: the names that the fits were given; for the others,
+        Model 1, Model 2, and so on.
     rows : mapping of str to str, or sequence of str, optional
         The rows, in their order: labels by parameter, such as ``{"b[x]": "Dose"}``, or parameters,
         such as ``["b[x]=Dose", "sigma"]``. A quantity such as ``b`` stands for its elements.
@@ -349,6 +350,8 @@ def table(
     models = checked_fits(fits, "table")
     if not models:
         raise ConfigError("table: there is no fit; give at least one")
+    if names is None:
+        names = [fit.record.name or f"Model {i + 1}" for i, fit in enumerate(models)]
     called = _checked_names(names, len(models))
     if estimate not in ESTIMATES:
         raise ConfigError(f"estimate must be median or mean, got {estimate!r}")
@@ -384,10 +387,8 @@ def _label_of_r2(of: str) -> str:
     return f"R² ({of})"
 
 
-def _checked_names(names: Sequence[str] | None, num: int) -> list[str]:
+def _checked_names(names: Sequence[str], num: int) -> list[str]:
     """Return the names of the columns."""
-    if names is None:
-        return [f"Model {i + 1}" for i in range(num)]
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError(f"names must be a list with a name for each model, got {names!r}")
     found = list(names)

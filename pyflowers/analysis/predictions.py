@@ -160,7 +160,7 @@ class Predictions(Result):
         """Return the table, its notes, and the fit's verdict if it is negative."""
         judged = self.fit.verdict
         lines: list[Line] = [
-            self.fit.program.head,
+            self.fit.heading,
             in_file(self.table(), "predictions.csv"),
             *(f"note: {note}" for note in self.notes),
         ]
@@ -547,7 +547,7 @@ class RowPredictions(Result):
             what += f", weighted by {self.weights}"
         rows = counted(self.num, "row")
         lines: list[Line] = [
-            self.fit.program.head,
+            self.fit.heading,
             f"{what}{of} {rows} of {self._table.source}{of_groups}",
             in_file(self.table(), "predictions.csv"),
         ]
@@ -768,7 +768,17 @@ def what_of_outcomes(fit: Fit) -> str:
 
 
 def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:
-    """Return what is predicted if no kind is asked for."""
+    """Return what is predicted if no kind is asked for.
+
+    Raises
+    ------
+    ConfigError
+        If outcomes of the response are asked for, but a parameter is predicted.
+    """
+    if outcome is not None and parameter is not None:
+        raise ConfigError(
+            f"outcome is of the response, not of {parameter}; leave outcome or parameter out"
+        )
     of_categories = fit.model.is_categorical and parameter is None
     return "probability" if of_categories or outcome is not None else "expected"
 

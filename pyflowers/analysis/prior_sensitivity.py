@@ -281,7 +281,7 @@ class Sensitivity(Result):
             in_file(moves, "conclusions.csv"),
         ]
         return [
-            self.fit.program.head,
+            self.fit.heading,
             styled(self.sentence, bold=True),
             in_file(table, "sensitivity.csv"),
             *(moved if len(moves) else []),

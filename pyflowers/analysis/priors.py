@@ -279,7 +279,7 @@ def prior(
     block = {**design.values, **opened.prior_values(values)}
     for name, remedy in opened.improper_priors(block).items():
         raise ConfigError(
-            f"{opened.name}: {name} has an improper prior, so nothing can be drawn from it: "
+            f"{opened.called}: {name} has an improper prior, so nothing can be drawn from it: "
             f"{remedy}"
         )
     roles = opened.declaration.roles
@@ -329,7 +329,7 @@ def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
     """Yield why there are no implied data, or that they are far too large."""
     if y_rep is None:
         yield (
-            f"the implied data are not shown, because {program.name} has no y_rep: "
+            f"the implied data are not shown, because {program.called} has no y_rep: "
             f"{Capability.Y_REP.remedy}"
         )
         return

@@ -105,7 +105,7 @@ class HeldOut:
         new_group = self.program.python.new_group
         if new_group is None:
             raise ConfigError(
-                f"{self.program.name} has no new_group, the density of a group that the fit has "
+                f"{self.program.called} has no new_group, the density of a group that the fit has "
                 "not seen; declare held_out in the program, or pass new_group to Capabilities"
             )
         return new_group(draws, held)
@@ -132,7 +132,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
     rows = np.unique(np.asarray(rows, dtype=np.int64))
     if rows.size >= whole.num_obs:
         raise ConfigError(
-            f"{program.name}: with all {rows.size} observations left out, none remain; leave out "
+            f"{program.called}: with all {rows.size} observations left out, none remain; leave out "
             "fewer"
         )
     if _has_switch(program):
@@ -142,7 +142,7 @@ def hold_out(program: Program, whole: Data, rows: NDArray[np.int64]) -> HeldOut:
         return HeldOut(program, rows, replace(whole, values={**whole.values, role: mask}), whole)
     if whole.table is None:
         raise ConfigError(
-            f"{program.name}: observations can only be left out of a table, and this model was "
+            f"{program.called}: observations can only be left out of a table, and this model was "
             "fitted to a data block; fit it to the table instead"
         )
     kept = whole.table.at(np.delete(np.arange(len(whole.table)), rows))

@@ -471,5 +471,5 @@ def _known(fit: Fit, names: Sequence[str]) -> list[str]:
     for name, own in zip(names, called, strict=True):
         if own not in fit.posterior.data_vars:
             have = ", ".join(map(str, fit.posterior))
-            raise ConfigError(f"{name} is not a quantity of {fit.name}, which has {have}")
+            raise ConfigError(f"{name} is not a quantity of {fit.called}, which has {have}")
     return called or list(map(str, fit.posterior))

@@ -100,6 +100,8 @@ class Task:
     ) -> None:
         self.spec = Spec.of_call(program, data, **inputs)
         self.spec.refuse(("engine", "cmdstan", "interval"), "is chosen for the whole batch")
+        if name == "" and self.spec.name is not None:
+            name = self.spec.name
         self.name, self.repeat, self.keep, self.time_limit = name, repeat, keep, time_limit
 
 
@@ -317,7 +319,7 @@ class Planner:
                     "their functions at the top level of a module"
                 ) from error
             # Values derived from the source are not sent; workers compute them again.
-            source = Source(program.source.path, dict(program.source.files))
+            source = Source(program.source.path, dict(program.source.files), program.source.formula)
             sent = replace(program, source=source)
         return program, loaded, code, pickle.dumps((sent, self._engine), protocol=5)
 

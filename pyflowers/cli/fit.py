@@ -69,7 +69,7 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     "--out",
     type=PATH,
     help="Run folder to write; with --config, the folder for the run folders. [default: "
-    "runs/NAME, by the name of the program]",
+    "runs/NAME, by --name or the name of the program]",
 )
 @click.pass_context
 def fit_command(
@@ -136,7 +136,8 @@ def fit_command(
         inputs = given(options)
         program, tables = inputs.pop("program"), list(inputs.pop("data"))
         if out is None:
-            out = default_folder(Spec(program, tables[0], **inputs).open())
+            first = Spec(program, tables[0], **inputs)
+            out = default_folder(first.open(), first.name)
         how = {"refit": refit, "overwrite": overwrite, "show_progress": shows_progress()}
         pooled = fit_tables(program, tables, out=out, **how, **inputs)
         failed = check and not pooled.verdict.passed
@@ -153,7 +154,7 @@ def fit_command(
         spec = Spec(**given(options)).with_table()
     program = spec.open()
     if out is None:
-        out = default_folder(program)
+        out = default_folder(program, spec.name)
         check_run_folder(out)
     spec = as_in_folder(spec, out)
     prepared = prepare(spec, program, spec.read(program))
@@ -165,7 +166,7 @@ def fit_command(
     else:
         from pyflowers.workflow.experiment import up_to_date
 
-        fit = up_to_date(fit, out, spec.interval, plots)
+        fit = up_to_date(fit, spec, out, plots)
     status = EXIT_DIAGNOSTICS_FAIL if check and not fit.verdict.passed else 0
     return told(fit, out, status, in_full=in_full)
 
@@ -238,7 +239,7 @@ def _complain_if_refused(outcome: ModelOutcome) -> None:
 def _record(outcome: ModelOutcome) -> dict[str, Any]:
     """Return the record that ``--json`` prints for a model of an experiment."""
     if outcome.fit is None:
-        return {"program": outcome.name, "refused": outcome.refused}
+        return {"program": outcome.program, "name": outcome.name, "refused": outcome.refused}
     return {**outcome.fit.to_dict(), "run": str(outcome.folder), "refitted": outcome.refitted}
 
 
@@ -309,7 +310,8 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
                 )
         fits = [Fit.load(folder).with_interval(interval) for folder in folders]
         outcomes = [
-            ModelOutcome(f.name, folder, f) for f, folder in zip(fits, folders, strict=True)
+            ModelOutcome(f.called, f.program.name, folder, f)
+            for f, folder in zip(fits, folders, strict=True)
         ]
     else:
         runs = chosen.pop("runs", out.with_name(f"{out.stem}_runs"))

@@ -201,12 +201,23 @@ def _run(args: list[str]) -> int:
     return exit_status(status)
 
 
+_OF_SAMPLERS = ("--options", "--sampler", "--sampler-options", "--control", "--iter")
+"""Where other packages take the options of the sampler."""
+
+
+def _takes(ctx: click.Context | None, option: str) -> bool:
+    """Return whether a command has an option."""
+    return ctx is not None and any(option in each.opts for each in ctx.command.params)
+
+
 def _usage(error: click.ClickException) -> str:
     """Return what is wrong with a command line, as a sentence like those of other errors."""
     if isinstance(error, click.NoSuchOption):
         near = nearest(error.option_name, error.possibilities or ())
         text = f"no such option {error.option_name}"
-        if near is not None:
+        if error.option_name in _OF_SAMPLERS and _takes(error.ctx, "--draws"):
+            text += "; the options of the sampler are options of their own, such as --draws 2000"
+        elif near is not None:
             text += f"; did you mean {near}?"
     elif isinstance(error, click.BadParameter) and error.message:
         hint = error.format_message().partition(": ")[0].removeprefix("Invalid value for ")

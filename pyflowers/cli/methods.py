@@ -84,7 +84,7 @@ def _list_priors(inputs: dict[str, Any], out: Path | None) -> int:
     del inputs["draws"]
     program = Spec(**inputs).open()
     priors = program.priors
-    about = heading(program.name, program.about)
+    about = program.head
     record = {"program": program.name, "priors": records_of(priors)}
     return finish(Plain("prior", [about, priors], record, {"priors.csv": priors}), out)
 

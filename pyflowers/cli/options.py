@@ -27,7 +27,8 @@ SECTIONS = {
     "Model": "--family --prior --priors --link --known --centered --include",
     "Sampling": "--seed --chains --draws --warmup --thin --adapt-delta --max-treedepth --metric "
     "--inits --warm --engine --cmdstan --keep --refit",
-    "Output": "--out --check --plots --all --interval --overwrite --config --json --quiet --help",
+    "Output": "--out --check --name --plots --all --interval --overwrite --config --json --quiet "
+    "--help",
 }
 """The sections of options in the help of commands that fit; in each, the usual ones come first."""
 

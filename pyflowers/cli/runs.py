@@ -443,7 +443,8 @@ def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
     "names",
     metavar="TEXT",
     multiple=True,
-    help="Name of a model's column, once for each model. [default: Model 1, Model 2, ...]",
+    help="Name of a model's column, once for each model. [default: the names of the fits, or Model "
+    "1, Model 2, ...]",
 )
 @click.option(
     "--estimate",

@@ -74,7 +74,7 @@ class ExactEngine:
         formula = program.declaration.formula
         if formula is not None and not program.can(Capability.CLOSED_FORM):
             raise ConfigError(
-                f"{program.name}: the program for {formula.text} was edited, so its density is "
+                f"{program.called}: the program for {formula.text} was edited, so its density is "
                 "known to Stan only; leave out --engine exact, or fit the formula"
             )
         program.require(Capability.CLOSED_FORM)
@@ -140,7 +140,7 @@ class ExactProgram(WithoutChains):
             if name in drawn:
                 has, lacks, remedy = lacks, has, "remove it from the closed form"
             raise ConfigError(
-                f"{self.program.name}: {name} is in {has}, but not in {lacks}; add it there, "
+                f"{self.program.called}: {name} is in {has}, but not in {lacks}; add it there, "
                 f"or {remedy}"
             )
 

@@ -41,6 +41,6 @@ class WithoutChains:
         flag = self.program.declaration.roles.prior_only
         if data.get(flag):
             raise EngineLacksError(
-                f"{self.program.name}: engine 'exact' draws from the posterior, but {flag} "
+                f"{self.program.called}: engine 'exact' draws from the posterior, but {flag} "
                 "requests the prior; use another engine"
             )

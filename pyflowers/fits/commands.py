@@ -125,6 +125,7 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
         "drop_missing": is_dropped,
         "engine": record.engine.name,
         "interval": None,
+        "name": record.name or None,
         "priors": priors,
     }
     if isinstance(inits, str):
@@ -256,6 +257,7 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
         Function that returns a path as it is shown.
     """
     inputs = inputs_of(fit, path)
+    inputs.pop("name", None)  # another fit needs another name
     priors = {**inputs.get("priors", {}), **change.get("priors", {})}
     is_new = "program" in change or "family" in change
     if is_new and not is_formula(inputs["program"]):

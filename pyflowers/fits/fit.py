@@ -56,6 +56,7 @@ from pyflowers.fits.posterior import (
     summarize,
     without_draws,
 )
+from pyflowers.fits.spec import Spec
 from pyflowers.fits.states import states_of, states_to_bytes
 from pyflowers.fits.verdict import Part, Verdict
 from pyflowers.programs import Capability, Data, Model, Program
@@ -172,13 +173,20 @@ class Fit(Questions, Result):
 
     @property
     def name(self) -> str:
-        """The program's name."""
-        return self.program.name
+        """The name that the fit was given, or else its program's."""
+        return self.record.name or self.program.name
 
     @property
     def called(self) -> str:
-        """What a reader calls the fit: the formula, or the program's name."""
-        return self.program.called
+        """What a reader calls the fit: its own name, the formula, or the program's name."""
+        return self.record.name or self.program.called
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The first line of a result: the fit's name, if it has one, and the program's head."""
+        if self.record.name:
+            return (styled(self.record.name, bold=True), "  ", *self.program.head)
+        return self.program.head
 
     @cached_property
     def model(self) -> Model:
@@ -235,6 +243,36 @@ class Fit(Questions, Result):
                 f"{interval:g}"
             )
         return replace(self, record=self.record.model_copy(update={"interval": interval}))
+
+    def with_name(self, name: str | None) -> Fit:
+        """Return this fit under another name.
+
+        Parameters
+        ----------
+        name : str or None
+            What tables and figures call the fit; see :func:`pyflowers.fit`. None changes nothing.
+
+        Returns
+        -------
+        Fit
+            A fit with the same draws.
+
+        Raises
+        ------
+        ConfigError
+            If the name is empty, too long, or cannot name a folder.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+        >>> pyflowers.loo([fit.with_name("one mean")]).table().index.tolist()
+        ['one mean']
+        """
+        if name is None or name == self.record.name:
+            return self
+        name = Spec(self.program, name=name).name
+        return replace(self, record=self.record.model_copy(update={"name": name}))
 
     @cached_property
     def posterior(self) -> xr.Dataset:
@@ -632,7 +670,10 @@ class Fit(Questions, Result):
                 (styled("Family:  ", bold=True), formula.family),
             ]
         else:
-            first = [(styled("Model:   ", bold=True), f"{self.name}  {self.program.about}")]
+            about = f"{self.program.name}  {self.program.about}"
+            first = [(styled("Model:   ", bold=True), about)]
+        if self.record.name:
+            first.insert(0, (styled("Name:    ", bold=True), self.record.name))
         groups = "; ".join(f"{name}: {num:,}" for name, num in self._num_groups.items())
         size = f"{self.data.num_obs:,} rows" + (f"; {groups}" if groups else "")
         how = f"seed {self.options.seed}, engine {self.record.engine.name}"
@@ -658,7 +699,8 @@ class Fit(Questions, Result):
         """Return the summary and the verdict as plain values, for JSON."""
         summary = self.summary(all=True)
         return {
-            "program": self.name,
+            "program": self.program.name,
+            "name": self.called,
             "run": self.folder and str(self.folder),
             "seed": self.options.seed,
             "engine": self.record.engine.name,
@@ -673,7 +715,7 @@ class Fit(Questions, Result):
         Returns
         -------
         dict
-            ``program``, ``run`` (the run folder, if any), ``run_seed`` and ``verdict``.
+            ``program``, ``name``, ``run`` (the run folder, if any), ``run_seed`` and ``verdict``.
 
         Examples
         --------
@@ -683,7 +725,8 @@ class Fit(Questions, Result):
         ('iid_normal', 1)
         """
         return {
-            "program": self.name,
+            "program": self.program.name,
+            "name": self.called,
             "run": self.folder and str(self.folder),
             "run_seed": self.options.seed,
             "verdict": self.verdict.to_dict(),
@@ -709,13 +752,32 @@ def shortened_summary(table: pd.DataFrame, interval: float) -> pd.DataFrame:
     return shown
 
 
-def model_names(fits: Sequence[Fit]) -> list[str]:
-    """Return what tables of several models call each: its family, a number, or its program.
+def refuse_same_names(fits: Sequence[Fit], what: str) -> None:
+    """Reject fits that results on several of them could not tell apart.
 
-    The name of a formula's program is made from the formula, and is hard to read. Models are called
-    by their families if nothing else differs, and one model alone by its formula.
+    Raises
+    ------
+    ConfigError
+        If two fits have the same name, or are fits of one program without names of their own. The
+        message begins with `what`.
     """
-    called = [fit.program.called for fit in fits]
+    names = [fit.name for fit in fits]
+    for fit in fits:
+        if names.count(fit.name) > 1:
+            raise ConfigError(
+                f"{what}: two fits have the name {fit.called}; leave one out, or give each "
+                f"{worded('its own --name')}"
+            )
+
+
+def model_names(fits: Sequence[Fit]) -> list[str]:
+    """Return what tables of several models call each: its name, family, a number, or its program.
+
+    The name of a formula's program is made from the formula, and is hard to read. Models without
+    names of their own are called by their families if nothing else differs, and one model alone by
+    its formula.
+    """
+    called = [fit.called for fit in fits]
     if len(fits) == 1 or called == [fit.name for fit in fits]:
         return called
     families = [getattr(fit.program.declaration.formula, "family", fit.name) for fit in fits]

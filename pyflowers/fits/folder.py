@@ -35,6 +35,7 @@ from pyflowers.fits.verdict import Status
 from pyflowers.programs import Program
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.find import example_of
+from pyflowers.programs.program import is_formula
 from pyflowers.programs.shipped import python_of
 from pyflowers.programs.source import Source
 from pyflowers.records import Record
@@ -222,6 +223,8 @@ class RunRecord(Record):
         Probability of the intervals that tables and figures of the fit show.
     trials : tuple of table
         The remedies for failed sampling that were tried.
+    name : str
+        What tables and reports call the fit; empty for its formula, or the name of its program.
     packages : mapping of str to str
         Versions of the packages on which a fit depends.
     omitted_groups : tuple of str
@@ -252,6 +255,7 @@ class RunRecord(Record):
     streamed: bool = False
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
     trials: tuple[Trial, ...] = ()
+    name: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
     omitted_groups: tuple[str, ...] = ()
     files: dict[str, str] | tuple[str, ...] = Field(default_factory=dict)
@@ -472,9 +476,9 @@ def check_run_folder(folder: str | Path) -> Path:
     return check_folder(folder, RUN_FOLDER)
 
 
-def default_folder(program: Program) -> Path:
-    """Return the run folder of a program for which none is named: ``runs/NAME``."""
-    return Path("runs", program.source.safe_name)
+def default_folder(program: Program, name: str | None) -> Path:
+    """Return the run folder of a fit for which none is given: ``runs/NAME``."""
+    return Path("runs", name or program.source.safe_name)
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
@@ -563,6 +567,7 @@ def program_of(record: RunRecord, folder: Path) -> Program:
             Source(
                 Path(about.path),
                 {name: text.encode("utf-8", "replace") for name, text in about.files.items()},
+                about.reference if is_formula(about.reference) else "",
             ),
             declaration,
             where,

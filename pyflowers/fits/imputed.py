@@ -176,7 +176,7 @@ class PooledFit(Result):
         shown = shortened_summary(table, first.interval)
         shown["between"] = table["between"]
         return [
-            heading(first.program.called, f"{num} completed tables, pooled"),
+            heading(first.called, f"{num} completed tables, pooled"),
             in_file(shown, SUMMARY),
             *(f"note: {note}" for note in self.notes),
             self.verdict.line,
@@ -189,7 +189,8 @@ class PooledFit(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, the notes and the verdict as plain values, for JSON."""
         return {
-            "program": self.fits[0].name,
+            "program": self.fits[0].program.name,
+            "name": self.fits[0].called,
             "tables": len(self.fits),
             "summary": records_of(self.summary(all=True)),
             "notes": self.notes,

@@ -196,7 +196,7 @@ def _fit_once(
         return prepared.sample(cores=cores, show_progress=show_progress)
     found = prepared.reused(folder, refit=refit, overwrite=overwrite)
     if found is not None:
-        return found.with_interval(spec.interval)
+        return found.with_interval(spec.interval).with_name(spec.name)
     if line := about_engine(spec, folder, prepared.engine):
         logger.info(line)
     made = prepared.sample(cores=cores, show_progress=show_progress)
@@ -378,6 +378,7 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
         used,
         inits=spec.inits,
         interval=spec.interval,
+        name=spec.name or "",
     )
 
 
@@ -403,6 +404,8 @@ class Prepared:
         Initial values, as they were given, or the :class:`State` at which the chains start.
     interval : float
         Probability of the intervals in tables and figures.
+    name : str
+        What the fit is called; empty for its formula, or the name of its program.
     """
 
     program: Program
@@ -413,6 +416,12 @@ class Prepared:
     engine: Engine
     inits: Any = None
     interval: float = INTERVAL
+    name: str = ""
+
+    @property
+    def called(self) -> str:
+        """What messages call the fit."""
+        return self.name or self.program.called
 
     @cached_property
     def record(self) -> RunRecord:
@@ -450,6 +459,7 @@ class Prepared:
             **self._start(),
             times=TimesRecord(wall_seconds=0.0),
             interval=self.interval,
+            name=self.name,
             packages=package_versions(),
         )
 
@@ -503,14 +513,14 @@ class Prepared:
         found, reasons = self.stored(folder)
         if found is not None and not refit:
             announce(
-                f"{self.program.called}: not refitted, because nothing changed; read from {folder} "
+                f"{self.called}: not refitted, because nothing changed; read from {folder} "
                 "(to refit it, use --refit; in Python, refit=True)"
             )
             return found
         if not overwrite:
             refuse_other_run(folder, self.record)
         if reasons:
-            announce(f"{self.program.called}: refitted, because {'; '.join(reasons)}")
+            announce(f"{self.called}: refitted, because {'; '.join(reasons)}")
         return None
 
     def stored(self, folder: Path) -> tuple[Fit | None, tuple[str, ...]]:

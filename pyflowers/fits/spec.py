@@ -14,7 +14,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import ConfigDict, SkipValidation, ValidationError
+from pydantic import AfterValidator, ConfigDict, SkipValidation, ValidationError
 from pydantic.fields import FieldInfo
 
 from pyflowers.display import INTERVAL
@@ -186,6 +186,35 @@ class Sampling(SamplerOptions):
     engine: EngineName = asked(f"{'; '.join(ENGINES.values())}. {COMPILED_STAN}", "auto")
 
 
+OF_SAMPLERS_ELSEWHERE = ("options", "sampler", "sampler_options", "control", "iter")
+"""Where other packages, and earlier versions, take the options of the sampler."""
+
+LONGEST_NAME = 50
+"""The most characters of a name, which is also that of a folder and stands in tables."""
+
+
+def _checked_name(name: str) -> str:
+    """Reject a name that cannot be shown in one line or name a folder."""
+    if not name.strip():
+        raise ValueError("it is empty; give a name such as growth, or leave it out")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(
+            f"it has {len(name)} characters, more than {LONGEST_NAME}; give a shorter name"
+        )
+    if not name.isprintable():
+        raise ValueError(f"{name!a} has a character that cannot be printed; leave it out")
+    if {"/", "\\"} & {*name} or not name.strip("."):
+        raise ValueError(
+            f"{name!r} cannot name a folder, such as runs/NAME; give a name without slashes, and "
+            "not only of points"
+        )
+    return name.strip()
+
+
+Name = Annotated[str, AfterValidator(_checked_name)]
+"""What a fit is called."""
+
+
 class Spec(Reading, Sampling):
     """What is asked of a fit: a program, data, and everything else that shapes its result.
 
@@ -280,10 +309,16 @@ class Spec(Reading, Sampling):
         gt=0,
         lt=1,
     )
+    name: Name | None = asked(
+        "What tables, reports, figures and the default run folder call the fit.",
+        unset="its formula, or the name of its program",
+        metavar="NAME",
+        strict=True,
+    )
 
     def __init__(self, program: Any, data: Any = None, **inputs: Any) -> None:
         given = {name: value for name, value in inputs.items() if value is not None}
-        for name in ("options", "sampler"):
+        for name in OF_SAMPLERS_ELSEWHERE:
             if name in given:
                 raise ConfigError(
                     f"{name}: the options of the sampler are inputs of their own; give each by its "
@@ -511,6 +546,6 @@ the usual ones come first."""
 _LAST = "An input that is None counts as not given.\n"
 Spec.__doc__ = str(Spec.__doc__).replace(_LAST, _LAST + _help_of(INPUTS), 1)
 
-OF_PRIOR = tuple(name for name in INPUTS if name == "seed" or name not in SAMPLER)
+OF_PRIOR = tuple(name for name in INPUTS if name == "seed" or name not in (*SAMPLER, "name"))
 OF_SBC = tuple(name for name in INPUTS if name != "interval")
 """The inputs of :func:`pyflowers.prior` and of :func:`pyflowers.sbc`."""

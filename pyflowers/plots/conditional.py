@@ -115,12 +115,12 @@ def conditional_effects(
     names, levels = list(fit.model.covariates_and_offsets), fit.model.levels
     if fit.data.table is None:
         raise ConfigError(
-            f"conditional_effects: {fit.name} was fitted to a data block; fit it to a table"
+            f"conditional_effects: {fit.called} was fitted to a data block; fit it to a table"
         )
     if column not in names:
         raise ConfigError(
-            f"conditional_effects: {column!r} is not a covariate of {fit.name}; its covariates are "
-            f"{', '.join(names) or 'none'}"
+            f"conditional_effects: {column!r} is not a covariate of {fit.called}; its covariates "
+            f"are {', '.join(names) or 'none'}"
         )
     few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
     if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):

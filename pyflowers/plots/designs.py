@@ -85,5 +85,6 @@ def design(found: Design, *, theme: Theme = LIGHT) -> Figure:
         + f"{each['rows']} rows: width {each['width']:.3g}, excludes 0 {each['excludes 0']:.0%}"
         for each in table.to_dict("records")
     ]
-    alt = f"Simulated designs of {found.name}, {found.sims} data sets each: {in_words(cells)}."
+    model = found.called or found.name
+    alt = f"Simulated designs of {model}, {found.sims} data sets each: {in_words(cells)}."
     return finish(figure, alt)

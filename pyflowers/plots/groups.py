@@ -103,7 +103,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
         names = [str(name) for name, each in fit.posterior.items() if len(own_dims(each)) == 1]
         vectors = ", ".join(names) or "none"
         raise ConfigError(
-            f"forest: {quantity!r} is not a vector of {fit.name}; it has these vectors: {vectors}"
+            f"forest: {quantity!r} is not a vector of {fit.called}; it has these vectors: {vectors}"
         )
     draws, all_names = flat(found), list(map(str, labels_of(found)[0]))
     elements = element_names(found)
@@ -140,7 +140,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
     )
     if levels.shape[1] == 1:
         medians = f"median is {levels[2, 0]:.3g}, for {top}."
-    return finish(figure, f"Forest plot of {quantity} of {fit.name}: the {medians}", per_sd, note)
+    return finish(figure, f"Forest plot of {quantity} of {fit.called}: the {medians}", per_sd, note)
 
 
 def _scales(fit: Fit, quantity: str, num: int) -> NDArray[np.float64]:
@@ -204,7 +204,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     """
     groups, fit = checks.groups, checks.fit
     if groups is None:
-        raise ConfigError(f"plots: the data of {fit.name} have no groups to draw")
+        raise ConfigError(f"plots: the data of {fit.called} have no groups to draw")
     observed, num = groups.observed, groups.observed.size
     levels = np.quantile(groups.replicated, interval_probs(fit.interval), axis=0)
     width = np.maximum(levels[4] - levels[0], 1e-300)
@@ -229,7 +229,7 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     style.legend(figure, [style.key("observed", ls="", **dot), *handles])
     outside = (observed < levels[0]) | (observed > levels[4])
     alt = (
-        f"Observed means of {num} groups and means replicated by {fit.name}. The number of "
+        f"Observed means of {num} groups and means replicated by {fit.called}. The number of "
         f"observed means outside their {percent(fit.interval)} intervals is {int(outside.sum())}."
     )
     return finish(figure, alt, *notes)
@@ -298,7 +298,7 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
     titles = in_words([part.title for part in parts])
     ax.set_xlabel(fitted(f"{observed_unit(fit)}, {titles}", 4.4))
     alt = (
-        f"Predictions of {fit.name} for the {titles}: medians from {levels[2].min():.3g} to "
+        f"Predictions of {fit.called} for the {titles}: medians from {levels[2].min():.3g} to "
         f"{levels[2].max():.3g}, with intervals of 50% and {percent(fit.interval)}."
     )
     return finish(figure, alt, beyond, note)
@@ -346,7 +346,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
     of = found.parameter or observed_unit(found.fit)
     ax.set_xlabel(fitted(f"{of}, {what[found.kind]}", 4.4))
     alt = (
-        f"Predictions of {found.fit.name} for {len(names)} rows: medians from "
+        f"Predictions of {found.fit.called} for {len(names)} rows: medians from "
         f"{levels[2].min():.3g} to {levels[2].max():.3g}, with intervals of 50% and "
         f"{percent(interval)}."
     )
@@ -472,7 +472,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     groups = fit.data.by_group
     if groups is None:
         raise ConfigError(
-            f"plots: the groups of {fit.name} are not known; fit it to a table, and name the "
+            f"plots: the groups of {fit.called} are not known; fit it to a table, and name the "
             "groups' column under [table] group"
         )
     unpooled = np.bincount(groups.codes, fit.data.y) / groups.counts
@@ -515,7 +515,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         share = 0.0
     most = int(np.argmax(np.abs(median - unpooled)))
     alt = (
-        f"Shrinkage of the group means of {fit.name}: the posterior median typically lies "
+        f"Shrinkage of the group means of {fit.called}: the posterior median typically lies "
         f"{share:.0%} of the way from a label's average to the {line}, {centre:.3g} (the median "
         f"over {len(groups)} {groups.column} labels). {groups.names[most]} moves most, from "
         f"{unpooled[most]:.3g} to {median[most]:.3g}."

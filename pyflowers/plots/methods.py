@@ -78,7 +78,7 @@ def coordinate_ascent(
     """
     vb = comparison.vb_from_afar
     if vb is None:
-        name = comparison.program.name
+        name = comparison.nuts.called
         raise ConfigError(
             f"coordinate_ascent: the comparison of {name} has no variational fit that starts far "
             "from the solution; use a program that describes a single normal distribution and "
@@ -235,7 +235,7 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     """
     vb = comparison.vb_from_afar or comparison.vb  # the ascent is visible only from a distant start
     if vb is None:
-        name = comparison.program.name
+        name = comparison.nuts.called
         raise ConfigError(f"{name} has no closed-form VB, so there is no ELBO to draw")
     trace = np.asarray(vb.elbo_trace)
     exact = comparison.results.get("exact")

@@ -224,8 +224,8 @@ def trace_first_chain(fit: Fit, parameter: str | None = None, *, theme: Theme = 
     _trace_axes(ax, fit, element, f"{element.name}, first chain", theme)
     ax.set_xlabel(STEP[fit.record.independent is None])
     alt = (
-        f"Traceplot of {element.name} in the first chain of {fit.name}: {draws.size} draws around "
-        f"a median of {np.median(draws):.3g}."
+        f"Traceplot of {element.name} in the first chain of {fit.called}: {draws.size} draws "
+        f"around a median of {np.median(draws):.3g}."
     )
     return finish(figure, alt)
 
@@ -287,7 +287,7 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     axes[-1].set_xlabel(STEP[fit.record.independent is None])
     _chain_legend(figure, num_chains, theme)
     alt = (
-        f"Traceplots of {_names(shown)} of {fit.name} (chains: {num_chains}, draws per chain: "
+        f"Traceplots of {_names(shown)} of {fit.called} (chains: {num_chains}, draws per chain: "
         f"{num_draws}). The chains' medians differ by at most {max(apart):.2f} posterior standard "
         "deviations."
     )
@@ -378,9 +378,9 @@ def ranks(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     figure.supylabel("draws of a chain", fontsize=9)
     _chain_legend(figure, num_chains, theme)
     alt = (
-        f"Rank plots of {_names(shown)} of {fit.name} (chains: {num_chains}). At most {worst:.0%} "
-        "of a parameter's bars are outside the band that contains 99% of the bars if draws are "
-        "independent."
+        f"Rank plots of {_names(shown)} of {fit.called} (chains: {num_chains}). At most "
+        f"{worst:.0%} of a parameter's bars are outside the band that contains 99% of the bars if "
+        "draws are independent."
     )
     return finish(figure, alt, note)
 
@@ -528,7 +528,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
         which = "draws that did not diverge"
     if step > 1:
         points = f"One in {step} of the {which} is shown."
-    alt = f"Pair plot of {_names(shown)} of {fit.name}: {told}.{_strongest(shown)}"
+    alt = f"Pair plot of {_names(shown)} of {fit.called}: {told}.{_strongest(shown)}"
     return finish(figure, alt, note, points, *_outside(shown, spans))
 
 
@@ -651,7 +651,7 @@ def prior_posterior(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
         sentences.append(f"{sentence}.")
     posterior = style.key("posterior", color=theme.model, lw=3, alpha=0.6)
     style.legend(figure, [posterior, style.key("prior", color=theme.prior, ls=style.DASHED)])
-    alt = f"Prior and posterior densities of {fit.name}. {' '.join(sentences)}"
+    alt = f"Prior and posterior densities of {fit.called}. {' '.join(sentences)}"
     return finish(figure, alt, note)
 
 

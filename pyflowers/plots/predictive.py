@@ -118,7 +118,7 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     first = names.index("observed")
     style.legend(figure, [handles[first], *handles[:first], *handles[first + 1 :]])
     alt = (
-        f"Posterior predictive check of {fit.name}, {len(y_rep)} replicated data sets: {outside} "
+        f"Posterior predictive check of {fit.called}, {len(y_rep)} replicated data sets: {outside} "
         f"of {num} observed {what} {'is' if outside == 1 else 'are'} outside the "
         f"{percent(fit.interval)} predictive intervals; about {expected:.2g} would be expected "
         "under a good model."
@@ -133,7 +133,7 @@ def _replicates(fit: Fit, most: int, *, stream: int) -> NDArray[np.float64]:
     fit.program.require(Capability.Y_REP)
     fit.program.require(Capability.OBSERVED)
     if not fit.data.num_obs:
-        raise ConfigError(f"plots: {fit.name} was fitted without observations; fit it to data")
+        raise ConfigError(f"plots: {fit.called} was fitted without observations; fit it to data")
     most = min(most, max(50, MOST_VALUES // fit.data.num_obs))
     rng = np.random.default_rng([fit.options.seed, stream])
     positions = evenly(fit.num_chains * fit.num_draws, most)
@@ -242,7 +242,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     replicated_data = _replicates(fit, NUM_DENSITIES, stream=5)
     if fit.program.counts:
         why = "describes counts, which have no density; draw the rootogram with plots.predictive"
-        raise ConfigError(f"plots: {fit.name} {why}")
+        raise ConfigError(f"plots: {fit.called} {why}")
     y = fit.data.y
     low, high = np.quantile(y, (0.01, 0.99))
     margin = 0.5 * (high - low) or 1.0
@@ -269,7 +269,7 @@ def density_overlay(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     style.legend(figure, [replicated, *seen])
     alt = (
         f"Density of the observed values over the densities of {len(densities)} data sets "
-        f"replicated by {fit.name}; the observed median is {np.median(y):.3g}."
+        f"replicated by {fit.called}; the observed median is {np.median(y):.3g}."
     )
     return finish(figure, alt, note)
 
@@ -311,7 +311,7 @@ def predictive_checks(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figu
         _name_check(axes[-1], checks.of_pits, theme)
     p_values = "; ".join(f"{check.name} {check.p_text}" for check in checks.checks)
     alt = (
-        f"Predictive checks of {checks.fit.name}, {checks.num_replicates} replicated data sets: "
+        f"Predictive checks of {checks.fit.called}, {checks.num_replicates} replicated data sets: "
         f"{p_values}."
     )
     return finish(figure, alt)
@@ -402,7 +402,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     ax.set_ylabel("ECDF − uniform")
     ax.set_xlabel(f"leave-one-out PIT of {fitted(checks.fit.data.value_name, 2.5)}")
     alt = (
-        f"Distribution function of the {checks.pit.values.size} PITs of {checks.fit.name} minus "
+        f"Distribution function of the {checks.pit.values.size} PITs of {checks.fit.called} minus "
         f"the uniform one: it {'stays inside' if inside else 'leaves'} the {BAND_PROB:.0%} "
         f"simultaneous band ({checks.of_pits.p_text})."
     )
@@ -463,8 +463,8 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     for ax in axes[-3:]:
         ax.set_xlabel("rank of the truth")
     alt = (
-        f"Ranks of the true values of {found.name} over {found.num_fits} simulated data sets, as "
-        f"their distribution function minus the uniform one: {found}."
+        f"Ranks of the true values of {found.called or found.name} over {found.num_fits} simulated "
+        f"data sets, as their distribution function minus the uniform one: {found}."
     )
     note = ""
     if len(names) < len(table):
@@ -553,12 +553,13 @@ def elpd_differences(
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     about = f"{percent(interval)} interval (right is better)"
-    ax.set_xlabel(f"elpd difference from best model, {about}")
+    ax.set_xlabel(f"elpd difference from best model\n{about}")
     differences = "; ".join(
-        f"{m.name} {m.difference:.3g} (standard error {m.difference_se:.3g})" for m in models[1:]
+        f"{name} {m.difference:.3g} (standard error {m.difference_se:.3g})"
+        for name, m in list(zip(names, models, strict=True))[1:]
     )
     alt = (
-        f"Differences in elpd from {comparison.best.name}, which predicts best: "
+        f"Differences in elpd from {names[0]}, which predicts best: "
         f"{differences or 'no other model'}."
     )
     return finish(figure, alt)

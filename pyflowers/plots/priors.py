@@ -272,7 +272,8 @@ def power_scaling(
         if places:
             begin = places[-1] + 1.6  # leaves a gap between fits
         places += [begin + i for i in range(len(elements))]
-        owner = f"{(labels or {}).get(each.name, each.name)}: "
+        model = (labels or {}).get(each.name, each.fit.called)
+        owner = f"{label(model, 18)}: "
         if len(found) == 1:
             owner = ""
         names += [f"{owner}{element}" for element in elements]
@@ -281,7 +282,7 @@ def power_scaling(
             values += distances[component].tolist()
         told = [f"{element} {distances['prior'][element]:.2g}" for element in elements]
         if told:
-            sentences.append(f" {each.name}: {', '.join(told)}.")
+            sentences.append(f" {model}: {', '.join(told)}.")
     looks = (("D", theme.prior), ("o", theme.model))
     for (component, values), (marker, colour) in zip(points.items(), looks, strict=True):
         x = np.maximum(values, LEAST)
@@ -292,7 +293,7 @@ def power_scaling(
     ax.set_xlim(left=LEAST)
     ax.grid(axis="y", visible=False)
     style.plain_ticks(ax.xaxis)
-    ax.set_xlabel(f"sensitivity to power-scaling; it matters if ≥ {THRESHOLD:g} (dashed)")
+    ax.set_xlabel(f"sensitivity to power-scaling\nit matters if ≥ {THRESHOLD:g} (dashed)")
     style.legend(figure, ax.get_legend_handles_labels()[0], "upper left")
     total = sum(len(each.distances) for each in found)
     note = ""

@@ -413,8 +413,8 @@ def read_data(
         return replace(found, reading={**table.reading, **of_rows})
     if given:
         raise ConfigError(
-            f"{given} is only valid with a table, but {program.name} was given none; leave {given} "
-            "out"
+            f"{given} is only valid with a table, but {program.called} was given none; leave "
+            f"{given} out"
         )
     block = _from_json(data, program.declaration, program.source.blocks)
     if design_only:
@@ -495,7 +495,7 @@ def _from_table(
     for key in columns:
         if key in in_role and not in_role[key]:
             raise ConfigError(
-                f"{key}: {program.name} declares no column in that role; leave --{key} out, or "
+                f"{key}: {program.called} declares no column in that role; leave --{key} out, or "
                 f"declare one in {program.declared_in}"
             )
     names = {in_role.get(key, key): theirs for key, theirs in columns.items()}
@@ -512,8 +512,8 @@ def _from_table(
             before = {dim: column for column, dim in dims.items()}
             have = ", ".join(before.get(column, column) for column in declared.columns)
             if not have:
-                raise ConfigError(f"column {key}: {program.name} reads no columns")
-            raise ConfigError(f"column {key}: {program.name} reads no such column, only {have}")
+                raise ConfigError(f"column {key}: {program.called} reads no columns")
+            raise ConfigError(f"column {key}: {program.called} reads no such column, only {have}")
     names = {dim: names.get(column, column) for column, dim in dims.items()} | names
     names = {column: names.get(column, column) for column in declared.columns}
     group, time, value = declared.in_role.values()

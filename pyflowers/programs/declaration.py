@@ -922,6 +922,10 @@ class Declaring(Protocol):
         """Its name."""
 
     @property
+    def called(self) -> str:
+        """What a reader calls it."""
+
+    @property
     def source(self) -> Source:
         """The program's text."""
 

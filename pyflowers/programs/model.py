@@ -415,8 +415,8 @@ class Model:
             return self
         if self.has_dependent_rows:
             raise ConfigError(
-                f"{self.program.name}: a row depends on those before it, so that some rows cannot "
-                "be treated without the others; leave ar() or cosy() out"
+                f"{self.program.called}: a row depends on those before it, so that some rows "
+                "cannot be treated without the others; leave ar() or cosy() out"
             )
         block, values = self.program.source.blocks.data, dict(self.data.values)
         size = block[self.data.observed].sizes[0]

@@ -261,7 +261,7 @@ def read_rows(
     program, data, rule = model.program, model.data, model.rule
     if data.table is None:
         raise ConfigError(
-            f"{program.name} was fitted to a data block; to predict the rows of a table, fit the "
+            f"{program.called} was fitted to a data block; to predict the rows of a table, fit the "
             "program to a table"
         )
     table: Table | None = data.table
@@ -526,9 +526,9 @@ def rule_of(program: Declaring) -> PredictionRule:
     rule = program.declaration.prediction
     if rule is None:
         raise ConfigError(
-            f"{program.name} does not declare how rows of a table are predicted; add [prediction] "
-            f'with family = "..." and linear_predictor = "..." to {program.declared_in} (see the '
-            "guide to predictions)"
+            f"{program.called} does not declare how rows of a table are predicted; add "
+            f'[prediction] with family = "..." and linear_predictor = "..." to '
+            f"{program.declared_in} (see the guide to predictions)"
         )
     return rule
 

@@ -307,9 +307,9 @@ class Program(Shown):
             known=known,
             given=densities_of(named_priors(priors)),
         )
-        source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()})
         where = f"the declaration of {formula!r}"
         reference = declaration["formula"]["text"]
+        source = Source(Path(f"{name}.stan"), {f"{name}.stan": text.encode()}, reference)
         return cls(source, Declaration.parse(declaration, where), where, reference)
 
     def write(self, path: str | Path) -> Path:
@@ -477,6 +477,13 @@ class Program(Shown):
         return self.name
 
     @property
+    def called_in_full(self) -> str:
+        """What a reader calls the program where its family is not shown as well."""
+        if self.called == self.name:
+            return self.name
+        return self.title
+
+    @property
     def head(self) -> tuple[str, ...]:
         """The first line of a result: the formula and its family, or the name and the model."""
         formula = self.declaration.formula
@@ -525,11 +532,12 @@ class Program(Shown):
         """
         if capability in self.withheld:
             raise ConfigError(
-                f"{self.name} cannot be used for {capability.purpose}: {self.withheld[capability]}"
+                f"{self.called} cannot be used for {capability.purpose}: "
+                f"{self.withheld[capability]}"
             )
         if not self.can(capability):
             raise ConfigError(
-                f"{self.name} has no {capability}, which is needed for {capability.purpose}: "
+                f"{self.called} has no {capability}, which is needed for {capability.purpose}: "
                 f"{capability.remedy}"
             )
 
@@ -644,12 +652,12 @@ class Program(Shown):
         for name, value in asked.items():
             if not priors:
                 raise ConfigError(
-                    f"prior {name}: {self.name} declares no priors; list its hyperparameters under "
-                    f"[priors] in {self.declared_in}"
+                    f"prior {name}: {self.called} declares no priors; list its hyperparameters "
+                    f"under [priors] in {self.declared_in}"
                 )
             if name not in priors:
                 raise ConfigError(
-                    f"prior {name}: {self.name} has no such prior; it has {', '.join(priors)}"
+                    f"prior {name}: {self.called} has no such prior; it has {', '.join(priors)}"
                 )
             values[name] = self._checked_prior(name, value)
         self.python.check_priors(values)
@@ -661,12 +669,12 @@ class Program(Shown):
         own = [each for each in self.declaration.priors if each.startswith(f"{name}_")]
         if about is None and own:
             raise ConfigError(
-                f"prior {name} ~ {text}: only a formula takes densities; in {self.name}, the prior "
-                f"of {name} has the numbers {in_words(own)}"
+                f"prior {name} ~ {text}: only a formula takes densities; in {self.called}, the "
+                f"prior of {name} has the numbers {in_words(own)}"
             )
         if about is None or about.given.get(name) != prior:
             raise ConfigError(
-                f"prior {name} ~ {text}: {self.name} is written already; give a density to "
+                f"prior {name} ~ {text}: {self.called} is written already; give a density to "
                 f"Program.from_formula, or change it in {self.path.name}"
             )
 
@@ -786,7 +794,7 @@ class Program(Shown):
         groups = {str(d.index_of): choices[n] for n, d in data.items() if n in choices}
         if not choices:
             raise ConfigError(
-                f"centered: {self.name} offers no choice of parametrisation; leave centered out, "
+                f"centered: {self.called} offers no choice of parametrisation; leave centered out, "
                 "or declare int centered in the data block"
             )
         asked: Mapping[str, Any] = dict.fromkeys(choices, centered)
@@ -796,14 +804,14 @@ class Program(Shown):
         for name, value in asked.items():
             if name not in named and [*choices] == ["centered"]:
                 raise ConfigError(
-                    f"centered {name}: {self.name} has one choice for all groups; give True or "
+                    f"centered {name}: {self.called} has one choice for all groups; give True or "
                     "False instead of a mapping"
                 )
             if name not in named:
                 shown = {variable: key for key, variable in (*choices.items(), *groups.items())}
                 known = ", ".join(shown.values())
                 raise ConfigError(
-                    f"centered {name}: {self.name} offers no choice for {name}, only for {known}"
+                    f"centered {name}: {self.called} offers no choice for {name}, only for {known}"
                 )
             if not isinstance(value, bool | np.bool_):
                 raise ConfigError(f"centered must be True or False, got {value!r}")

@@ -153,15 +153,23 @@ class Source:
         The ``.stan`` file.
     files : dict of str to bytes
         The contents of each file, by its path as the program names it; the program comes first.
+    formula : str
+        The formula from which the program was written; empty for other programs.
     """
 
     path: Path
     files: dict[str, bytes]
+    formula: str = ""
 
     @property
     def name(self) -> str:
         """The program's name, which is the name of its file without ``.stan``."""
         return self.path.stem
+
+    @property
+    def called(self) -> str:
+        """What a reader calls the program: its formula, or the name of its file."""
+        return self.formula or self.path.name
 
     @property
     def safe_name(self) -> str:

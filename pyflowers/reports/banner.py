@@ -244,7 +244,7 @@ def failures(material: Material, *, with_commands: bool = False) -> Markup:
                 item += command(again)
             given.add(again)
         items.append(item)
-    items += [_uncalibrated(found) for found in material.uncalibrated]
+    items += [_uncalibrated(material, found) for found in material.uncalibrated]
     return bullets(items, "failures" * with_commands)
 
 
@@ -278,14 +278,14 @@ def finding(fit: Fit, check: Any) -> Markup:
     return fill("{} {}{}, must be {}", check.name, value, where, limit)
 
 
-def _uncalibrated(found: Calibration) -> Markup:
+def _uncalibrated(material: Material, found: Calibration) -> Markup:
     given = ""
     if found.is_posterior:
         given = ", given the observed data"
     return fill(
         "{}: the ranks of {} are not uniform over {} simulated data sets{}. Look for a mistake in "
         "the program, or sample with more warm-up or a larger adapt_delta.",
-        code(found.name),
+        capitalised(material.calibrated(found)),
         uncalibrated_names(found),
         found.num_fits,
         given,

@@ -19,7 +19,7 @@ from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import predictor_of
 from pyflowers.analysis.prior_sensitivity import Sensitivity, sensitivity
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.fits.fit import Fit, model_names
+from pyflowers.fits.fit import Fit, model_names, refuse_same_names
 from pyflowers.fits.verdict import Verdict
 from pyflowers.programs import Capability
 from pyflowers.programs.prediction import Groups
@@ -94,6 +94,7 @@ class Material:
         self.fits, self.refused, self.calibrations = fits, refused, calibrations
         self.title, self.question = title, question
         self.labels = _labels(fits)
+        self.given_names = {fit.record.name for fit in fits if fit.record.name}
         self.uncalibrated = [found for found in calibrations if found.failed]
         # The data of the fit that reads the most from the table: preferably also groups and times.
         self.data = max(
@@ -173,9 +174,13 @@ class Material:
     def named(self, name: str) -> Text:
         """Return what the page calls the model of a fit."""
         label = self.labels.get(name, name)
-        if label == name:
+        if label == name and name not in self.given_names:
             return code(name)
         return fill("{}", label)
+
+    def calibrated(self, found: Calibration) -> Markup:
+        """Return what the page calls the fits of the program of a calibration."""
+        return self.names_of(fit.name for fit in self.fits if fit.program.name == found.name)
 
     def names_of(self, names: Iterable[str]) -> Markup:
         """Return the models of fits as a list in words."""
@@ -189,13 +194,17 @@ class Material:
 
     def in_words(self, text: str) -> str:
         """Return a text of an analysis with the models' names as the page shows them."""
-        names = "|".join(map(re.escape, self.labels))
-        # The name of a formula may begin with that of another: y_x and y_x_z.
-        return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: self.labels[found[0]], text)
+        shown, called = dict(self.labels), [fit.called for fit in self.fits]
+        for fit in self.fits:
+            if called.count(fit.called) == 1:
+                shown[fit.called] = self.labels[fit.name]
+        # A formula or its name may begin with another: y ~ x and y ~ x + z.
+        names = "|".join(map(re.escape, sorted(shown, key=len, reverse=True)))
+        return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: shown[found[0]], text)
 
     def is_calibrated(self, fit: Fit) -> bool:
         """Return whether no calibration of the fit's program has failed."""
-        return all(found.name != fit.name for found in self.uncalibrated)
+        return all(found.name != fit.program.name for found in self.uncalibrated)
 
 
 def _labels(fits: Sequence[Fit]) -> dict[str, str]:
@@ -209,23 +218,23 @@ def _labels(fits: Sequence[Fit]) -> dict[str, str]:
 def _refuse(
     fits: Sequence[Fit], refused: Mapping[str, str], calibrations: Sequence[Calibration]
 ) -> None:
-    programs = {fit.name: fit.record.program.sha256 for fit in fits}
+    programs = {fit.program.name: fit.record.program.sha256 for fit in fits}
+    called = list(dict.fromkeys(fit.program.called for fit in fits))
     if not fits:
         why = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise ConfigError(f"report: there is no fit to report{': ' + why if why else ''}")
-    for name in programs:
-        if sum(fit.name == name for fit in fits) > 1:
-            raise ConfigError(f"report: two fits have the name {name}; give one fit for each model")
+    refuse_same_names(fits, "report")
     if not all(fit.data.describes_same(fits[0].data) for fit in fits):
         raise ConfigError("report: the fits use different data; write a separate report for each")
     for found in calibrations:
         what = f"calibration {found.batch.folder}"
         if found.name not in programs:
             raise ConfigError(
-                f"{what} is for {found.name}, but the report is on {', '.join(programs)}; leave "
-                "it out"
+                f"{what} is for {found.called or found.name}, but the report is on "
+                f"{', '.join(called)}; leave it out"
             )
         if found.sha256 != programs[found.name]:
             raise ConfigError(
-                f"{what}: {found.name} has changed since; run pyflowers sbc again in a new folder"
+                f"{what}: {found.called or found.name} has changed since; run pyflowers sbc again "
+                "in a new folder"
             )

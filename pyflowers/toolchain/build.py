@@ -167,7 +167,7 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
         return _make(program, found)
 
     about = {"cmdstan": found.version, "folder": str(found.path)}
-    _once(path, is_sound, build, f"Compiling {source.safe_name}", about)
+    _once(path, is_sound, build, f"Compiling {source.formula or source.safe_name}", about)
     return made
 
 
@@ -207,7 +207,7 @@ def compile_library(source: Source) -> Path:
         _compile([*compiler().split(), *arguments], source.path.name)
         return library
 
-    title = f"Compiling the log density of {source.name}"
+    title = f"Compiling the log density of {source.formula or source.name}"
     _once(path, lambda: is_intact(path), build, title, {})
     return path
 

@@ -25,6 +25,7 @@ from pyflowers.data.examples import PREFIX, is_example
 from pyflowers.errors import ConfigError
 from pyflowers.programs import find_program
 from pyflowers.programs.data import OF_A_FILE
+from pyflowers.programs.program import is_formula
 from pyflowers.records import Record, read_toml, within_record
 from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
 
@@ -193,9 +194,10 @@ class Tasks:
     def _task(self, model: str, table: tuple[str, Any], variant: Variant, repeat: int) -> Task:
         config, (label, data) = self.config, table
         program = config.names()[model]
+        called = model if is_formula(model) else program
         parts = [label, variant.name]
         if len(config.models) > 1:
-            parts.insert(0, program)
+            parts.insert(0, called)
         if config.repeats > 1:
             parts.append(str(repeat))
         of_batch = {"seed": None, "engine": None}
@@ -205,7 +207,7 @@ class Tasks:
             more |= dict.fromkeys(OF_A_FILE)
         return Task(
             config.spec_of(model, config.data, data, **more),
-            name="/".join(filter(None, parts)) or program,
+            name="/".join(filter(None, parts)) or called,
             repeat=repeat,
             keep=config.keep,
         )

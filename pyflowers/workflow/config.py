@@ -19,7 +19,7 @@ from pyflowers.data.examples import is_example
 from pyflowers.display import INTERVAL
 from pyflowers.errors import ConfigError
 from pyflowers.fits.folder import FILE, RunRecord, read_record
-from pyflowers.fits.spec import Reading, Sampling, Spec
+from pyflowers.fits.spec import Name, Reading, Sampling, Spec
 from pyflowers.programs import LECTURE, find_program
 from pyflowers.programs.data import TABLE_ROLES
 from pyflowers.programs.declaration import Declaration
@@ -114,9 +114,16 @@ class Models(Record):
                 within_record(parse, name)
             elif not name.endswith(".stan"):
                 within_record(find_program, name)
-        called = (_called(name, "gaussian") for name in names)
+        called = {name: _called(name, "gaussian") for name in names}
+        shown = dict[str, str]()
+        for name, own in called.items():
+            shown.setdefault(own, name if is_formula(name) else own)
         named = f"{cls.of_models} are named after the models"
-        refuse_twice(called, "model", f"{named} (a leading 1 + changes the name of a formula)")
+        refuse_twice(
+            (shown[called[name]] for name in names),
+            "model",
+            f"{named} (a leading 1 + changes the name of a formula)",
+        )
         return names
 
     @model_validator(mode="after")
@@ -239,9 +246,12 @@ class Experiment(Models):
         See the section with this name.
     interval : float
         Probability of the intervals that tables, figures and the report show.
+    name : str or None
+        What the fit of the only model is called.
     """
 
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
+    name: Name | None = asked_as(Spec, "name")
     data: DataConfig = DataConfig()
     output: OutputConfig = OutputConfig()
 
@@ -251,6 +261,15 @@ class Experiment(Models):
         for name, values in self.priors.items():
             if name not in own:
                 within_record(within_record(find_program, name).resolve_priors, values)
+        return self
+
+    @model_validator(mode="after")
+    def _one_is_named(self) -> Self:
+        if self.name is not None and len(self.models) > 1:
+            raise ValueError(
+                f"name: one name cannot stand for {len(self.models)} models; leave it out, or fit "
+                "one model at a time"
+            )
         return self
 
     def with_values(self, **sections: Any) -> Experiment:
@@ -325,8 +344,8 @@ class Experiment(Models):
 
     def specs(self) -> list[Spec]:
         """Return what is asked of each model."""
-        interval = {"interval": self.interval}
-        return [self.spec_of(name, self.data, self.data.file, **interval) for name in self.models]
+        more = {"interval": self.interval, "name": self.name}
+        return [self.spec_of(model, self.data, self.data.file, **more) for model in self.models]
 
     def _spread(self, priors: Mapping[str, float | str]) -> dict[str, dict[str, float | str]]:
         """Return the priors of each model, changed by the given priors that apply to the model."""
@@ -341,8 +360,8 @@ class Experiment(Models):
         for prior in priors:
             if not any(prior in names for names in known.values()):
                 raise ConfigError(
-                    f"prior {prior}: none of {', '.join(known)} has a hyperparameter of this name; "
-                    "correct it or leave it out"
+                    f"prior {prior}: none of {', '.join(self.models)} has a hyperparameter of this "
+                    "name; correct it or leave it out"
                 )
         return {
             name: {**self.priors.get(name, {}), **{k: priors[k] for k in priors if k in names}}
@@ -393,6 +412,7 @@ def from_record(record: RunRecord) -> Experiment:
         "default_priors": formula and (formula.priors or None),
         "include_paths": record.program.include_paths,
         "interval": record.interval,
+        "name": record.name or None,
         "data": {"file": record.data.source, "columns": renamed, **record.data.reading},
         "priors": {record.program.name: {**record.priors, **(formula.given if formula else {})}},
         "sampler": {

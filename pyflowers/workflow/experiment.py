@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 
 from pyflowers.errors import DataError, FitError, PyflowersError
 from pyflowers.fits.fit import Fit
-from pyflowers.fits.folder import FILE, PLOTS, check_run_folder, read_record, refuse_to_replace
+from pyflowers.fits.folder import (
+    FILE,
+    PLOTS,
+    ProgramRecord,
+    check_run_folder,
+    read_record,
+    refuse_to_replace,
+)
 from pyflowers.fits.posterior import element_names
 from pyflowers.fits.sampling import Prepared, as_in_folder, prepare
 from pyflowers.fits.spec import Spec
 from pyflowers.programs import Capability, Data, Program, find_program
+from pyflowers.programs.program import is_formula
 from pyflowers.workflow.config import Experiment
 
 if TYPE_CHECKING:
@@ -31,6 +39,8 @@ class ModelOutcome:
     Attributes
     ----------
     name : str
+        What a reader calls the model: its own name, the formula, or the program's name.
+    program : str
         The program's name.
     folder : Path
         Its run folder.
@@ -43,6 +53,7 @@ class ModelOutcome:
     """
 
     name: str
+    program: str
     folder: Path
     fit: Fit | None
     refused: str = ""
@@ -65,6 +76,11 @@ class _Task:
     prepared: Prepared | None = None
     reasons: tuple[str, ...] = ()
     earlier: Fit | None = None
+
+    @property
+    def called(self) -> str:
+        """What a reader calls the model."""
+        return self.spec.name or self.program.called
 
 
 def run_experiment(
@@ -163,21 +179,23 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
     fit.save(folder, images, overwrite=overwrite)
 
 
-def up_to_date(fit: Fit, folder: Path, interval: float, plots: str) -> Fit:
-    """Return the fit of a run folder with an interval; write its tables and figures if they differ.
+def up_to_date(fit: Fit, spec: Spec, folder: Path, plots: str) -> Fit:
+    """Return the fit of a run folder with the interval and the name that are asked for.
+
+    If they are new, or there are no figures, the run folder is written again.
 
     Parameters
     ----------
     fit : Fit
         The fit, as it was loaded.
+    spec : Spec
+        The question.
     folder : Path
         Its run folder.
-    interval : float
-        Probability of the interval.
     plots : str
         Format of the figures, as for :func:`save`.
     """
-    shown = fit.with_interval(interval)
+    shown = fit.with_interval(spec.interval).with_name(spec.name)
     has_figures = plots == "none" or any((folder / PLOTS).glob(f"*.{plots}"))
     if shown is not fit or not has_figures:
         save(shown, folder, plots, overwrite=True)
@@ -216,7 +234,7 @@ def _tasks(experiment: Experiment, cmdstan: str | Path | None) -> list[_Task]:
         find_program(name).resolve_priors(experiment.priors[name])
     tasks = []
     for spec, program in opened:
-        folder = experiment.output.folder / program.name
+        folder = experiment.output.folder / (spec.name or program.name)
         check_run_folder(folder)
         spec = as_in_folder(Spec.of_call(spec, cmdstan=cmdstan), folder)
         data = spec.read(program)
@@ -244,9 +262,16 @@ def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
     with suppress(DataError):  # a run that cannot be read may belong to the experiment
         before = read_record(task.folder).program
         if before.reference != task.program.reference:
-            refuse_to_replace(task.folder, [f"the folder holds a run of {before.name}"])
+            refuse_to_replace(task.folder, [f"the folder holds a run of {_called(before)}"])
     if not refit_changed:
         refuse_to_replace(task.folder, task.reasons)
+
+
+def _called(before: ProgramRecord) -> str:
+    """Return the formula or the name of a recorded program."""
+    if is_formula(before.reference):
+        return before.reference
+    return before.name
 
 
 def _run(
@@ -255,16 +280,14 @@ def _run(
     show_progress: bool,
     announce: Callable[[str], object],
 ) -> ModelOutcome:
-    name = task.program.name
+    name, program = task.called, task.program.name
     if task.refused:
-        return ModelOutcome(name, task.folder, None, refused=task.refused)
+        return ModelOutcome(name, program, task.folder, None, refused=task.refused)
     if task.earlier is not None:
-        announce(
-            f"{task.program.called}: not refitted, because nothing changed; read from {task.folder}"
-        )
-        found = up_to_date(task.earlier, task.folder, experiment.interval, experiment.output.plots)
-        return ModelOutcome(name, task.folder, found)
-    announce(f"{task.program.called}: fitted, because {'; '.join(task.reasons)}")
+        announce(f"{name}: not refitted, because nothing changed; read from {task.folder}")
+        found = up_to_date(task.earlier, task.spec, task.folder, experiment.output.plots)
+        return ModelOutcome(name, program, task.folder, found)
+    announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
     assert task.prepared is not None  # because it is not rejected
     done = replace(task.prepared.sample(show_progress=show_progress), folder=task.folder)
-    return ModelOutcome(name, task.folder, done, refitted=task.reasons)
+    return ModelOutcome(name, program, task.folder, done, refitted=task.reasons)

@@ -128,7 +128,7 @@ def test_sizes(given, expected):
         ({"rows": 0}, "rows must be a whole number of at least 1"),
         ({"sims": 0}, "sims must be a whole number of at least 1"),
         ({"effects": {}}, "effects is empty"),
-        ({"effects": {"b[z]": 1}}, r"effect: y_x has no parameter 'b\[z\]'"),
+        ({"effects": {"b[z]": 1}}, r"effect: y ~ x has no parameter 'b\[z\]'"),
         ({"effects": {"b[x]": "much"}}, r"effect: b\[x\] must be a number"),
         ({"effects": {"sigma": -1}}, "effect: sigma is -1, but must be ≥ 0"),
         ({"region": (1, 0)}, "region must have a low and a higher end"),

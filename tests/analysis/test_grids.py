@@ -194,6 +194,12 @@ BAD = [
         {"kind": "probability", "parameter": "shape"},
         "of the response, not of shape",
     ),
+    (
+        "count ~ x",
+        "negbinomial",
+        {"outcome": "> 0", "parameter": "shape"},
+        "outcome is of the response, not of shape; leave outcome or parameter out",
+    ),
 ]
 
 

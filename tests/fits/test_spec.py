@@ -72,6 +72,31 @@ def test_a_file_has_a_key_for_each_input():
             "options: the options of the sampler are inputs of their own; give each by its name, "
             "such as draws=2000",
         ),
+        *(
+            (
+                {name: {"draws": 9}},
+                f"{name}: the options of the sampler are inputs of their own; give each by its "
+                "name, such as draws=2000",
+            )
+            for name in ("sampler", "sampler_options", "control", "iter")
+        ),
+        ({"name": ""}, "name: it is empty; give a name such as growth, or leave it out"),
+        ({"name": " "}, "name: it is empty; give a name such as growth, or leave it out"),
+        (
+            {"name": "a/b"},
+            "name: 'a/b' cannot name a folder, such as runs/NAME; give a name without slashes, and "
+            "not only of points",
+        ),
+        (
+            {"name": ".."},
+            "name: '..' cannot name a folder, such as runs/NAME; give a name without slashes, and "
+            "not only of points",
+        ),
+        ({"name": 51 * "x"}, "name: it has 51 characters, more than 50; give a shorter name"),
+        (
+            {"name": "a\nb"},
+            r"name: 'a\nb' has a character that cannot be printed; leave it out",
+        ),
         ({"group": 3}, "group must be a string, got 3"),
         ({"time_order": "name"}, "time_order must be 'value' or 'appearance', got 'name'"),
         ({"default_priors": "x"}, "default_priors must be 'brms', got 'x'"),

@@ -589,7 +589,7 @@ def test_fits_with_options_of_their_own_have_a_command_each():
         (lambda a, b: [], "report: there is no fit to report"),
         (
             lambda a, b: [a, a],
-            "report: two fits have the name iid_normal; give one fit for each model",
+            "report: two fits have the name iid_normal; leave one out, or give each its own",
         ),
         (lambda a, b: [a, b], "report: the fits use different data; write a separate report for"),
     ],

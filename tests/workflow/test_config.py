@@ -62,8 +62,8 @@ def test_an_empty_file_is_the_default(write):
         ),
         (
             "models = ['y ~ x + g', 'y ~ (x | g)']",
-            "models: more than one model is called 'y_x_g', but run folders are named after the "
-            "models (a leading 1 + changes the name of a formula); rename one",
+            "models: more than one model is called 'y ~ x + g', but run folders are named after "
+            "the models (a leading 1 + changes the name of a formula); rename one",
         ),
         (
             "models = ['iid_norml']",

@@ -41,7 +41,7 @@ SHARED = {
     "Engine options": "--engine --cmdstan --workers",
     "Sampler options": "--seed --chains --warmup --draws --thin --adapt-delta --max-treedepth "
     "--metric --keep --inits",
-    "Output options": "--interval --plots --out --overwrite",
+    "Output options": "--name --interval --plots --out --overwrite",
 }
 """The options that several commands share, by section; no links lead to the first section."""
 

@@ -287,7 +287,7 @@ class IntegratedProgram(WithoutChains):
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         self.refuse_prior(data)
-        name, declaration = self.program.name, self.program.declaration
+        name, declaration = self.program.called, self.program.declaration
         if options.keep:
             raise EngineLacksError(
                 f"{name}: weighted draws are all kept; leave out --keep {options.keep[0]}"

@@ -28,15 +28,19 @@ def content(material: Material) -> Iterator[Block]:
     for found in material.calibrations:
         yield paragraph(_in_words(material, found))
     calibrated = {found.name for found in material.calibrations}
-    others = [fit.name for fit in material.fits if fit.name not in calibrated]
+    others = [fit.name for fit in material.fits if fit.program.name not in calibrated]
     if others:
         yield paragraph(fill("No calibration of {} was given.", material.names_of(others)))
     for i, found in enumerate(material.calibrations):
         yield Picture(
             f"calibration {i}",
-            f"Calibration of {found.name}: the distribution function of the ranks of each "
-            "quantity's true values, minus that of uniform ranks, with the band that holds "
-            f"{_band(found)} of the curves of uniform ranks.",
+            fill(
+                "Calibration of {}: the distribution function of the ranks of each quantity's true "
+                "values, minus that of uniform ranks, with the band that holds {} of the curves of "
+                "uniform ranks.",
+                material.calibrated(found),
+                _band(found),
+            ),
         )
 
 
@@ -53,7 +57,7 @@ def _in_words(material: Material, found: Calibration) -> Text:
         given = " given the observed data"
     said = fill(
         "{} {} calibrated{}: over {} data sets, {} the {} band{}.",
-        material.named(found.name),
+        material.calibrated(found),
         isnt,
         given,
         found.num_fits,
@@ -89,7 +93,7 @@ def _which(found: Calibration) -> Text:
 
 def _changed_priors(material: Material, found: Calibration) -> list[str]:
     """Return a calibration's priors that differ from the fit's; they are often narrower."""
-    (own,) = (fit.record.priors for fit in material.fits if fit.name == found.name)
+    own = next(fit.record.priors for fit in material.fits if fit.program.name == found.name)
     return [f"{name} = {value:g}" for name, value in found.priors.items() if own.get(name) != value]
 
 

@@ -146,7 +146,7 @@ def _table(found: Comparison, whole: pd.DataFrame, shown: list[str]) -> Table:
     ]
     width = f"{percent(found.nuts.interval)} width / {METHOD_NAMES[found.reference]}"
     head = ["Parameter", "Method", *columns[:-1], width]
-    return Table(f"Posterior of {found.program.name} by each method", head, rows, [1])
+    return Table(f"Posterior of {found.nuts.called} by each method", head, rows, [1])
 
 
 @dataclass(frozen=True)

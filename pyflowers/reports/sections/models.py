@@ -48,9 +48,9 @@ def content(material: Material) -> Iterator[Block]:
 def _heading(material: Material, fit: Fit) -> Text:
     """Return the title of a model, with the name that the page gives it."""
     label = material.labels[fit.name]
-    if label == fit.name:
+    if label == fit.program.name:
         return fill("{} {}", fit.program.title, code(label))
-    if material.alone:
+    if material.alone and not fit.record.name:
         return fit.program.title
     return fill("{}: {}", label, fit.program.title)
 

@@ -230,7 +230,7 @@ def test_a_program_that_is_written_takes_no_densities():
     program = Program.from_formula("y ~ x", FRAME, priors={"sigma": "normal(0, 1)"})
     assert pyflowers.Spec(program, FRAME, priors={"sigma": "normal(0,1)"}).open() is program
     program.resolve_priors({"sigma": "normal(0,1)"})  # the one that it has
-    with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): y_x is written already"):
+    with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): y ~ x is written already"):
         program.resolve_priors({"sigma": "normal(0, 2)"})
     message = (
         "only a formula takes densities; in iid_normal, the prior of mu has the numbers mu_mean"
