@@ -1,11 +1,12 @@
-"""Progress of long-running work: a bar on a terminal, elsewhere a line in the log each minute."""
+"""Progress of long-running work: a bar on a terminal, elsewhere a few lines in the log."""
 
+import itertools
 import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +18,10 @@ logger = logging.getLogger("pyflowers")
 
 
 SECONDS = 60.0
-"""The time between lines in the log, if there is no terminal."""
+"""The time between lines in the log on the steps of a stage, if there is no terminal."""
+
+FIRST = 30.0
+"""The time until the first line in the log on other work; until each further one, it doubles."""
 
 TICK = 1.0
 """The time between the seconds of a clock on the terminal."""
@@ -35,8 +39,10 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def heartbeat(title: str, *, has_clock: bool = False) -> Iterator[None]:
-    """Write a line in the log each minute while work of unknown length is in progress.
+def heartbeat(
+    title: str, *, has_clock: bool = False, so_far: Callable[[], str] = str
+) -> Iterator[None]:
+    """Write a line in the log after 30 seconds of work, after 60, 120 and so on.
 
     Parameters
     ----------
@@ -44,6 +50,8 @@ def heartbeat(title: str, *, has_clock: bool = False) -> Iterator[None]:
         What is done, as shown to the user.
     has_clock : bool
         Whether to show a clock on the terminal instead, for work that draws no bars.
+    so_far : callable
+        Function that returns what has been done, to be added to the line.
     """
     if has_clock:
         with stage(title):
@@ -57,19 +65,28 @@ def heartbeat(title: str, *, has_clock: bool = False) -> Iterator[None]:
     started = time.monotonic()
 
     def beat() -> None:
-        logger.info("%s, after %s", title, duration(time.monotonic() - started))
+        logger.info("%s, after %s%s", title, duration(time.monotonic() - started), so_far())
 
-    with _repeatedly(beat, SECONDS):
+    with _repeatedly(beat, pauses()):
         yield
 
 
+def pauses() -> Iterator[float]:
+    """Yield the seconds before each line in the log, of which the time so far always doubles."""
+    yield FIRST
+    for power in itertools.count():
+        yield FIRST * 2**power
+
+
 @contextmanager
-def _repeatedly(call: Callable[[], object], seconds: float) -> Iterator[None]:
-    """Call a function at regular times, in another thread."""
+def _repeatedly(call: Callable[[], object], pauses: Iterable[float]) -> Iterator[None]:
+    """Call a function after each of some pauses, in seconds, in another thread."""
     done = threading.Event()
 
     def wait() -> None:
-        while not done.wait(seconds):
+        for pause in pauses:
+            if done.wait(pause):
+                return
             call()
 
     thread = threading.Thread(target=wait, daemon=True)
@@ -101,7 +118,7 @@ def _ticking(bar: "tqdm[Any]", *, is_needed: bool) -> Iterator[None]:
     if bar.disable or not is_needed:
         yield
         return
-    with _repeatedly(bar.refresh, TICK):
+    with _repeatedly(bar.refresh, itertools.repeat(TICK)):
         yield
 
 

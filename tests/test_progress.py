@@ -1,6 +1,7 @@
-"""Progress off a terminal: a line in the log each minute."""
+"""Progress off a terminal: a few lines in the log."""
 
 import io
+import itertools
 import logging
 import sys
 import threading
@@ -12,7 +13,7 @@ from command_line import run
 from tqdm import TMonitor
 
 from pyflowers import progress
-from pyflowers.progress import duration, heartbeat, stage
+from pyflowers.progress import duration, heartbeat, pauses, stage
 
 
 def test_a_stage_is_logged_each_minute(caplog, monkeypatch):
@@ -37,8 +38,8 @@ def test_a_time_in_words(seconds, words):
     assert duration(seconds) == words
 
 
-def test_work_without_steps_is_logged_each_minute(caplog, monkeypatch):
-    monkeypatch.setattr(progress, "SECONDS", 0.05)
+def test_work_without_steps_is_logged_ever_more_rarely(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "FIRST", 0.05)
     # An earlier test of a command may have set the level.
     with caplog.at_level(logging.WARNING, logger="pyflowers"), heartbeat("Sampling quietly"):
         time.sleep(0.2)
@@ -46,8 +47,23 @@ def test_work_without_steps_is_logged_each_minute(caplog, monkeypatch):
         time.sleep(0.4)
     assert set(caplog.messages) == {"Sampling, after 1 second"}
     num = len(caplog.messages)
-    time.sleep(0.15)
+    assert 1 <= num <= 4  # after 0.05, 0.1, 0.2 and, on a busy machine, 0.4 seconds
+    time.sleep(0.5)
     assert len(caplog.messages) == num  # it ends with the work
+
+
+def test_what_has_been_done_is_added_to_the_line(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "FIRST", 0.02)
+    with (
+        caplog.at_level(logging.INFO, logger="pyflowers"),
+        heartbeat("Sampling", so_far=lambda: "\n  chain 1: warm-up"),
+    ):
+        time.sleep(0.1)
+    assert caplog.messages[0] == "Sampling, after 1 second\n  chain 1: warm-up"
+
+
+def test_a_fit_of_half_a_minute_is_silent():
+    assert list(itertools.islice(itertools.accumulate(pauses()), 4)) == [30, 60, 120, 240]
 
 
 class Terminal(io.StringIO):

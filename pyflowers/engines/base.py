@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import stanio
@@ -200,9 +200,35 @@ def new_seed() -> int:
 Keep = Mapping[str, NDArray[np.int64] | None]
 """Variables to keep, each with the positions of the kept elements; None means all elements."""
 
-Watch = Callable[[float], object]
-"""Function that is called while chains run, in any thread, with the share of their iterations that
-is done at most."""
+
+class ChainProgress(NamedTuple):
+    """The progress of a chain.
+
+    Attributes
+    ----------
+    chain : int
+        Its number, from 1.
+    iteration : int
+        The iterations that are done, at most.
+    total : int
+        Its iterations, with the warm-up.
+    is_warmup : bool
+        Whether it is in its warm-up.
+    is_exact : bool
+        Whether the iterations are known. An engine that cannot see those of the warm-up gives all
+        of them.
+    """
+
+    chain: int
+    iteration: int
+    total: int
+    is_warmup: bool
+    is_exact: bool = True
+
+
+Watch = Callable[[Sequence[ChainProgress]], object]
+"""Function that is called while chains run, in any thread, with the progress of each chain that has
+started."""
 
 
 class EngineLacksError(FitError):

@@ -24,6 +24,7 @@ from pyflowers.display import INTERVAL
 from pyflowers.engines.base import (
     NUTS_USES,
     VALUE,
+    ChainProgress,
     Keep,
     Sample,
     SamplerOptions,
@@ -46,8 +47,8 @@ SIGNIFICANT_FIGURES = 18
 """Significant digits of each draw, enough to recover the same double from text."""
 
 
-SECONDS_BETWEEN, SECONDS_WATCHED = 5.0, 40.0
-"""How often the chains' files are read while they run, and for how long."""
+SECONDS_BETWEEN = 5.0
+"""How often the chains' files are read while they run."""
 
 
 @dataclass(frozen=True)
@@ -132,23 +133,27 @@ class CmdStanProgram:
 
 @contextmanager
 def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iterator[None]:
-    """Report the share of the iterations that is done at most.
+    """Report the progress of the chains.
 
     A chain writes one line for each draw. Of the warm-up, only its end can be seen.
     """
     if watch is None:
         yield
         return
-    done, total = threading.Event(), options.chains * (options.warmup + options.draws)
+    done, total = threading.Event(), options.warmup + options.draws
+    read = dict[Path, tuple[int, int]]()
+
+    def progress(file: Path) -> ChainProgress:
+        read[file] = num, _ = _draws_written(file, *read.get(file, (0, 0)))
+        chain = 1
+        if options.chains > 1:
+            chain = int(file.stem.rpartition("_")[2])
+        in_warmup = num == 0
+        return ChainProgress(chain, options.warmup + num, total, in_warmup, not in_warmup)
 
     def report() -> None:
-        started = time.monotonic()
-        while not done.wait(SECONDS_BETWEEN) and time.monotonic() - started < SECONDS_WATCHED:
-            files, num = list(folder.glob("*.csv")), 0
-            for file in files:
-                with file.open("rb") as lines:
-                    num += sum(not line.startswith((b"#", b"lp__")) for line in lines)
-            watch((len(files) * options.warmup + num) / total)
+        while not done.wait(SECONDS_BETWEEN):
+            watch(sorted(map(progress, folder.glob("*.csv"))))
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
@@ -157,6 +162,21 @@ def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iter
     finally:
         done.set()
         thread.join()
+
+
+def _draws_written(file: Path, num: int, end: int) -> tuple[int, int]:
+    """Return the number of draws in a chain's file, and the end of the last one.
+
+    The file has been read before to `end`, where it had `num` draws.
+    """
+    with file.open("rb") as lines:
+        lines.seek(end)
+        for line in lines:
+            if not line.endswith(b"\n"):  # it is being written
+                break
+            end += len(line)
+            num += not line.startswith((b"#", b"lp__"))
+    return num, end
 
 
 def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]:

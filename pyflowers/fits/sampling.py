@@ -19,7 +19,7 @@ from pyflowers.checked import whole_number
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import AutoEngine, Engine, Identity, Sample, SamplerOptions, refuse_unused
-from pyflowers.engines.base import LARGEST_SEED, State, read_inits
+from pyflowers.engines.base import LARGEST_SEED, ChainProgress, State, read_inits
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.fit import Fit, fit_of
 from pyflowers.fits.folder import (
@@ -48,7 +48,7 @@ from pyflowers.fits.posterior import dataset, element_names, kept_elements, with
 from pyflowers.fits.spec import INPUTS, SAMPLER, Spec, takes_inputs
 from pyflowers.fits.states import END, START, check_start
 from pyflowers.programs import Data, Program
-from pyflowers.progress import heartbeat, logger
+from pyflowers.progress import duration, heartbeat, logger
 from pyflowers.records import as_path
 from pyflowers.text import counted
 
@@ -547,10 +547,11 @@ class Prepared:
         loaded = self.engine.load(program)
         inputs, watch = self.record_with(loaded), None
         if threading.current_thread() is threading.main_thread():  # elsewhere it is one of many
-            watch = _Pace(program, self.data, time.monotonic())
+            watch = _Pace(self.called, program, self.data, options.chains, time.monotonic())
         # An engine with chains draws a bar for each of them.
         has_clock = show_progress and "warmup" not in self.engine.uses
-        with heartbeat(f"Sampling {program.called}", has_clock=has_clock):
+        so_far = str if watch is None else watch.so_far
+        with heartbeat(f"Sampling {self.called}", has_clock=has_clock, so_far=so_far):
             sample = loaded.sample(
                 program.stan_values(self.data),
                 options,
@@ -589,19 +590,35 @@ class Prepared:
 
 @dataclass
 class _Pace:
-    """Says once that NUTS takes long, if the engine ``exact`` applies to the program.
+    """Says how far the chains are, and once that the engine ``exact`` spares a long wait for them.
 
-    It is called with the share of the iterations that is done; see
-    :data:`pyflowers.engines.base.Watch`.
+    It is called with the progress of the chains; see :data:`pyflowers.engines.base.Watch`.
     """
 
+    called: str
     program: Program
     data: Data
+    num_chains: int
     started: float
+    chains: Sequence[ChainProgress] = ()
     is_settled: bool = False
 
-    def __call__(self, share: float) -> None:
-        seconds = time.monotonic() - self.started
+    @property
+    def share(self) -> float:
+        """The share of the iterations that is done at most."""
+        return sum(its.iteration / its.total for its in self.chains) / self.num_chains
+
+    def so_far(self) -> str:
+        """Return the time that is left, once a chain has done its warm-up, and a line a chain."""
+        chains, left = self.chains, ""
+        if not all(its.is_warmup for its in chains):
+            seconds, share = time.monotonic() - self.started, self.share
+            left = f", about {duration(seconds * (1 - share) / share)} left"
+        return "".join([left, *(f"\n  chain {its.chain}: {_in_words(its)}" for its in chains)])
+
+    def __call__(self, chains: Sequence[ChainProgress]) -> None:
+        self.chains = chains
+        seconds, share = time.monotonic() - self.started, self.share
         if self.is_settled or seconds < SECONDS_FIRST or seconds <= share * SECONDS_LONG:
             return
         self.is_settled = True
@@ -612,9 +629,19 @@ class _Pace:
                 "%s: by its first iterations, NUTS will take longer than %d seconds; the engine "
                 "exact, which needs no Markov chain, applies to this formula: --engine exact (in "
                 'Python, engine="exact")',
-                self.program.called,
+                self.called,
                 SECONDS_LONG,
             )
+
+
+def _in_words(progress: ChainProgress) -> str:
+    """Return how far a chain is; the iterations of a warm-up may be unknown."""
+    done = f"{progress.iteration:,} of {progress.total:,} iterations"
+    if not progress.is_warmup:
+        return f"{done}, warm-up done"
+    if progress.is_exact:
+        return f"{done}, warm-up"
+    return "warm-up"
 
 
 def _engine_record(identity: Identity) -> EngineRecord:

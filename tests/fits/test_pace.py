@@ -9,8 +9,10 @@ import pytest
 from mixed_models import table
 
 import pyflowers
+from pyflowers import progress
 from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.engines import cmdstan as engine
+from pyflowers.engines.base import ChainProgress
 from pyflowers.fits import sampling
 from pyflowers.programs import find_program
 
@@ -59,9 +61,9 @@ def test_the_time_of_all_iterations_is_judged(seconds, share, is_long, monkeypat
     monkeypatch.setattr(sampling, "SECONDS_FIRST", 10.0)
     program = pyflowers.Program.from_formula("y ~ x + (1 | g)", table())
     data = program.fill(program.read(table()), program.resolve_priors(None, program.read(table())))
-    pace = sampling._Pace(program, data[0], time.monotonic() - seconds)
+    pace = sampling._Pace("y", program, data[0], 2, time.monotonic() - seconds)
     for _ in range(2):
-        pace(share)
+        pace([ChainProgress(i, round(1000 * share), 1000, is_warmup=False) for i in (1, 2)])
     assert len(caplog.records) == is_long
 
 
@@ -72,9 +74,61 @@ def test_the_chains_of_cmdstan_report_their_share(executables, monkeypatch):
     data = program.read(program.example)
     whole, _ = program.fill(data, program.resolve_priors(None, data))
     options = SamplerOptions(seed=1, chains=2, warmup=3_000, draws=5_000)
-    shares = []
-    loaded.sample(program.stan_values(whole), options, watch=shares.append)
-    assert shares == sorted(shares)
-    assert shares
-    assert all(0 <= share <= 1 for share in shares)
-    assert any(0.375 < share < 1 for share in shares)
+    seen = []
+    loaded.sample(program.stan_values(whole), options, watch=seen.append)
+    of_first = [each for chains in seen for each in chains if each.chain == 1]
+    done = [each.iteration for each in of_first]
+    assert done == sorted(done)
+    assert all(each.is_warmup == (each.iteration == 3_000) for each in of_first)
+    assert all(each.is_exact != each.is_warmup for each in of_first)
+    assert any(3_000 < num < 8_000 for num in done)
+    assert {each.chain for chains in seen for each in chains} == {1, 2}
+    assert {each.total for chains in seen for each in chains} == {8_000}
+
+
+def test_the_chains_of_the_interpreter_report_their_iterations():
+    program = find_program("iid_normal")
+    loaded = find_engine("stanli").load(program)
+    data = program.read(program.example)
+    whole, _ = program.fill(data, program.resolve_priors(None, data))
+    options = SamplerOptions(seed=1, chains=2, warmup=300, draws=100)
+    seen = []
+    loaded.sample(program.stan_values(whole), options, watch=seen.append)
+    last = {each.chain: each for chains in seen for each in chains}
+    assert {each.iteration for each in last.values()} == {400}
+    assert not any(each.is_warmup for each in last.values())
+    assert any(each.is_warmup and each.iteration < 300 for chains in seen for each in chains)
+
+
+WARMING = ChainProgress(1, 300, 2000, is_warmup=True)
+UNKNOWN = ChainProgress(2, 1000, 2000, is_warmup=True, is_exact=False)
+DRAWING = ChainProgress(3, 1500, 2000, is_warmup=False)
+
+
+@pytest.mark.parametrize(
+    ("chains", "words"),
+    [
+        ([], ""),
+        ([WARMING], "\n  chain 1: 300 of 2,000 iterations, warm-up"),
+        ([UNKNOWN], "\n  chain 2: warm-up"),
+        (
+            [UNKNOWN, DRAWING],
+            ", about 60 seconds left\n  chain 2: warm-up\n"
+            "  chain 3: 1,500 of 2,000 iterations, warm-up done",
+        ),
+    ],
+)
+def test_the_log_tells_how_far_the_chains_are(chains, words):
+    """Of 2 chains, a half and three quarters are done after 100 seconds."""
+    pace = sampling._Pace("y", None, None, 2, time.monotonic() - 100, chains, is_settled=True)
+    assert pace.so_far() == words
+
+
+def test_a_long_fit_off_a_terminal_says_how_far_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "FIRST", 0.05)
+    how = {**QUICK, "chains": 2, "warmup": 500, "draws": 20_000}
+    with caplog.at_level(logging.INFO, logger="pyflowers"):
+        pyflowers.fit("y ~ x + (1 | g)", table(), name="by g", **how)
+    said = [each.message for each in caplog.records]
+    assert all(line.startswith("Sampling by g, after ") for line in said)
+    assert any("\n  chain 1: " in line and " of 20,500 iterations, " in line for line in said)

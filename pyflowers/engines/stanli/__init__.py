@@ -25,6 +25,7 @@ from pyflowers.digests import digest
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import (
     NUTS_USES,
+    ChainProgress,
     EngineLacksError,
     Keep,
     ProcessLostError,
@@ -37,7 +38,7 @@ from pyflowers.engines.base import (
     state_of,
     variables_of,
 )
-from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, ChainProgress, Question
+from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, Question
 from pyflowers.engines.workers import Worker, WorkerEndedError, borrowed
 from pyflowers.errors import CompileError, ConfigError, FitError, ToolchainError
 from pyflowers.programs import Program
@@ -142,15 +143,15 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
             bar.close()
 
 
-def _reporting(watch: Watch | None, chains: int) -> Callable[[ChainProgress], object]:
-    """Return a function of the progress of each chain that reports the share of all of them."""
+def _reporting(watch: Watch | None) -> Callable[[ChainProgress], object]:
+    """Return a function of the progress of each chain that reports that of all of them."""
     if watch is None:
         return _ignored
-    shares = [0.0] * chains
+    latest: dict[int, ChainProgress] = {}
 
     def report(progress: ChainProgress) -> None:
-        shares[progress.chain - 1] = progress.iteration / progress.total
-        watch(sum(shares) / chains)
+        latest[progress.chain] = progress
+        watch([latest[chain] for chain in sorted(latest)])
 
     return report
 
@@ -204,12 +205,12 @@ def interpreted(source: Source) -> StanliProgram:
     if reused:  # stanli 0.24 confuses the loop variable with an int of the same name
         raise EngineLacksError(
             f"the interpreter stanli confuses the loop variable {reused[0]} of "
-            f"{source.path.name} with the variable of the same name in transformed data, but "
+            f"{source.called} with the variable of the same name in transformed data, but "
             "CmdStan does not; to use stanli, rename one of them"
         )
     if not source.blocks.parameters:
         raise EngineLacksError(
-            f"{source.path.name} has no parameters, and the interpreter stanli cannot run such a "
+            f"{source.called} has no parameters, and the interpreter stanli cannot run such a "
             "program; CmdStan can"
         )
     return StanliProgram(source, values["build"])
@@ -279,7 +280,7 @@ class StanliProgram:
             "sample",
             self.source,
             bars=bars,
-            report=_reporting(watch, options.chains),
+            report=_reporting(watch),
             data=dict(data),
             keep=kept,
             refresh=refresh,
@@ -306,7 +307,7 @@ class StanliProgram:
             raise lack(self.source, error) or FitError(sentence)
         if values["num_lost"]:
             raise EngineLacksError(
-                f"{self.source.path.name}: the interpreter stanli drops draws whose generated "
+                f"{self.source.called}: the interpreter stanli drops draws whose generated "
                 f"quantities fail (number of such draws: {values['num_lost']}), but CmdStan keeps "
                 "their parameters"
             )
@@ -381,5 +382,5 @@ def lack(source: Source, printed: str) -> EngineLacksError | None:
         return None
     first = printed.strip().splitlines()[0]
     return EngineLacksError(
-        f"the interpreter stanli cannot run {source.path.name} ({first}); CmdStan can"
+        f"the interpreter stanli cannot run {source.called} ({first}); CmdStan can"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 UNAVAILABLE = "transformed parameters and generated quantities are unavailable"
 """The interpreter's warning that it would return only the parameters."""
@@ -12,12 +12,3 @@ Question: TypeAlias = tuple[str, str, str, dict[str, Any]]
 
 Answer: TypeAlias = tuple[dict[str, Any], str]
 """The result, and the interpreter's message, which is empty unless the interpreter failed."""
-
-
-class ChainProgress(NamedTuple):
-    """The progress of a chain."""
-
-    chain: int
-    iteration: int
-    total: int
-    is_warmup: bool

@@ -18,7 +18,8 @@ import stanio
 import stanli
 from numpy.typing import NDArray
 
-from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, ChainProgress, Question
+from pyflowers.engines.base import ChainProgress
+from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, Question
 from pyflowers.engines.stanli.pilot import TUNING, csv_names, held_metric, variable_of
 from pyflowers.engines.workers import serve
 
@@ -37,7 +38,7 @@ class Interpreter:
     Parameters
     ----------
     report : callable
-        Function that is called with each :class:`~pyflowers.engines.stanli.messages.ChainProgress`.
+        Function that is called with each :class:`~pyflowers.engines.base.ChainProgress`.
     """
 
     def __init__(self, report: Callable[[ChainProgress], None] = lambda _: None) -> None:
