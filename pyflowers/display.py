@@ -31,9 +31,9 @@ INTERVAL = 0.9
 MOST_ROWS = 60
 """The largest number of rows of a table that are shown."""
 
-LEAST_NAME = 16
+LEAST_NAME = 8
 """The number of characters to which a name or a text is folded, if a table is wider than the
-terminal."""
+terminal; to fewer only if there is no other way."""
 
 MOST_ELEMENTS = 10
 """The largest number of elements of a quantity that are shown if a table has too many rows."""
@@ -366,14 +366,14 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in _names_of_index(table):
         grid.add_column(name, overflow="fold")
-    for column in map(str, table.columns):
-        if len(column) > 6:
-            column = re.sub("_| (?=[a-z])", "\n", column)
-        grid.add_column(Text(column), justify="right", overflow="fold")
-    longest = [len(name) for name in _names_of_index(table)] + [0] * len(table.columns)
-    for names, cells in _rows(table):
-        row = [label(text) for text in (*names, *cells)]
-        longest = [max(length, len(text)) for length, text in zip(longest, row, strict=True)]
+    for column in table.columns:
+        grid.add_column(Text(_head(column)), justify="right", overflow="fold")
+    names = _names_of_index(table)
+    texts = [[name] for name in names] + [_head(name).split("\n") for name in table.columns]
+    for keys, cells in _rows(table):
+        row = [label(text) for text in (*keys, *cells)]
+        for of_column, cell in zip(texts, row, strict=True):
+            of_column.append(cell)
         # Text, not str: rich would read [a] in mu_plant[a] as markup.
         grid.add_row(*map(Text, row))
     text = StringIO()
@@ -384,12 +384,45 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         force_terminal=colours,
         force_jupyter=False,  # otherwise rich would display the text itself in a notebook
     )
-    # In a terminal that is too narrow, long names and texts are folded, and nothing is cut off.
-    most = console.measure(grid).maximum
-    least = most - sum(max(length - LEAST_NAME, 0) for length in longest)
-    console.width = max(min(most, width()), least)
+    # In a terminal that is too narrow, names and texts are folded, but no numbers.
+    excess = console.measure(grid).maximum - width()
+    if excess > 0:
+        of_texts = [i for i in range(table.shape[1]) if _is_text(table.iloc[:, i])]
+        places = [*range(len(names)), *(len(names) + i for i in of_texts)]
+        for place, narrow in _narrowed({i: texts[i] for i in places}, excess).items():
+            grid.columns[place].width = narrow
     console.print(grid)
     return text.getvalue()
+
+
+def _head(column: object) -> str:
+    """Return the head of a column, in several lines if it is long."""
+    if len(str(column)) <= 6:
+        return str(column)
+    return re.sub("_| (?=[a-z])", "\n", str(column))
+
+
+def _is_text(column: pd.Series[Any]) -> bool:
+    """Return whether a column of a table has texts, which may be folded."""
+    return any(isinstance(value, str) for value in column)
+
+
+def _narrowed(texts: Mapping[int, Sequence[str]], excess: int) -> dict[int, int]:
+    """Return the widths of columns of texts, by place, that together are narrower by `excess`.
+
+    The widest is narrowed first, and a word is only divided if there is no other way.
+    """
+    widths = {i: max(map(len, its)) for i, its in texts.items()}
+    words = {i: max(map(len, " ".join(its).split()), default=0) for i, its in texts.items()}
+    wide = {i: max(LEAST_NAME, length) for i, length in words.items()}
+    for floors in (wide, dict.fromkeys(widths, LEAST_NAME), dict.fromkeys(widths, 1)):
+        while excess > 0:
+            able = [i for i in widths if widths[i] > floors[i]]
+            if not able:
+                break
+            widths[max(able, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return widths
 
 
 def _as_text(part: tuple[str, ...] | pd.DataFrame) -> str:

@@ -128,6 +128,32 @@ def test_a_table_is_no_wider_than_the_terminal(monkeypatch):
     assert found.count("1235") + found.count("1234") == len(numbers)  # no number is folded
 
 
+LONG = "slept in the laboratory with partner"
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4])
+def test_columns_of_texts_share_the_room_that_numbers_leave(levels, monkeypatch):
+    """However many columns have long labels, no line is wider, and no number is folded."""
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [f"SleepingCondition{i}" for i in range(levels)]
+    index = pd.MultiIndex.from_tuples([[LONG] * levels], names=names)
+    numbers = dict.fromkeys(("median", "5%", "25%", "75%", "95%"), -12.34)
+    found = text_table(pd.DataFrame([numbers | {"its default": 0.12}], index=index))
+    assert max(map(len, found.splitlines())) <= 80
+    assert found.count("-12.3") == len(numbers)
+    assert "default" in found  # nor is the head of a column of numbers
+
+
+def test_words_are_only_divided_if_there_is_no_other_way(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    index = pd.MultiIndex.from_tuples([["SleepingCondition", LONG]], names=["column", "change"])
+    numbers = dict.fromkeys("abcdef", 1.23)
+    found = text_table(pd.DataFrame([numbers], index=index))
+    assert max(map(len, found.splitlines())) <= 80
+    assert "SleepingCondition " in found
+    assert "laboratory " in found
+
+
 @pytest.mark.parametrize(
     ("intervals", "names"),
     [

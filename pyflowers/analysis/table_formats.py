@@ -7,6 +7,7 @@ Numbers come as the rest of pyflowers shows them. Each format has its own minus 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -16,7 +17,7 @@ from typing import Any
 import pandas as pd
 from rich.cells import cell_len
 
-from pyflowers.display import as_html, label
+from pyflowers.display import as_html, label, width
 from pyflowers.errors import ConfigError
 
 _NUMBER = re.compile(r"(-?)(\d[\d.]*|inf)(?:e([+-]\d+))?")
@@ -122,12 +123,42 @@ def _aligned(lines: list[list[str]], between: str) -> list[str]:
     return found
 
 
+NARROWEST = 14
+"""The least width to which labels and the names of models are folded."""
+
+
+def _width_of(sheet: Sheet, place: int) -> int:
+    """Return the width of a model's column, whose cells are not folded."""
+    cells = [line for part in sheet.parts for row in part for line in row.cells[place]]
+    return max(min(cell_len(label(sheet.models[place])), NARROWEST), *map(cell_len, cells), 0)
+
+
+def _folded(text: str, most: int) -> list[str]:
+    """Return a text as lines of at most some width."""
+    if cell_len(text) <= most:
+        return [text]
+    return textwrap.wrap(text, most, break_on_hyphens=False)
+
+
 def text(sheet: Sheet) -> list[str]:
-    """Return the lines of a sheet for a terminal."""
-    parts = list(_printed_lines(sheet, _plain, _plain))
-    lines = _aligned([_head(sheet, _plain), *(line for part in parts for line in part)], "  ")
+    """Return the lines of a sheet for a terminal, in which long labels and names are folded."""
+    widths = [_width_of(sheet, i) for i in range(len(sheet.models))]
+    room = max(width() - sum(2 + each for each in widths), NARROWEST)
+    names = [_folded(label(name), most) for name, most in zip(sheet.models, widths, strict=True)]
+    parts = [
+        [
+            list(line)
+            for row in part
+            for line in zip_longest(
+                _folded(label(row.label), room), *row.cells_in(_plain, _plain), fillvalue=""
+            )
+        ]
+        for part in sheet.parts
+    ]
+    head = [["", *line] for line in zip_longest(*names, fillvalue="")]
+    lines = _aligned([*head, *(line for part in parts for line in part)], "  ")
     rule = "─" * max(map(cell_len, lines))
-    found, rest = [lines[0].rstrip()], lines[1:]
+    found, rest = [line.rstrip() for line in lines[: len(head)]], lines[len(head) :]
     for part in parts:
         found += [rule, *(line.rstrip() for line in rest[: len(part)])]
         rest = rest[len(part) :]

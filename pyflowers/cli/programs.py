@@ -12,7 +12,7 @@ import click
 from pyflowers.cli.console import say, say_json
 from pyflowers.cli.options import PATH, given, inputs
 from pyflowers.data import read_table
-from pyflowers.display import styled
+from pyflowers.display import styled, wrapped, wrapped_pieces
 from pyflowers.errors import ConfigError
 from pyflowers.fits.spec import Spec, option_of
 from pyflowers.programs import Capability, Program, find_program, shipped_names
@@ -62,20 +62,19 @@ def _record(program: Program) -> dict[str, Any]:
 
 def _show(program: Program, *, with_remedies: bool, with_capabilities: bool) -> None:
     declared = program.declaration
-    say(styled(program.name, bold=True), f"  {declared.equation}")
+    say(*wrapped_pieces((styled(program.name, bold=True), f"  {declared.equation}")))
     if declared.story:
-        say(f"  {declared.story}")
+        say(wrapped(f"  {declared.story}", 2))
     for name, prior in declared.priors.items():
-        say(f"    --prior {name}={prior.value:g}  {prior.description}")
+        say(wrapped(f"    --prior {name}={prior.value:g}  {prior.description}", 6))
     if with_remedies:
         for capability in Capability:
-            purpose = f"  {capability:<14} {capability.purpose}"
-            if program.can(capability):
-                say("  ", styled("yes", fg="green"), purpose)
-            else:
-                say("  ", styled("no ", fg="yellow"), f"{purpose}: {capability.remedy}")
+            answer, purpose = styled("yes", fg="green"), f"  {capability:<14} {capability.purpose}"
+            if not program.can(capability):
+                answer, purpose = styled("no ", fg="yellow"), f"{purpose}: {capability.remedy}"
+            say("  ", answer, wrapped(f"     {purpose}", 22)[5:])
     elif with_capabilities:
-        say(f"  can: {', '.join(sorted(program.capabilities))}")
+        say(wrapped(f"  can: {', '.join(sorted(program.capabilities))}"))
     say(f"  {program.path}\n")
 
 

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from command_line import run
 
 import pyflowers
 from pyflowers.cli.main import cli
 from pyflowers.display import command_lines, wrapped
 from pyflowers.fits.verdict import Check, Part, Verdict
+from pyflowers.workflow.config import read_config
 
 FORMULA = "Reaction ~ Days + (Days | Subject)"
 SLUG = "Reaction_Days"
@@ -173,3 +175,77 @@ def test_effects_with_ratios_fit_into_a_terminal():
     assert {"25%", "75%"} <= {*found.table()}
     half = pyflowers.effects(fit, interval=0.5)
     assert "25%" in str(half)
+
+
+LONG = ["slept at home", "slept in the laboratory alone", "did not sleep (control condition)"]
+
+
+@pytest.fixture(scope="module")
+def with_labels(tmp_path_factory):
+    """A table, and run folders of two models, one with a long name, of a factor of long labels."""
+    folder = tmp_path_factory.mktemp("labels")
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"SleepingCondition": np.repeat(LONG, 20), "days": np.tile(range(10), 6)})
+    frame["reaction"] = 250 + 10 * frame["days"] + rng.normal(0, 25, size=60)
+    frame.to_csv(folder / "t.csv", index=False)
+    how = {"engine": "exact", "seed": 1, "draws": 250}
+    formula = "reaction ~ days * SleepingCondition"
+    fit = pyflowers.fit(formula, folder / "t.csv", **how)
+    name = "Without an interaction of condition and days"
+    other = pyflowers.fit("reaction ~ days + SleepingCondition", folder / "t.csv", name=name, **how)
+    return folder / "t.csv", fit.save(folder / "a"), other.save(folder / "b")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "RUN"),
+        ("predict", "RUN", "--grid", "days = 0|7, SleepingCondition = *"),
+        ("effects", "RUN"),
+        ("effects", "RUN", "--by", "SleepingCondition"),
+        ("contrast", "RUN", f"mean[SleepingCondition = {LONG[0]}]", "b[days] > 0"),
+        ("loo", "RUN", "OTHER", "--explained"),
+        ("sensitivity", "RUN"),
+        ("table", "RUN", "OTHER"),
+        ("prior", "reaction ~ days * SleepingCondition", "TABLE", "--list"),
+        ("models", "multilevel_poisson"),
+    ],
+)
+def test_long_labels_and_names_make_no_line_wider_than_a_terminal(words, with_labels, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    places = dict(zip(("TABLE", "RUN", "OTHER"), map(str, with_labels), strict=True))
+    lines = output(*(places.get(word, word) for word in words)).splitlines()
+    wide = [line for line in lines if len(line) > 80 and not line.strip().startswith("/")]
+    assert wide == []  # but for the path of a program
+    assert len(lines) > 5
+
+
+def test_a_table_of_models_uses_their_names(with_labels):
+    _, run, other = with_labels
+    fits = [pyflowers.Fit.load(run), pyflowers.Fit.load(other)]
+    found = pyflowers.table(fits)
+    assert list(found.to_frame().columns) == ["Model 1", fits[1].name]
+
+
+def test_the_errors_of_the_ends_of_intervals_are_in_the_file_of_a_contrast(with_labels, tmp_path):
+    printed = output("contrast", with_labels[1], "b[days]", "--out", tmp_path / "c")
+    assert "mcse" in printed
+    assert not {"ess", "bulk"} & {*printed.split()}
+    saved = pd.read_csv(tmp_path / "c" / "numbers.csv")
+    assert {"mcse", "mcse_5%", "mcse_95%", "ess_bulk"} <= {*saved.columns}
+
+
+@pytest.mark.parametrize("option", ["--options", "--control", "--iter"])
+def test_an_option_for_those_of_the_sampler_names_them(option, capsys):
+    assert run("fit", "iid_normal", option, "9") == 2
+    assert capsys.readouterr().err == (
+        f"error: no such option {option}; the options of the sampler are options of their own, "
+        "such as --draws 2000\n"
+    )
+    assert run("doctor", option, "9") == 2
+    assert "--draws" not in capsys.readouterr().err
+
+
+def test_a_name_may_be_given_in_a_file(tmp_path):
+    (tmp_path / "e.toml").write_text('models = ["iid_normal"]\nname = "flowers"\n')
+    assert read_config(tmp_path / "e.toml").specs()[0].name == "flowers"
