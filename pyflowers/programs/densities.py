@@ -164,6 +164,14 @@ def read_stated(parameter: str, text: str) -> StatedPrior:
     return StatedPrior(name, numbers, lower, upper, f" T[{ends[0]}, {ends[1]}]")
 
 
+def value_of(prior: str) -> float | None:
+    """Return the value of a parameter that its prior fixes, ``constant(…)``; None for others."""
+    match = _CALL.fullmatch(prior)
+    if match is None or match[1] != CONSTANT:
+        return None
+    return float(match[2])
+
+
 def support_of(name: str, arguments: Sequence[float]) -> tuple[float | None, float | None]:
     """Return the bounds of the values for which a density is above 0; None where there is none."""
     if name == "uniform":

@@ -681,7 +681,9 @@ class Model:
         if self.program.declaration.formula is None:
             return ()
         improper = self.program.improper_priors(self.data.values)
-        return tuple(name for name in improper if name in ("b", *self._tagged("b")))
+        # Those that are sampled have a name of their own if the user fixes others.
+        found = (name.replace("b_free", "b", 1) for name in improper)
+        return tuple(name for name in found if name in ("b", *self._tagged("b")))
 
     @property
     def further_predictors(self) -> tuple[str, ...]:

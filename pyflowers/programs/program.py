@@ -32,7 +32,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.capabilities import Capabilities, Capability, Draws, MissingMoment
 from pyflowers.programs.data import Data, as_table, check_shapes, read_data
 from pyflowers.programs.declaration import Declaration, Parameter, variable_of
-from pyflowers.programs.densities import PriorDensity, prior_density, read_stated
+from pyflowers.programs.densities import PriorDensity, prior_density, read_stated, value_of
 from pyflowers.programs.families import find_family
 from pyflowers.programs.formulas import digest_of, to_toml, write_formula
 from pyflowers.programs.formulas.predictions import capabilities_of
@@ -1010,7 +1010,8 @@ class Program(Shown):
         -------
         PriorDensity or None
             The prior with its text, density, standard deviation and quantiles; None if none is
-            declared, or if `parameter` is a vector whose elements have different priors.
+            declared, if `parameter` is fixed, or if it is a vector whose elements have different
+            priors.
 
         Raises
         ------
@@ -1018,7 +1019,7 @@ class Program(Shown):
             If the declared expression cannot be read.
         """
         prior = self._about(parameter).prior
-        if not prior:
+        if not prior or value_of(prior) is not None:
             return None
         _, _, label = parameter.partition("[")
         of_element, elements = dict(values), self.declaration.prior_elements

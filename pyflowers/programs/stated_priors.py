@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pyflowers.programs.capabilities import Capable, Draws
 from pyflowers.programs.data import Data
-from pyflowers.programs.densities import PriorDensity, prior_density
+from pyflowers.programs.densities import PriorDensity, prior_density, value_of
 from pyflowers.programs.families import Auxiliary, Family, find_family
 from pyflowers.programs.prediction import Predictor, function_of, indices_of
 from pyflowers.programs.source import Variable
@@ -129,7 +129,9 @@ def _row(
 ) -> dict[str, Any]:
     """Return the row of a parameter's element."""
     density = program.prior_of(element, values)
-    low = high = np.nan
+    value, low, high = value_of(text), np.nan, np.nan
+    if value is not None:
+        low = high = value
     if density is not None and density.quantile is not None:
         low, high = map(density.quantile, EDGES)
     name = element
@@ -140,6 +142,7 @@ def _row(
     if (
         program.declaration.formula is not None
         and rule is not None
+        and value is None
         and np.isfinite([low, high]).all()
     ):
         about = program.declaration.formula.text

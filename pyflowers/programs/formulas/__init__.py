@@ -113,6 +113,11 @@ def write_formula(
     linear = linear_predictors(model, priors, centered or {}, stated)
     auxiliary = with_stated(auxiliary_parameters(about, priors, model), stated)
     parts = parts_of(model, linear, auxiliary)
+    if not any(part.parameters for part in parts):
+        raise ConfigError(
+            f"formula {text!r}: its priors fix every parameter, so there is nothing to sample; "
+            "give one of them a density"
+        )
     program = write_program(formula, about, parts, rows=linear[0].rows, note=priors.note)
     digest = digest_of(
         program, PredictionRule.model_validate(prediction_of(formula.terms, about, parts))

@@ -98,9 +98,8 @@ def _elements(model: Model) -> Iterator[_Element]:
             classes = ("Intercept",) * of_all
             yield _Element(f"Intercept{tag}", f"Intercept{tag}", classes, remedy=remedy)
         for i, column in enumerate(each.population_design[1], 1):
-            remedy = f"write an offset instead of the term, such as offset(I(2 * {column}))"
             classes = (f"b{tag}", *(f"b[{column}]", "b") * of_all)
-            yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", classes, remedy=remedy)
+            yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", classes)
         for its in each.effects:
             if its.term.by:  # the sds of its levels have the default prior
                 continue

@@ -41,7 +41,7 @@ from pyflowers.programs.data import Data
 from pyflowers.programs.families import Family, FloatArray
 from pyflowers.programs.families._response import given_rows
 from pyflowers.programs.formulas.curves import Smooth
-from pyflowers.programs.formulas.part import ETA
+from pyflowers.programs.formulas.part import ETA, is_constant
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
 
 MOST_STEPS = 12
@@ -176,6 +176,12 @@ class _Predictor:
         self.r = self.effects.start
         self.variance = np.zeros(len(self.beta))
         self.fixed = np.zeros(len(rows))
+        if self.names and linear.population is not None:
+            # Coefficients that the user fixes are last, in the order of the columns.
+            given = linear.population.given
+            own = [i - len(given) for i, its in enumerate(given) if is_constant(its)]
+            self.fixed = self.columns[:, own] @ self.beta[own]
+            self.columns[:, own] = 0.0
         for number in range(1, len(linear.offsets) + 1):
             own = np.asarray(values[f"offset{linear.tag}_{number}"], dtype=float)
             self.fixed = self.fixed + own[rows]

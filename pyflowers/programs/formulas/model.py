@@ -45,15 +45,15 @@ FloatArray = NDArray[np.float64]
 
 _OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y trials D
     J cell kept prior_only held_out cens y2 lb ub weights weights_mean se precision lp tries
-    width b b_adjusted b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss squares
-    correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
+    width b b_adjusted b_free b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss
+    squares correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
     simplex unit_vector sum_to_zero_vector ordered positive_ordered corr_matrix cov_matrix
     cholesky_factor_corr cholesky_factor_cov print reject profile jacobian repeat until then var
     auto static export extern struct typedef"""
-_TAGGED = ("Intercept", "b", "b_adjusted", "X", "K", "adjustment", "offset")
+_TAGGED = ("Intercept", "b", "b_adjusted", "b_free", "X", "K", "adjustment", "offset")
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
 """What the names of the variables of another parameter's predictor are made of."""
 

@@ -184,7 +184,8 @@ class VectorPriors:
     Attributes
     ----------
     bounds : str
-        The bounds in its type, such as ``lower=0``; empty without any.
+        The bounds in the type of the elements that are not fixed, such as ``lower=0``; empty
+        without any.
     bounds_data : sequence of str
         Lines of the transformed data that compute bounds which differ between elements.
     priors : mapping of str to str
@@ -211,7 +212,7 @@ def vector_priors(
     lower: float | None = None,
     shown: str = "",
 ) -> VectorPriors:
-    """Return the priors of a vector's elements.
+    """Return the priors of a vector's elements; fixed elements have none.
 
     Parameters
     ----------
@@ -232,7 +233,8 @@ def vector_priors(
     """
     places = dict[str, list[int]]()
     for i, its in enumerate(given):
-        places.setdefault(default if its is None else str(its), []).append(i)
+        if not is_constant(its):
+            places.setdefault(default if its is None else str(its), []).append(i)
     stan = {str(its): its.stan for its in given if its is not None}
     priors = {}
     for text, own in places.items():
@@ -243,15 +245,16 @@ def vector_priors(
             key = f"{name}[{{{listed}}}]"
         if text:
             priors[key] = stan.get(text, text)
-    lowers = [lower if its is None else tighter(lower, its.lower, max) for its in given]
-    uppers = [None if its is None else its.upper for its in given]
+    free = [its for its in given if not is_constant(its)]
+    lowers = [lower if its is None else tighter(lower, its.lower, max) for its in free]
+    uppers = [None if its is None else its.upper for its in free]
     ends, lines = [], []
     for end, values, none in (
         ("lower", lowers, "negative_infinity()"),
         ("upper", uppers, "positive_infinity()"),
     ):
         texts = [none if value is None else f"{value:.10g}" for value in values]
-        if set(texts) == {none}:
+        if set(texts) <= {none}:
             continue
         if len(set(texts)) == 1:
             ends.append(f"{end}={texts[0]}")
@@ -285,11 +288,16 @@ def with_given_draws(
     return found
 
 
+def is_constant(given: StatedPrior | None) -> bool:
+    """Whether the user fixes an element."""
+    return given is not None and given.name == CONSTANT
+
+
 def is_density_of_sd(given: StatedPrior | None) -> bool:
     """Whether an sd has the default prior, or a density above 0."""
     if given is None:
         return True
-    return given.name != CONSTANT and given.upper is None and (given.lower or 0.0) <= 0
+    return not is_constant(given) and given.upper is None and (given.lower or 0.0) <= 0
 
 
 def joined(parts: Iterable[Part], name: str) -> list[str]:

@@ -36,6 +36,7 @@ from pyflowers.programs.formulas.part import (
     Sum,
     Values,
     declared,
+    is_constant,
     merged,
     vector_priors,
     with_given_draws,
@@ -249,6 +250,8 @@ def population(linear: LinearPredictor, its: Population) -> Part:
         part = _with_means(part, linear, its.means)
     if its.scales or its.given:
         part = _with_priors(part, linear, sampled, its)
+    if any(map(is_constant, its.given)):
+        part = _with_constants(part, linear, sampled, its)
     return part
 
 
@@ -327,6 +330,40 @@ def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Populat
         part,
         transformed_data=[*kept, *own.bounds_data],
         parameters=[line.replace(unit, f"vector<{own.bounds}>") for line in part.parameters],
+    )
+
+
+def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
+    """Put the coefficients that the user fixes beside those that are sampled."""
+    tag, (declared_as,) = linear.tag, part.parameters
+    unit, k, free = f"b{tag}_unit", f"K{tag}", f"b_free{tag}"
+    places = [i for i, prior in enumerate(its.given, 1) if not is_constant(prior)]
+    kind, _, about = declared_as.partition(f"[{k}] {sampled}; // ")
+    lines, parameters = [f"vector[{k}] {sampled}; // {about}"], list[str]()
+    computed = list(part.transformed_data)
+    if places:
+        num, listed = len(places), f"{{{', '.join(map(str, places))}}}"
+        parameters = [f"{kind}[{num}] {free}; // elements of {sampled} that are not fixed"]
+        lines.append(f"{sampled}[{listed}] = {free};")
+        # The unit is a variable, and no expression, for the reason in `groups._one_effect`.
+        computed = [
+            re.sub(r"_self\((\w+)\)", rf"_self(\1[ : , {listed}])", line).replace(
+                f"[{k}] {unit}", f"[{num}] {unit}"
+            )
+            for line in computed
+        ]
+    else:  # nothing has a unit
+        computed = [line for line in computed if unit not in line and "The sampler" not in line]
+    for i, prior in enumerate(its.given, 1):
+        if prior is not None and is_constant(prior):
+            value = f"{prior.arguments[0]:.10g}"
+            lines.append(f"{sampled}[{i}] = {value}; // {its.columns[i - 1]}, fixed")
+    return replace(
+        part,
+        transformed_data=computed,
+        parameters=parameters,
+        transformed_parameters=[*lines, *part.transformed_parameters],
+        omit=[*part.omit, *[free] * len(parameters)],
     )
 
 

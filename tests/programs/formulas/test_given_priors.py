@@ -155,6 +155,9 @@ CASES = [
     ("y ~ x + (x | g)", {"sd_g": "constant(0.5)"}, "sd_g[x] = 0.5"),
     ("y ~ x + (x | g)", {"cor": "lkj(5)"}, "cor_g_eta = 5"),
     ("y ~ x + (x | g)", {"cor_g[Intercept,x]": "constant(0.4)"}, "cor_g[Intercept,x] = 0.4"),
+    ("y ~ x + z + (x | g)", {"b[x]": "constant(-0.5)"}, ""),
+    ("y ~ x + z", {"b": "constant(0)", "b[x]": "normal(0, 1) T[0, ]"}, ""),
+    ("y ~ x + I(x**2) + z", {"b[z]": "constant(2)"}, ""),
     ("y ~ x + z", {"b[x]": "uniform(0, 3)", "sigma": "normal(0, 1) T[0.5, 4]"}, ""),
     ("y ~ x + I(x**2) + z", {"b[x]": "normal(2, 1)"}, ""),
     ("y ~ x", {"b": "std_normal()", "Intercept": "uniform(-5, 5)", "sigma": "weibull(2, 1)"}, ""),
@@ -188,6 +191,9 @@ def test_priors_of_each_kind(formula, given, fixed, cmdstan, tmp_path):
         if name not in drawn or name in ("Intercept", "cor_g"):
             continue
         own = drawn[name].ravel() if not place else drawn[name][..., int(place[:-1]) - 1].ravel()
+        if text.startswith("constant("):
+            assert (own == float(text[9:-1])).all()
+            continue
         lower = 0.0 if name.startswith(("sd_", "sigma")) else None
         quantile = read_stated(element, text).density(lower).quantile
         assert stats.kstest(own, np.vectorize(lambda x: inverse(quantile, x))).pvalue > 1e-4  # noqa: B023
@@ -265,7 +271,9 @@ BAD = [
     ("cor_g[Intercept,x]", "beta(2, 2)", "a correlation lies between -1 and 1, and its density"),
     ("cor", "lkj(0)", "argument 1 of lkj must be above 0, got 0"),
     ("cor", "lkj(2) T[0, ]", "lkj cannot be truncated; leave T[0, ] out"),
-    ("b[x]", "constant(1)", "b[x] cannot be fixed; write an offset instead of the term"),
+    ("b[x]", "constant(x)", "'x' is not a number; write numbers only"),
+    ("b[x]", "constant(1) T[0, ]", "constant cannot be truncated; leave T[0, ] out"),
+    ("b[x]", "constant()", "constant takes 1 argument, got 0"),
     ("Intercept", "constant(0)", "Intercept cannot be fixed; leave the intercept out with 0"),
     ("sd_g[x]", "constant(1)", "sd_g[x] cannot be fixed; fix all sds of the term with sd_g ~"),
     ("sd_g", "constant(-1)", "must be above 0; give another value"),
