@@ -577,6 +577,7 @@ class PredictionRule(Record):
         The population from which effects are drawn for a label that is not in the data:
         ``r = "normal(0, tau)"``, ``"student_t(nu, 0, tau)"``, ``"multi_normal(sd, cor)"`` for the
         correlated columns of a matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
+        With an index, as in ``"normal(0, tau[by])"``, it depends on the level of a label.
     where : mapping of str to str
         Definitions of names in the expressions that are not quantities of the program,
         ``sigma = "sqrt(sigma2)"``, or of parameters of the family, ``sigma = "sigma[sex]"``.

@@ -342,7 +342,37 @@ def read_rows(
                 )
     found = NewRows(given, values, codes, labels, known, len(table), _keys(table), wanted)
     _refuse_zero_divisors(rule, found)
+    if groups == "data":
+        _refuse_other_levels(model, found)
     return found
+
+
+def _refuse_other_levels(model: Predicting, rows: NewRows) -> None:
+    """Reject a label that has another level than in the fit, or two levels.
+
+    Its effects have the population of its level.
+    """
+    assert rows.table is not None
+    rule, declared, data = model.rule, model.frozen.data, model.data
+    for name, index in indices_of(rule):
+        level = level_in(rule.effects[name]) if name in rule.effects else ""
+        if not level:
+            continue
+        codes, levels, known = rows.codes[index], rows.codes[level], rows.known[index]
+        expected = np.zeros(len(rows.labels[index]), dtype=np.int64)
+        expected[codes[::-1]] = levels[::-1]  # the first row of a new label counts
+        expected[:known] = np.asarray(data.values[level]) - 1
+        wrong = np.flatnonzero(levels != expected[codes])
+        if wrong.size:
+            row = int(wrong[0])
+            code, (here, there) = codes[row], (levels[row], expected[codes[row]])
+            group, factor = (data.name_of(str(declared[each].index_of)) for each in (index, level))
+            raise DataError(
+                f"{rows.table.where(row)}: {group} {rows.labels[index][code]} has {factor} "
+                f"{rows.labels[level][here]} here and {rows.labels[level][there]} in "
+                f"{'the fit' if code < known else 'another row'}, but its effects have the "
+                f"population of one {factor}; correct the row, or give {group} a new label"
+            )
 
 
 def _refuse_zero_divisors(rule: PredictionRule, rows: NewRows) -> None:
@@ -448,6 +478,20 @@ def function_of(text: str) -> tuple[str, str]:
         case ast.Call(ast.Name(id=function), [ast.Name(id=name)]):
             return function, name
     return "", ""
+
+
+def level_in(population: str) -> str:
+    """Return the index of the level on which a population depends, as in ``normal(0, sd[by])``.
+
+    Empty if it depends on none.
+    """
+    arguments = getattr(_parsed(population), "args", [])
+    return next((ast.unparse(its.slice) for its in arguments if _is_by_level(its)), "")
+
+
+def _is_by_level(node: ast.AST) -> bool:
+    """Whether an argument of a population differs between the levels of a factor."""
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)
 
 
 def varying_columns(rule: PredictionRule) -> list[tuple[str, str]]:
@@ -925,11 +969,11 @@ class Predictor:
         for name in self._linear_effects:
             self._refuse_student(name)
             _, scale = self._population(name)
-            total = np.zeros((1, 1, 1))
+            total, level = np.zeros((1, 1, 1)), self._level_of_rows(name)
             # Members of one row, in several indices of the same effects, are different labels.
             for factors in (self._factors_of(name, its) for its in self._indices_of(name)):
                 for j in range(scale.shape[-1]):
-                    column = sum(scale[..., i, j, None] * each for i, each in enumerate(factors))
+                    column = sum(scale[..., level, i, j] * each for i, each in enumerate(factors))
                     total = total + np.square(column)
             found[name] = total
         return found
@@ -988,7 +1032,10 @@ class Predictor:
         return np.array([each[0, 0] for each in found])
 
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Return a mean and a Cholesky factor for a new label's effects, chain and draw first."""
+        """Return a mean and Cholesky factors for a new label's effects, chain and draw first.
+
+        There is one factor, shape (…, 1, M, M), or one for each level on which it depends.
+        """
         text = self.rule.effects[name]
         size = self._size(name) or 1
         arguments = self._arguments(name)
@@ -996,13 +1043,22 @@ class Predictor:
         if kind in _STUDENT and len(arguments) > 1:
             kind, arguments = _STUDENT[kind], arguments[1:]
         if kind == "normal" and len(arguments) == 2:
-            location, scale = (np.broadcast_to(each, (*self.lead, 1)) for each in arguments)
-            return location, scale[..., None]
+            location, scale = (
+                np.broadcast_to(each, (*self.lead, *(np.shape(each)[2:] or (1,))))
+                for each in arguments
+            )
+            return location, scale[..., None, None]
         if kind == "multi_normal" and len(arguments) in (1, 2):
+            sd, *correlations = arguments
+            if not level_in(text):
+                sd = sd[..., None, :]
+                correlations = [_matrix(each, size)[..., None, :, :] for each in correlations]
+            elif correlations:
+                correlations = [_of_triangles(correlations[0], size)]
             factor: Any = np.eye(size)
-            if len(arguments) == 2:
-                factor = np.linalg.cholesky(_matrix(arguments[1], size))
-            return np.zeros((1, 1, size)), arguments[0][..., :, None] * factor
+            if correlations:
+                factor = np.linalg.cholesky(correlations[0])
+            return np.zeros((1, 1, size)), sd[..., :, None] * factor
         if kind == "scaled_inv_chi_square":
             raise ConfigError(
                 f"observations depend on {name}, which has no value without a group; use groups "
@@ -1016,8 +1072,19 @@ class Predictor:
         )
 
     def _arguments(self, name: str) -> list[Any]:
-        """Return the arguments of the population of an effect."""
-        return [self._value(each) for each in getattr(_parsed(self.rule.effects[name]), "args", [])]
+        """Return the arguments of the population of an effect, for all levels of a factor."""
+        found = getattr(_parsed(self.rule.effects[name]), "args", [])
+        return [
+            self._named(ast.unparse(each.value)) if _is_by_level(each) else self._value(each)
+            for each in found
+        ]
+
+    def _level_of_rows(self, name: str) -> IntArray:
+        """Return the position of each row's level among the populations of an effect."""
+        level = level_in(self.rule.effects[name])
+        if not level:
+            return np.zeros(1, dtype=np.int64)
+        return self.rows.codes[level]
 
     def _size(self, name: str) -> int:
         """Return the number of correlated effects of each label; 0 for a scalar effect."""
@@ -1049,14 +1116,21 @@ class Predictor:
 
     def _new(self, name: str, index: str) -> FloatArray:
         """Return the effects of new labels, shape (chain, draw, label[, M])."""
-        labels = self.rows.labels[index][self.rows.known[index] :]
+        known = self.rows.known[index]
+        labels = self.rows.labels[index][known:]
         # A label has the same effects in all columns of members.
         key = next(its for own, its in indices_of(self.rule) if own == name)
-        rngs = (generator(self.seed, key, label, name) for label in labels)
-        return np.concatenate([self.drawn(name, index, 1, rng) for rng in rngs], axis=2)
+        rngs = [generator(self.seed, key, label, name) for label in labels]
+        own = (self.drawn(name, index, 1, rng, known + i) for i, rng in enumerate(rngs))
+        return np.concatenate(list(own), axis=2)
 
-    def drawn(self, name: str, index: str, num: int, rng: np.random.Generator) -> FloatArray:
-        """Return the effects of `num` labels from their population, (chain, draw, num[, M])."""
+    def drawn(
+        self, name: str, index: str, num: int, rng: np.random.Generator, start: int = 0
+    ) -> FloatArray:
+        """Return the effects of `num` labels from their population, (chain, draw, num[, M]).
+
+        They are those with the positions from `start`, if the population depends on their level.
+        """
         if _function_of(self.rule.effects[name]) == "scaled_inv_chi_square":
             nu, scale = self._refuse_flat(name, index)
             return np.asarray(nu * scale**2 / rng.chisquare(nu, (*self.lead, num)))
@@ -1065,7 +1139,14 @@ class Predictor:
         if _function_of(self.rule.effects[name]) in _STUDENT:
             nu = np.broadcast_to(self._arguments(name)[0], (*self.lead, 1))[..., None]
             z = z / np.sqrt(rng.chisquare(nu, (*self.lead, num, 1)) / nu)
-        found = np.asarray(location[..., None, :] + z @ np.swapaxes(factor, -1, -2))
+        if level_in(self.rule.effects[name]):
+            codes, level = self.rows.codes[index], self._level_of_rows(name)
+            labels = range(start, start + num)
+            own = [level[int(np.argmax(codes == label))] for label in labels]
+            spread = (factor[..., own, :, :] @ z[..., None])[..., 0]
+        else:
+            spread = z @ np.swapaxes(factor[..., 0, :, :], -1, -2)
+        found = np.asarray(location[..., None, :] + spread)
         if self._size(name):
             return found
         return found[..., 0]
@@ -1151,8 +1232,9 @@ class Predictor:
         there = np.unique(codes[codes >= num])
         names = self.rows.labels[index]
         labels = {**self.rows.labels, index: (*names[:num], *(names[i] for i in there))}
-        few = replace(self, rows=replace(self.rows, labels=labels))
         found = np.where(codes < num, codes, num + np.searchsorted(there, codes))
+        own = {**self.rows.codes, index: found}
+        few = replace(self, rows=replace(self.rows, labels=labels, codes=own))
         return np.concatenate([values, few._new(name, index)], axis=2), found
 
 
@@ -1204,7 +1286,12 @@ def _matrix(correlations: Any, size: int) -> FloatArray:
         return np.asarray(correlations)
     if np.ndim(correlations) == 1:  # fixed ones are data
         correlations = correlations[None, None]
-    found = np.zeros((*correlations.shape[:2], size, size))
+    return _of_triangles(correlations, size)
+
+
+def _of_triangles(correlations: FloatArray, size: int) -> FloatArray:
+    """Return the correlation matrices with these upper triangles by row."""
+    found = np.zeros((*correlations.shape[:-1], size, size))
     above = np.triu_indices(size, 1)
     found[..., above[0], above[1]] = correlations
     return found + np.swapaxes(found, -1, -2) + np.eye(size)

@@ -1025,8 +1025,10 @@ class Program(Shown):
         of_element, elements = dict(values), self.declaration.prior_elements
         for name in re.findall(r"\w+", prior):
             if np.ndim(values.get(name, 0.0)):
-                own = f"{name}[{label}"
-                if own not in elements.get(name, ()):
+                # The levels of a factor share the numbers of an effect: sd_g[a,x] and sd_g[b,x].
+                named = (f"{name}[{label}", f"{name}[{label.partition(',')[2]}")
+                own = next((each for each in named if each in elements.get(name, ())), None)
+                if own is None:
                     return None
                 of_element[name] = np.ravel(values[name])[elements[name].index(own)]
         variable = self.source.blocks.draws.get(variable_of(parameter))
@@ -1184,7 +1186,8 @@ class Program(Shown):
     def _hyperparameters(self, parameter: str) -> list[str]:
         """Return the hyperparameters in the prior of a parameter or of an element."""
         words, label = re.findall(r"\w+", self._about(parameter).prior), parameter.partition("[")[2]
-        own = {*words, *(f"{word}[{label}" for word in words)}
+        labels = (label, label.partition(",")[2])
+        own = {*words, *(f"{word}[{each}" for word in words for each in labels)}
         return [name for name in self.declaration.priors if name in own]
 
 

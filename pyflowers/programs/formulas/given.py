@@ -16,7 +16,7 @@ import numpy as np
 from pyflowers.errors import ConfigError
 from pyflowers.programs.densities import CONSTANT, LKJ, StatedPrior, read_stated
 from pyflowers.programs.families import Auxiliary
-from pyflowers.programs.formulas.model import Model
+from pyflowers.programs.formulas.model import Effects, Model
 from pyflowers.text import suggestion
 
 Stated = Mapping[str, StatedPrior]
@@ -39,6 +39,8 @@ class _Element:
         Its bounds.
     remedy : str
         What to write instead of a fixed value; empty if it can be fixed.
+    refusal : str
+        Why it has no prior of its own, and what to write instead; empty if it can be given one.
     """
 
     name: str
@@ -47,6 +49,7 @@ class _Element:
     lower: float | None = None
     remedy: str = ""
     upper: float | None = None
+    refusal: str = ""
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the element, the most specific first."""
@@ -101,7 +104,8 @@ def _elements(model: Model) -> Iterator[_Element]:
             classes = (f"b{tag}", *(f"b[{column}]", "b") * of_all)
             yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", classes)
         for its in each.effects:
-            if its.term.by:  # the sds of its levels have the default prior
+            if its.term.by:
+                yield from _of_levels(its)
                 continue
             sd, classes = f"sd_{its.name}", (f"sd_{its.name}", f"sd{tag}", *("sd",) * of_all)
             remedy = f"fix all sds of the term with {sd} ~ constant(…)"
@@ -113,8 +117,17 @@ def _elements(model: Model) -> Iterator[_Element]:
                 classes = f"cor_{its.name}", f"cor{tag}", *("cor",) * of_all
                 remedy = "write || instead of | for effects without correlations"
                 names = [f"cor_{its.name}[{pair}]" for pair in its.pairs]
-                if len(names) == 1:
-                    yield _Element(names[0], f"{classes[0]}[1]", (), -1.0, upper=1.0)
+                refusal = ""
+                if len(names) > 1:
+                    refusal = (
+                        f"the correlations of {its.term.group} have one joint prior, in which the "
+                        "prior of one limits the others, so a density on it would not be its "
+                        f"prior; write {classes[0]} ~ {LKJ}(…) for all, with a larger number for "
+                        "correlations nearer to 0"
+                    )
+                for i, name in enumerate(names, 1):
+                    place = f"{classes[0]}[{i}]"
+                    yield _Element(name, place, (), -1.0, upper=1.0, refusal=refusal)
                 yield _Element(classes[0], classes[0], classes[1:], -1.0, remedy)
         for curve, name in each.curves:
             if curve.function != "s":
@@ -134,9 +147,26 @@ def _elements(model: Model) -> Iterator[_Element]:
             yield _Element(about.name, about.name, (), about.lower, remedy)
 
 
+def _of_levels(its: Effects) -> Iterator[_Element]:
+    """Yield the sds and the correlations of effects whose levels share the default priors."""
+    sd, cor, scale = f"sd_{its.name}", f"cor_{its.name}", f"sd_{its.name}_scale"
+    number = scale if its.is_intercept else f"{scale}[{its.effects[0]}]"
+    refusal = (
+        f"the levels of {its.term.by} have the default prior; change its number, such as {number}=1"
+    )
+    for name in (sd, *(f"{sd}[{effect}]" for effect in its.effects)):
+        yield _Element(name, name, refusal=refusal)
+    if its.pairs:
+        refusal = refusal.replace(f"{number}=1", f"{cor}_eta=4")
+        for name in (cor, *(f"{cor}[{pair}]" for pair in its.pairs)):
+            yield _Element(name, name, refusal=refusal)
+
+
 def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, num: int) -> None:
     """Reject a prior that does not suit what it is given to."""
     about = f"prior {name} ~ {text}: "
+    if its.refusal:
+        raise ConfigError(f"{about}{its.refusal}")
     is_matrix = its.place.startswith("cor") and not its.place.endswith("]")
     if (prior.name == LKJ) != is_matrix:
         what = f"{LKJ}(…) is a prior of the correlations of a group; give {name} a density"

@@ -55,7 +55,8 @@ class GroupTerm:
     is_merged : bool
         Whether the term was written as several terms.
     by : str
-        The column whose levels have standard deviations of their own, in ``gr(g, by=f)``.
+        The column whose levels have standard deviations and correlations of their own, in
+        ``gr(g, by=f)``.
     covariance : str
         The name of the known covariance of the labels, in ``gr(g, cov=A)``.
     is_student : bool
@@ -576,12 +577,6 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
             covariance=options.get("cov", ""),
             is_student="dist" in options,
         )
-        own = read_terms(effects)
-        if term.by and not (own.is_empty and own.has_intercept):
-            raise ConfigError(
-                f"formula {text!r}: {term} has several effects, but gr() with by takes one; write "
-                f"{replace(term, effects='1')}, or leave by out"
-            )
         yield term
 
 

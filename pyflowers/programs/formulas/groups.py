@@ -96,52 +96,117 @@ def _one_effect(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _by_levels(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of intercepts whose standard deviation depends on the level of a factor."""
-    g, rows, index, size = its.name, linear.rows, its.index, f"N_{its.index}"
-    row = f"sd_{g}[by_{g}] .* z_{g}[{index}]"
+    """Return the part of effects whose covariance depends on the level of a factor."""
+    g, size, level = its.name, f"N_{its.index}", f"by_{its.name}"
+    eta, predicted = _of_rows(its, f"r_{g}", "" if its.is_intercept else f"Z_{g}")
+    each = f"sd_{g}[{level}[j]]"
+    correlations, how = "", f"normal distributions for each {its.factor}"
+    factor = f"{each} .* z_{g}[ : , j]"
+    if its.pairs:
+        factor = f"diag_pre_multiply({each}, L_{g}[{level}[j]]) * z_{g}[ : , j]"
+        correlations = f", cor_{g}[{level}]"
+        how = f"a multivariate normal distribution for each {its.factor}"
     part = Part(
         target=linear.target,
-        parameters=[f"vector[{size}] z_{g}; // effects, in units of their sds"],
-        model=[f"z_{g} ~ std_normal();"],
-        eta=row,
-        generated_quantities=[
-            f"vector[{size}] r_{g}; // effects",
-            f"for (n in 1 : {rows}) {{",
-            f"  r_{g}[{index}[n]] = sd_{g}[by_{g}[n]] * z_{g}[{index}[n]];",
+        parameters=[f"matrix[M_{g}, {size}] z_{g}; // independent effects"],
+        transformed_parameters=[
+            f"matrix[{size}, M_{g}] r_{g}; // effects",
+            f"for (j in 1 : {size}) {{",
+            f"  r_{g}[j] = ({factor})';",
             "}",
         ],
-        dims={f"r_{g}": [its.by], f"z_{g}": [its.by]},
-        predicted=row.replace(".*", "*"),
-        effects={f"z_{g}": "normal(0, 1)"},
-        shown=f"r_{g}",
-        story=f"Intercept{_of(linear)} varies by {its.by}, with a normal distribution for each "
-        f"{its.factor}.",
+        model=[f"to_vector(z_{g}) ~ std_normal();"],
+        eta=eta,
+        dims={f"r_{g}": [its.dim, f"effects_{g}"]},
+        omit=[f"z_{g}"],
+        predicted=predicted,
+        effects={f"r_{g}": f"multi_normal(sd_{g}[{level}]{correlations})"},
+        shown=f"Z_{g} r_{g}",
+        story=f"{effects_in_words(its.effects)}{_of(linear)} vary by {its.by}, with {how}.",
     )
-    part = _with_labels(_with_standard_deviations(part, linear, its), linear, its)
+    if its.is_intercept:
+        part = replace(
+            part,
+            parameters=[f"vector[{size}] z_{g}; // effects, in units of their sds"],
+            transformed_parameters=[f"vector[{size}] r_{g} = sd_{g}[{level}] .* z_{g}; // effects"],
+            model=[f"z_{g} ~ std_normal();"],
+            dims={f"r_{g}": [its.dim]},
+            effects={f"r_{g}": f"normal(0, sd_{g}[{level}])"},
+            shown=f"r_{g}",
+            story=f"Intercept{_of(linear)} varies by {its.by}, with a normal distribution for each "
+            f"{its.factor}.",
+        )
+    part = _with_columns(_with_standard_deviations(part, linear, its), linear, its)
+    return _with_levels(part, linear, its)
+
+
+def _with_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Give each level of a factor standard deviations and correlations of its own."""
+    g, level, num = its.name, f"by_{its.name}", len(its.pairs)
+    of_each = f"{_by(linear, its)}, for each {its.factor}"
     _, *sampled = part.parameters
-    level, about = f"by_{g}", f"sds of the effects by {its.by}{_of(linear)}, for each {its.factor}"
-    source = {"column": its.factor, "index": True, "order": list(its.levels)}
-    if linear.per:
-        source["per"] = linear.per
-    what = f"effects of the labels of {its.by}{_of(linear)}, in units of their sds"
-    return replace(
+    labels, about = part.meanings[f"r_{g}"], f"sds of the {of_each}"
+    prior = f"student_t(3, 0, sd_{g}_scale)"
+    meanings = {f"sd_{g}": {"description": about, "prior": prior}}
+    source = {"column": its.factor, "index": True, "order": list(its.levels), "per": its.by}
+    size, bounds = f"N_{its.index}", f"int<lower=1, upper=N_{level}>"
+    part = replace(
         part,
         data=[
             *part.data,
             f"int<lower=1> N_{level}; // levels of {its.factor}",
-            f"array[{rows}] int<lower=1, upper=N_{level}> {level}; // {its.factor}",
+            f"array[{size}] {bounds} {level}; // {its.factor} of each {its.by}",
         ],
-        parameters=[f"vector<lower=0>[N_{level}] sd_{g}; // {about}", *sampled],
         sources={**part.sources, level: source},
-        dims={**part.dims, f"sd_{g}": [its.factor]},
-        coords={},
-        meanings={
-            **part.meanings,
-            f"sd_{g}": {**part.meanings[f"sd_{g}"], "description": about},
-            f"z_{g}": {"description": what},
-        },
-        draw=partial(_draw_by_levels, g, index),
+        meanings={**meanings, f"r_{g}": labels},
+        draw=partial(_draw_by_levels, its),
     )
+    if its.is_intercept:
+        return replace(
+            part,
+            parameters=[f"vector<lower=0>[N_{level}] sd_{g}; // {about}", *sampled],
+            dims={**part.dims, f"sd_{g}": [its.factor]},
+            coords={},
+        )
+    sds = f"array[N_{level}] vector<lower=0>[M_{g}] sd_{g}; // {about}"
+    added = [f"lprior += student_t_lpdf(sd_{g}[l] | 3, 0, sd_{g}_scale);"]
+    part = replace(
+        part,
+        parameters=[sds, *sampled],
+        priors={},
+        dims={**part.dims, f"sd_{g}": [its.factor, f"effects_{g}"]},
+    )
+    if its.pairs:
+        eta = Number(its.correlations, f"eta of the LKJ prior on cor_{g}")
+        numbers = {f"cor_{g}_eta": eta}
+        added.append(f"lprior += lkj_corr_cholesky_lpdf(L_{g}[l] | cor_{g}_eta);")
+        product = "multiply_lower_tri_self_transpose"
+        rows = map(str, range(1, len(its.effects) + 1))
+        places = map(", ".join, itertools.combinations(rows, 2))
+        meanings[f"cor_{g}"] = {"description": f"correlations of the {of_each}"}
+        part = replace(
+            part,
+            settings=[*part.settings, *declared(numbers)],
+            numbers={**part.numbers, **numbers},
+            parameters=[
+                sds,
+                f"array[N_{level}] cholesky_factor_corr[M_{g}] L_{g}; // their correlations",
+                *sampled,
+            ],
+            generated_quantities=[
+                f"matrix[N_{level}, {num}] cor_{g}; // correlations, for each {its.factor}",
+                f"for (l in 1 : N_{level}) {{",
+                f"  matrix[M_{g}, M_{g}] correlation = {product}(L_{g}[l]);",
+                *(f"  cor_{g}[l, {n}] = correlation[{at}];" for n, at in enumerate(places, 1)),
+                "}",
+            ],
+            dims={**part.dims, f"cor_{g}": [its.factor, f"pairs_{g}"]},
+            coords={**part.coords, f"pairs_{g}": list(its.pairs)},
+            meanings={**meanings, f"r_{g}": labels},
+            omit=[*part.omit, f"L_{g}"],
+        )
+    lines = [f"for (l in 1 : N_{level}) {{", *(f"  {line}" for line in added), "}"]
+    return replace(part, lprior=lines)
 
 
 def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
@@ -667,15 +732,22 @@ def _draw(its: Group, values: Values, num: int, rng: Generator) -> Draws:
     return {**found, f"r_{g}": effects}
 
 
-def _draw_by_levels(g: str, index: str, values: Values, num: int, rng: Generator) -> Draws:
-    """Draw effects whose standard deviation depends on the level of a factor."""
-    labels, level = np.asarray(values[index]) - 1, np.asarray(values[f"by_{g}"]) - 1
-    of_label = np.zeros(int(values[f"N_{index}"]), dtype=np.int64)
-    of_label[labels] = level
-    scale = values[f"sd_{g}_scale"]
-    sd = np.abs(rng.standard_t(3, (1, num, int(values[f"N_by_{g}"])))) * scale
-    z = rng.normal(size=(1, num, len(of_label)))
-    return {f"sd_{g}": sd, f"z_{g}": z, f"r_{g}": sd[..., of_label] * z}
+def _draw_by_levels(its: Group, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw effects whose covariance depends on the level of a factor."""
+    g, level = its.name, np.asarray(values[f"by_{its.name}"]) - 1
+    size, levels = int(values.get(f"M_{g}", 1)), int(values[f"N_by_{g}"])
+    sd = np.abs(rng.standard_t(3, (1, num, levels, size))) * values[f"sd_{g}_scale"]
+    z, found = rng.normal(size=(1, num, len(level), size)), dict[str, FloatArray]()
+    if its.pairs:
+        factor = _draw_correlations(size, values[f"cor_{g}_eta"], num * levels, rng)
+        factor = factor.reshape(1, num, levels, size, size)
+        correlation = factor @ np.swapaxes(factor, -1, -2)
+        found[f"cor_{g}"] = correlation[..., *np.triu_indices(size, 1)]
+        z = (factor[:, :, level] @ z[..., None])[..., 0]
+    effects = sd[:, :, level] * z
+    if f"Z_{g}" not in values:
+        sd, effects = sd[..., 0], effects[..., 0]
+    return {f"sd_{g}": sd, **found, f"r_{g}": effects}
 
 
 def _draw_with_covariance(its: Group, values: Values, num: int, rng: Generator) -> Draws:

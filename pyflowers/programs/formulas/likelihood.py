@@ -499,18 +499,16 @@ def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatAr
     name, num = its.name, int(values[f"N_{its.index}"])
     mean = means[f"sd_{name}"]
     if its.factor:
-        level = np.zeros(num, dtype=int)
-        level[np.asarray(values[its.index]) - 1] = np.asarray(values[f"by_{name}"]) - 1
-        return _by_level(mean, level)
+        level = np.asarray(values[f"by_{name}"]) - 1
+        if its.is_intercept:
+            return _by_level(mean, level)
+        return _several_by_level(mean, means.get(f"cor_{name}"), level)
     sds = np.maximum(np.atleast_1d(mean), 1e-8)
     among_labels = sparse.eye(num)
     if its.labels:
         known = np.asarray(values[f"known_{name}"], dtype=float)
         among_labels = sparse.csr_array(np.linalg.inv(known))
-    cor = np.eye(len(sds))
-    if f"cor_{name}" in means:
-        cor[np.triu_indices(len(sds), 1)] = means[f"cor_{name}"]
-        cor = cor + np.triu(cor, 1).T
+    cor = _correlation(means.get(f"cor_{name}"), len(sds))
 
     def precision(own: FloatArray) -> Any:
         inverse = np.linalg.pinv(cor * np.outer(own, own), hermitian=True)
@@ -525,6 +523,34 @@ def _by_level(mean: FloatArray, level: Any) -> _Term:
 
     sds = np.maximum(np.atleast_1d(mean), 1e-8)
     number = np.bincount(level, minlength=len(sds)).astype(float)
-    return _Term(
-        sds, mean.shape, lambda own: sparse.dia_array(sparse.diags(1 / own[level] ** 2)), number
-    )
+
+    def precision(own: FloatArray) -> Any:
+        return sparse.dia_array(sparse.diags(1 / own[level] ** 2))
+
+    return _Term(sds, mean.shape, precision, number)
+
+
+def _several_by_level(mean: FloatArray, cor: FloatArray | None, level: Any) -> _Term:
+    """Return effects of each label with the standard deviations and correlations of its level."""
+    from scipy import sparse
+
+    num, size = mean.shape
+    sds = np.maximum(mean.ravel(), 1e-8)
+    matrices = [_correlation(None if cor is None else cor[i], size) for i in range(num)]
+
+    def precision(own: FloatArray) -> Any:
+        pairs = zip(matrices, own.reshape(num, size), strict=True)
+        inverses = [np.linalg.pinv(of * np.outer(sd, sd), hermitian=True) for of, sd in pairs]
+        return sparse.block_diag([inverses[i] for i in level])
+
+    number = np.repeat(np.bincount(level, minlength=num), size).astype(float)
+    return _Term(sds, sds.shape, precision, number)
+
+
+def _correlation(above: FloatArray | None, size: int) -> FloatArray:
+    """Return the correlation matrix with this upper triangle by row; without one, the identity."""
+    found = np.eye(size)
+    if above is not None:
+        found[np.triu_indices(size, 1)] = above
+        found = found + np.triu(found, 1).T
+    return found

@@ -111,6 +111,8 @@ class Part:
         Lines of this block.
     priors : mapping of str to str
         The prior of each parameter that counts in ``lprior``, as a distribution in Stan.
+    lprior : sequence of str
+        Lines that add priors to ``lprior`` which `priors` cannot state, such as those in a loop.
     eta : str
         Its summand in the linear predictor; empty if there is none.
     is_constant : bool
@@ -156,6 +158,7 @@ class Part:
     model: Sequence[str] = ()
     generated_quantities: Sequence[str] = ()
     priors: Mapping[str, str] = field(default_factory=dict)
+    lprior: Sequence[str] = ()
     eta: str = ""
     is_constant: bool = False
     stands_for: Mapping[str, str] = field(default_factory=dict)

@@ -89,7 +89,8 @@ class Group:
     has_index : bool
         Whether the index belongs to this term, and not to that of another linear predictor.
     factor : str
-        The column whose levels have standard deviations of their own; empty if there is none.
+        The column whose levels have standard deviations and correlations of their own; empty if
+        there is none.
     levels : tuple of str
         Its levels.
     is_student : bool

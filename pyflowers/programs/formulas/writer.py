@@ -96,7 +96,7 @@ def _transformed_parameters(parts: Sequence[Part]) -> list[str]:
     for parameter, prior in merged(parts, "priors").items():
         name, _, arguments = prior.partition("(")
         lines.append(f"lprior += {name}_lpdf({parameter} | {arguments};")
-    return lines
+    return [*lines, *joined(parts, "lprior")]
 
 
 def _model(parts: Sequence[Part], rows: str) -> list[str]:
