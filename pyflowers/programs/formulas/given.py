@@ -8,7 +8,8 @@ parameter's linear predictor end with its name: ``b_sigma[x]``, ``sd_sigma``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyflowers.errors import ConfigError
 from pyflowers.programs.densities import CONSTANT, LKJ, StatedPrior, read_stated
 from pyflowers.programs.families import Auxiliary
 from pyflowers.programs.formulas.model import Effects, Model
-from pyflowers.text import suggestion
+from pyflowers.text import in_words, suggestion
 
 Stated = Mapping[str, StatedPrior]
 """Priors by the element in the program, such as ``b[2]`` or ``sigma``."""
@@ -84,15 +85,39 @@ def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPri
             rank = each.names().index(name)
             if each.place not in found or rank < found[each.place][0]:
                 found[each.place] = rank, prior
+    for predictor in _predictors_of(model):
+        for its in predictor.effects:
+            _refuse_apart(its, found)
     return {place: prior for place, (_, prior) in found.items()}
+
+
+def _refuse_apart(its: Effects, found: Collection[str]) -> None:
+    """Reject priors of single correlations that do not share an effect.
+
+    Those of one effect with others are independent under the LKJ prior, so that each can have a
+    prior of its own; others are not.
+    """
+    pairs = itertools.combinations(its.effects, 2)
+    places = (f"cor_{its.name}[{i}]" for i in itertools.count(1))
+    given = [pair for pair, place in zip(pairs, places, strict=False) if place in found]
+    if len(given) > 1 and not set[str].intersection(*map(set, given)):
+        names = [f"cor_{its.name}[{','.join(pair)}]" for pair in given]
+        raise ConfigError(
+            f"priors of {in_words(names)}: correlations with priors of their own must share an "
+            f"effect, because others limit each other; give priors to those of {given[0][0]} only"
+        )
+
+
+def _predictors_of(model: Model) -> tuple[Model, ...]:
+    """Return the models of all linear predictors."""
+    if model.family.is_categorical:
+        return model.parameters
+    return (model, *model.parameters)
 
 
 def _elements(model: Model) -> Iterator[_Element]:
     """Yield everything that can be given a prior."""
-    predictors = model.parameters
-    if not model.family.is_categorical:
-        predictors = (model, *predictors)
-    for each in predictors:
+    for each in _predictors_of(model):
         # What categories have in common is named without a category, too.
         of_all = each.parameter is not None and each.parameter.is_predictor
         tag = each.tag
@@ -117,17 +142,11 @@ def _elements(model: Model) -> Iterator[_Element]:
                 classes = f"cor_{its.name}", f"cor{tag}", *("cor",) * of_all
                 remedy = "write || instead of | for effects without correlations"
                 names = [f"cor_{its.name}[{pair}]" for pair in its.pairs]
-                refusal = ""
+                alone = ""
                 if len(names) > 1:
-                    refusal = (
-                        f"the correlations of {its.term.group} have one joint prior, in which the "
-                        "prior of one limits the others, so a density on it would not be its "
-                        f"prior; write {classes[0]} ~ {LKJ}(…) for all, with a larger number for "
-                        "correlations nearer to 0"
-                    )
+                    alone = "give it a narrow density, such as normal(0.4, 0.05)"
                 for i, name in enumerate(names, 1):
-                    place = f"{classes[0]}[{i}]"
-                    yield _Element(name, place, (), -1.0, upper=1.0, refusal=refusal)
+                    yield _Element(name, f"{classes[0]}[{i}]", (), -1.0, alone, 1.0)
                 yield _Element(classes[0], classes[0], classes[1:], -1.0, remedy)
         for curve, name in each.curves:
             if curve.function != "s":

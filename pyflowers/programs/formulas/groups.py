@@ -60,7 +60,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
         return part
     if its.is_student:
         return _with_degrees_of_freedom(part, its)
-    if its.given_correlation is not None or not all(map(is_density_of_sd, its.given)):
+    if its.given_correlations or not all(map(is_density_of_sd, its.given)):
         return part
     return replace(part, stated=partial(_stated, its, linear.parameter))
 
@@ -101,9 +101,13 @@ def _by_levels(linear: LinearPredictor, its: Group) -> Part:
     eta, predicted = _of_rows(its, f"r_{g}", "" if its.is_intercept else f"Z_{g}")
     each = f"sd_{g}[{level}[j]]"
     correlations, how = "", f"normal distributions for each {its.factor}"
-    factor = f"{each} .* z_{g}[ : , j]"
+    effects = [f"  r_{g}[j] = ({each} .* z_{g}[ : , j])';"]
     if its.pairs:
-        factor = f"diag_pre_multiply({each}, L_{g}[{level}[j]]) * z_{g}[ : , j]"
+        effects = [
+            f"  matrix[M_{g}, M_{g}] factor;",
+            f"  factor = diag_pre_multiply({each}, L_{g}[{level}[j]]);",
+            f"  r_{g}[j] = (factor * z_{g}[ : , j])';",
+        ]
         correlations = f", cor_{g}[{level}]"
         how = f"a multivariate normal distribution for each {its.factor}"
     part = Part(
@@ -112,7 +116,7 @@ def _by_levels(linear: LinearPredictor, its: Group) -> Part:
         transformed_parameters=[
             f"matrix[{size}, M_{g}] r_{g}; // effects",
             f"for (j in 1 : {size}) {{",
-            f"  r_{g}[j] = ({factor})';",
+            *effects,
             "}",
         ],
         model=[f"to_vector(z_{g}) ~ std_normal();"],
@@ -563,8 +567,17 @@ def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     if given is not None:
         correlations["prior"] = f"{given.stan} T[-1, 1]"
     places = itertools.combinations(range(1, len(its.effects) + 1), 2)
+    own = list[str]()
+    if given is None and its.given_correlations:
+        own = _priors_of_correlations(its)
+        each = zip(its.pairs, its.given_correlations, strict=True)
+        for pair, prior_of in each:
+            if prior_of is not None:
+                about = {**correlations, "prior": f"{prior_of.stan} T[-1, 1]"}
+                meanings[f"cor_{g}[{pair}]"] = about
     return replace(
         part,
+        lprior=own,
         settings=[*part.settings, *declared(numbers)],
         numbers={**part.numbers, **numbers},
         parameters=[*part.parameters[:num_sds], factor, *part.parameters[num_sds:]],
@@ -581,6 +594,33 @@ def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
         meanings={**meanings, f"cor_{g}": correlations, f"r_{g}": labels},
         omit=[*part.omit, f"L_{g}"],
     )
+
+
+def _priors_of_correlations(its: Group) -> list[str]:
+    """Return the lines that give some of several correlations the priors of the user.
+
+    Under the LKJ prior of K effects with the parameter eta, (1 + r) / 2 has the distribution
+    beta(a, a) with a = eta - 1 + K / 2, and the correlations of one effect with the others are
+    independent (Lewandowski et al. 2009). Replacing these factors gives them their priors; all
+    other correlations keep the LKJ prior, given these.
+    """
+    g, lines = its.name, list[str]()
+    shape = f"cor_{g}_eta + {len(its.effects) / 2 - 1:g}"
+    places = itertools.combinations(range(1, len(its.effects) + 1), 2)
+    for (i, j), pair, prior in zip(places, its.pairs, its.given_correlations, strict=True):
+        if prior is not None:
+            r = f"L_{g}[{j}, 1]" if i == 1 else f"dot_product(L_{g}[{i}], L_{g}[{j}])"
+            name, _, arguments = prior.stan.partition("(")
+            lines += [
+                f"// cor_{g}[{pair}]: its prior instead of that under LKJ",
+                "{",
+                f"  real a = {shape};",
+                f"  real r = {r};",
+                f"  lprior += {name}_lpdf(r | {arguments};",
+                "  lprior -= beta_lpdf(0.5 + 0.5 * r | a, a);",
+                "}",
+            ]
+    return lines
 
 
 def _with_fixed_correlation(part: Part, linear: LinearPredictor, its: Group, value: float) -> Part:
@@ -717,7 +757,7 @@ def _draw(its: Group, values: Values, num: int, rng: Generator) -> Draws:
         if f"cor_{g}" in values:
             factor = _factor_at(np.broadcast_to(np.asarray(values[f"cor_{g}"])[0], (1, num)))
         elif its.given_correlation is None:
-            factor = _draw_correlations(size, values[f"cor_{g}_eta"], num, rng)
+            factor = _draw_given_correlations(its, size, values[f"cor_{g}_eta"], num, rng)
         else:
             factor = _factor_of(its.given_correlation.density(-1.0, 1.0), num, rng)
         effects = effects @ np.swapaxes(factor, -1, -2)
@@ -787,10 +827,38 @@ def _factor_at(correlation: FloatArray) -> FloatArray:
     return factor
 
 
-def _draw_correlations(size: int, eta: float, num: int, rng: Generator) -> FloatArray:
+def _draw_given_correlations(
+    its: Group, size: int, eta: float, num: int, rng: Generator
+) -> FloatArray:
+    """Draw Cholesky factors of correlation matrices, of which the user gives some priors."""
+    pairs = list(itertools.combinations(range(size), 2))
+    given = {
+        pair: prior.density(-1.0, 1.0)
+        for pair, prior in zip(pairs, its.given_correlations or (None,) * len(pairs), strict=True)
+        if prior is not None
+    }
+    if not given:
+        return _draw_correlations(size, eta, num, rng)
+    # The effect that the given correlations share comes first, so that they are the first column.
+    first = next(i for i in range(size) if all(i in pair for pair in given))
+    order = [first, *(i for i in range(size) if i != first)]
+    column = dict[int, FloatArray]()
+    for pair, prior in given.items():
+        assert prior.draw is not None  # it is proper
+        column[order.index(sum(pair) - first)] = prior.draw(rng, (1, num))
+    factor = _draw_correlations(size, eta, num, rng, column)
+    back = np.argsort(order)
+    correlation = (factor @ np.swapaxes(factor, -1, -2))[..., back, :][..., back]
+    return np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
+
+
+def _draw_correlations(
+    size: int, eta: float, num: int, rng: Generator, column: Mapping[int, FloatArray] | None = None
+) -> FloatArray:
     """Draw Cholesky factors of correlation matrices from the LKJ distribution.
 
-    They are built from partial correlations, which are beta draws on (-1, 1).
+    They are built from partial correlations, which are beta draws on (-1, 1). Correlations with the
+    first effect that are known, by the position of the other, are in `column`.
     """
     factor = np.zeros((1, num, size, size))
     for i in range(size):
@@ -798,6 +866,8 @@ def _draw_correlations(size: int, eta: float, num: int, rng: Generator) -> Float
         for j in range(i):
             shape = eta + (size - 2 - j) / 2
             partial_correlation = 2 * rng.beta(shape, shape, (1, num)) - 1
+            if column and j == 0:
+                partial_correlation = column.get(i, partial_correlation)
             factor[..., i, j] = partial_correlation * np.sqrt(left)
             left = left - factor[..., i, j] ** 2
         factor[..., i, i] = np.sqrt(left)

@@ -179,9 +179,9 @@ class _Predictor:
         if self.names and linear.population is not None:
             # Coefficients that the user fixes are last, in the order of the columns.
             given = linear.population.given
-            own = [i - len(given) for i, its in enumerate(given) if is_constant(its)]
-            self.fixed = self.columns[:, own] @ self.beta[own]
-            self.columns[:, own] = 0.0
+            places = [i - len(given) for i, its in enumerate(given) if is_constant(its)]
+            self.fixed = self.columns[:, places] @ self.beta[places]
+            self.columns[:, places] = 0.0
         for number in range(1, len(linear.offsets) + 1):
             own = np.asarray(values[f"offset{linear.tag}_{number}"], dtype=float)
             self.fixed = self.fixed + own[rows]

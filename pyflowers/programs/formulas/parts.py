@@ -334,7 +334,7 @@ def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Populat
 
 
 def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
-    """Put the coefficients that the user fixes beside those that are sampled."""
+    """Put the coefficients that the user fixes next to those that are sampled."""
     tag, (declared_as,) = linear.tag, part.parameters
     unit, k, free = f"b{tag}_unit", f"K{tag}", f"b_free{tag}"
     places = [i for i, prior in enumerate(its.given, 1) if not is_constant(prior)]

@@ -103,8 +103,8 @@ class Group:
         See :class:`~pyflowers.programs.formulas.grammar.GroupTerm`.
     given : tuple of StatedPrior or None
         The prior that the user gives to the sd of each effect; see :class:`Population`.
-    given_correlation : StatedPrior or None
-        The prior that the user gives to the only correlation.
+    given_correlations : tuple of StatedPrior or None
+        The prior that the user gives to each correlation; empty if all have the LKJ prior.
     """
 
     name: str
@@ -130,7 +130,12 @@ class Group:
     weights: tuple[str, ...] = ()
     is_scaled: bool = True
     given: tuple[StatedPrior | None, ...] = ()
-    given_correlation: StatedPrior | None = None
+    given_correlations: tuple[StatedPrior | None, ...] = ()
+
+    @property
+    def given_correlation(self) -> StatedPrior | None:
+        """The prior that the user gives to the only correlation."""
+        return self.given_correlations[0] if len(self.given_correlations) == 1 else None
 
     @property
     def dim(self) -> str:
@@ -278,7 +283,7 @@ def with_given(linear: LinearPredictor, stated: Stated) -> LinearPredictor:
         group = replace(
             its,
             given=of_elements(stated, f"sd_{its.name}", len(its.effects)),
-            given_correlation=stated.get(f"cor_{its.name}[1]"),
+            given_correlations=of_elements(stated, f"cor_{its.name}", len(its.pairs)),
         )
         if correlations is not None:
             group = replace(group, correlations=correlations.arguments[0])

@@ -296,12 +296,6 @@ BAD = [
     ("formula", "name", "message"),
     [
         (
-            "y ~ (x + z | g)",
-            "cor_g[Intercept,x]",
-            "have one joint prior, in which the prior",
-        ),
-        ("y ~ (x + z | g)", "cor_g[x,z]", "write cor_g ~ lkj(…) for all, with a larger number for"),
-        (
             "y ~ (1 | gr(g, by=h))",
             "sd_g",
             "the default prior; change its number, such as sd_g_s",

@@ -108,8 +108,11 @@ def test_the_program_states_the_population_of_each_level():
     program, _ = posed("together")
     lines = [line.strip() for line in program.source.text.splitlines()]
     at = lines.index("for (j in 1 : N_g) {")
-    effects = "r_g[j] = (diag_pre_multiply(sd_g[by_g[j]], L_g[by_g[j]]) * z_g[ : , j])';"
-    assert lines[at + 1] == effects
+    assert lines[at + 1 : at + 4] == [
+        "matrix[M_g, M_g] factor;",
+        "factor = diag_pre_multiply(sd_g[by_g[j]], L_g[by_g[j]]);",
+        "r_g[j] = (factor * z_g[ : , j])';",
+    ]
     at = lines.index("for (l in 1 : N_by_g) {")
     assert lines[at + 1 : at + 3] == [
         "lprior += student_t_lpdf(sd_g[l] | 3, 0, sd_g_scale);",
