@@ -27,6 +27,7 @@ from pyflowers.analysis.changes import Change, How, changes_of
 from pyflowers.analysis.findings import is_binary
 from pyflowers.analysis.predictions import (
     OF_TRIALS,
+    Kind,
     RowSets,
     grid_asked,
     in_blocks,
@@ -264,7 +265,7 @@ class Effects(Result):
         what = f"{self.response}{self.of_trials}"
         the = what if self.parameter else f"the {what}"
         odds = f"probabilities of {self.fit.data.scored_name}"
-        if self.fit.model.is_categorical:
+        if self.fit.model.has_categories:
             odds = self.response
         return {
             "odds ratio": f"odds ratio of the average {odds}",
@@ -790,7 +791,8 @@ class _Averages:
         return self._of(self.table, way)
 
     def _of(self, table: Table, way: Groups) -> Predictor:
-        found = predictor_of(self.fit, table, way, self.seed, parameter=self.parameter)
+        kind: Kind = "expected" if self.outcome is None else "probability"
+        found = predictor_of(self.fit, table, way, self.seed, kind=kind, parameter=self.parameter)
         return replace(found, outcome=self.outcome)
 
     def _predictor(self, change: Change, changed: Table, way: Groups) -> Predictor:

@@ -735,7 +735,7 @@ def simulate_from_posterior(spec: Spec, draws: int) -> PriorPredictive:
         inits=spec.inits,
     )
     y_new = program.y_rep(fit.draws, fit.data, np.random.default_rng([options.seed, 3]))
-    y_new = y_new[..., -num_obs:]
+    y_new = y_new[..., -values.y.size :]
     both = np.concatenate([np.broadcast_to(values.y, y_new.shape), y_new], -1)
     if leaves_out:
         unmasked = {**fit.data.values, role: np.zeros(2 * num_obs, np.int64)}
@@ -775,8 +775,8 @@ def _size_of_rows(program: Program, leaves_out: bool) -> str:
     blocks = program.source.blocks
     observed = blocks.data[program.declaration.roles.observed]
     size = ""
-    if observed.ndim == 1:
-        (size,) = observed.sizes
+    if observed.ndim == 1 or program.answers_by_rule(program.declaration.roles.y_rep):
+        size = observed.sizes[0]
     if size not in blocks.data or blocks.data[size].ndim:
         raise ConfigError(
             f"{program.called}: posterior SBC adds new observations, but the size of "

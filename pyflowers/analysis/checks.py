@@ -82,7 +82,7 @@ from pyflowers.analysis.statistics import (
     Groups,
     Statistic,
     find_statistics,
-    share_of,
+    shares_of,
 )
 from pyflowers.checked import whole_number
 from pyflowers.convergence import good_k
@@ -513,15 +513,18 @@ def check(
     labels = fit.data.by_group
     by_group = Groups.of(labels, fit.data.num_obs, fit.program.counts)
     wanted = _statistics(fit, by_group, statistics)
-    functions: list[Function] = [by_group.means, *(each.function for each in wanted)]
-    means, *values = _of_replicates(functions, replicates_of(fit, positions, rng))
+    of_means = None if fit.model.has_columns else by_group.means
+    functions: list[Function] = [each.function for each in wanted]
+    if of_means is not None:
+        functions.append(of_means)
+    values = _of_replicates(functions, replicates_of(fit, positions, rng))
     shape = (1, positions.size)
     if positions.size == fit.num_chains * fit.num_draws:
         shape = (fit.num_chains, fit.num_draws)
     y = fit.data.y[None]
     found = [
         _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
-        for statistic, its in zip(wanted, values, strict=True)
+        for statistic, its in zip(wanted, values, strict=False)  # those of groups come last
     ]
 
     def replicated(some: NDArray[np.int64]) -> Iterator[FloatArray]:
@@ -532,8 +535,8 @@ def check(
     found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
     notes = [*patterns.notes, *_limits(fit, found, positions.size), *_on_replicates(fit)]
     groups = None
-    if labels is not None:
-        groups = GroupMeans(labels, by_group.means(fit.data.y[None])[0], means)
+    if labels is not None and of_means is not None:
+        groups = GroupMeans(labels, of_means(fit.data.y[None])[0], values[-1])
         _check_groups(fit, by_group, positions, shape, rng, found, notes)
     pit = _check_pit(fit, rng, found, notes)
     if first := answer(fit, patterns):
@@ -551,10 +554,16 @@ def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[S
     """Return the usual and the requested statistics, and those of groups and times."""
     usual = usual_statistics(fit)
     wanted = find_statistics(statistics, usual)
-    if fit.model.is_categorical:
-        shares = [share_of(code, label) for code, label in enumerate(fit.model.categories, 1)]
+    if fit.model.has_categories:
+        is_counted = fit.model.has_columns
+        shares = shares_of(fit.model.categories, is_counted=is_counted)
+        num = len(shares)
+        if is_counted and fit.data.num_obs > 1:
+            rows = Groups.of_rows(fit.data.num_obs)
+            between, meaning = partial(rows.of_counts, num=num), "differences in shares of rows"
+            shares.append(Statistic("shares_of_rows", between, meaning))
         if 1 < by_group.sizes.size < fit.data.num_obs:
-            between = partial(by_group.of_shares, num=len(shares))
+            between = partial(by_group.of_counts if is_counted else by_group.of_shares, num=num)
             meaning = "differences in shares between groups"
             shares.append(Statistic("shares_between", between, meaning))
         return [*shares, *wanted]
@@ -764,7 +773,7 @@ def _check_groups(
 ) -> None:
     """Add the check of groups against their population, if the program has one."""
     labels = fit.data.by_group
-    if labels is None or labels.column not in fit.model.groups or fit.model.is_categorical:
+    if labels is None or labels.column not in fit.model.groups or fit.model.has_categories:
         return
     if len(labels) < 3:
         notes.append(f"{GROUP_OUTLIER} is left out: it needs at least three groups")
@@ -797,7 +806,7 @@ def _check_pit(
         why = f"as the program has no log_lik: {Capability.LOG_LIK.remedy}"
         notes.append(f"{LOO_PIT} is left out, {why}")
         return None
-    if fit.model.is_categorical:
+    if fit.model.has_categories:
         notes.append(f"{LOO_PIT} is left out, as the categories have no order")
         return None
     num_draws = fit.num_chains * fit.num_draws

@@ -591,11 +591,12 @@ class _Tasks:
             }
         options = {"names": list(self.names), "interval": self.pilot.interval}
         keep = (Keep(f"{of_fit.__module__}:of_fit", options, KEPT),)
-        observed = self.pilot.data.value_name
+        observed = self.pilot.data.counted or (self.pilot.data.value_name,)
         for groups, rows in self.designs:
             table = self._design(groups, rows)
             for i, y in enumerate(self._responses(table, [groups, rows])):
-                spec = Spec(self.spec.program, table.assign(**{observed: y}), **how)
+                responses = dict(zip(observed, np.atleast_2d(y), strict=True))
+                spec = Spec(self.spec.program, table.assign(**responses), **how)
                 yield Task(spec, name=f"{groups}x{rows}/{i + 1}", repeat=i, keep=keep)
 
     def _design(self, groups: int, rows: int) -> pd.DataFrame:

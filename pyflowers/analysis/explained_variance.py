@@ -223,7 +223,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
             f"explained: {fit.called} predicts directions, whose variance cannot be divided; "
             "compare models with loo"
         )
-    if family.is_categorical:
+    if family.has_categories:
         raise ConfigError(
             f"explained: {fit.called} has categories without an order, which have no variance to "
             "share; compare models with loo"

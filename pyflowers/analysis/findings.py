@@ -50,7 +50,8 @@ _FINDINGS = {
     "zeros": ("{many} of {values} are 0 than", "zeros", "no zeros"),
     "minimum": ("the smallest of {values} is {side} than", "limit", "tails"),
     "maximum": ("the largest of {values} is {side} than", "tails", "limit"),
-    "shares_between": ("the shares of {values} differ more between groups than", "group", ""),
+    "shares_between": ("the shares of {values} differ {degree} between groups than", "group", ""),
+    "shares_of_rows": ("the shares of {values} differ {degree} between rows than", "unlike", ""),
     "group_outlier": (
         "{who}, the most distant {group}, is {away} the rest than",
         "group",
@@ -94,7 +95,7 @@ def usual_statistics(fit: Fit) -> tuple[str, ...]:
     """Return the names of the usual statistics of a fit's observations."""
     if is_binary(fit):
         return OF_BINARY
-    if fit.model.is_categorical:
+    if fit.model.has_categories:
         return OF_CATEGORIES
     if fit.model.is_ordinal:
         return OF_RATINGS
@@ -302,6 +303,8 @@ def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
 
 def _values(fit: Fit) -> str:
     """Return a phrase for the observed values, with the user's name for the column."""
+    if fit.data.counted:
+        return f"the {fit.data.value_name}"
     what = "values"
     if fit.program.counts and usual_statistics(fit) == OF_COUNTS:
         what = "counts"

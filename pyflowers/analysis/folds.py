@@ -241,7 +241,7 @@ def k_fold(
             f"loo: folds must be an integer from 2 to the number of units, {what}, got {folds!r}"
         )
     if labels is None:
-        fold = _stratified(found[0].data.y[kept], folds, rng)
+        fold = _stratified(found[0].data.rows_of_y[kept, 0], folds, rng)
     else:
         fold = _balanced([unit.size for unit in units], folds, rng)
     of_fold = [np.flatnonzero(fold == k) for k in range(folds)]

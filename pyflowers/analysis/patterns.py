@@ -308,7 +308,9 @@ class Residuals:
         sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
         self.weight = self.sd  # categories: what all predictors together can fit
-        if not self.family.is_categorical:
+        if self.family.has_columns:
+            self.weight = self.sd * parameters["trials"]
+        if not self.family.has_categories:
             above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
             slope = np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)
             self.weight = slope / self.sd
@@ -321,6 +323,11 @@ class Residuals:
 
     def of(self, y: FloatArray) -> FloatArray:
         """Return standardised residuals, shape (R, N), which still contain what the model fits."""
+        if self.family.has_columns:
+            counts = y.reshape(len(y), -1, self.family.width)
+            total = counts.sum(axis=2)
+            numbers = counts @ np.arange(1.0, self.family.width + 1)
+            y = np.where(total > 0, numbers / np.maximum(total, 1), self.mean)
         if self.family.compares_logs:
             y = np.log(np.maximum(y, np.finfo(float).tiny))
         return np.asarray(np.clip((y - self.mean) / self.sd, -FARTHEST, FARTHEST))
@@ -741,7 +748,7 @@ def _patterns(
     yield from _interactions(fit, own, linear, notes)
     yield from _slopes(fit, residuals, own.coded)
     is_binary = residuals.family.counts_successes and not residuals.family.has_trials
-    if not (is_binary or residuals.family.is_categorical):
+    if not (is_binary or residuals.family.has_categories):
         yield from _spreads(fit, residuals, own)
     yield from _autocorrelations(fit, residuals, own.numeric, order, notes)
 
@@ -959,7 +966,7 @@ def _autocorrelations(
     in_order = _rows_in_order(codes, rows)
     if any(np.array_equal(in_order, each) for each in used):
         return
-    y = fit.data.y
+    y = fit.data.rows_of_y[:, 0]
     steps = np.diff(y[in_order])[np.diff(codes[in_order]) == 0]
     if (steps >= 0).all() or (steps <= 0).all():
         notes.append(

@@ -538,6 +538,7 @@ class RowPredictions(Result):
             "population": ", integrated over the population of groups",
         }[self._groups]
         of_response = self.kind in ("expected", "observation") and not self.parameter
+        of_response = of_response and not self.outcomes  # counts of categories
         if self.fit.model.has_trials and of_response:
             what += OF_TRIALS
         of = " of"
@@ -739,7 +740,11 @@ def _predict_rows(
     """Predict the rows of a table; see :func:`predict`."""
     if kind not in KINDS:
         raise ConfigError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    outcomes = outcomes_of(fit, kind, outcome, parameter)
+    if fit.model.has_columns and parameter is None and kind in ("expected", "observation"):
+        named = _categories_of(fit, outcome)
+        outcomes = tuple(replace(each, is_counted=True) for each in named)
+    else:
+        outcomes = outcomes_of(fit, kind, outcome, parameter)
     if parameter is not None and kind == "observation":
         raise ConfigError(
             f"kind 'observation' is of the response, not of {parameter}; leave kind or parameter "
@@ -762,9 +767,14 @@ def _predict_rows(
 
 def what_of_outcomes(fit: Fit) -> str:
     """Return what has probabilities, in words."""
-    if fit.model.is_categorical:
-        return f"category of {fit.data.name_of(fit.data.value)}"
+    if fit.model.has_categories:
+        return f"category{_of_response(fit)}"
     return f"outcome of {fit.data.scored_name}"
+
+
+def _of_response(fit: Fit) -> str:
+    """Return of what the categories are, in words; empty if they are columns."""
+    return "" if fit.model.has_columns else f" of {fit.data.category_name}"
 
 
 def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:
@@ -779,7 +789,7 @@ def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expect
         raise ConfigError(
             f"outcome is of the response, not of {parameter}; leave outcome or parameter out"
         )
-    of_categories = fit.model.is_categorical and parameter is None
+    of_categories = fit.model.has_categories and parameter is None
     return "probability" if of_categories or outcome is not None else "expected"
 
 
@@ -805,10 +815,10 @@ def outcomes_of(
         If the response has no probabilities, or an outcome is not one.
     """
     model = fit.model
-    if model.is_categorical and parameter is None and kind != "probability":
+    if model.has_categories and parameter is None and kind != "probability":
         one = model.family.predictors[0]
         raise ConfigError(
-            f"kind {kind!r}: the categories of {fit.data.name_of(fit.data.value)} have no order, "
+            f"kind {kind!r}: the categories{_of_response(fit)} have no order, "
             "so there is nothing to average; use kind 'probability', or name a linear predictor "
             f"with parameter, such as {one}"
         )
@@ -831,7 +841,7 @@ def outcomes_of(
             "real numbers; use kind 'observation', and count its draws"
         )
     scores = fit.data.scores
-    if model.is_categorical:
+    if model.has_categories:
         return _categories_of(fit, outcome)
     if outcome is None:
         if scores is not None:
@@ -859,9 +869,8 @@ def _categories_of(fit: Fit, outcome: Any) -> tuple[Outcome, ...]:
     for each in dict.fromkeys(map(str, outcome)):
         label = each if each in names else each.removeprefix("=").removeprefix("=").strip()
         if label not in names:
-            name = fit.data.name_of(fit.data.value)
             raise ConfigError(
-                f"outcome {each!r} is not a category of {name}; {suggestion(label, names)}"
+                f"outcome {each!r} is not a category{_of_response(fit)}; {suggestion(label, names)}"
             )
         found.append(Outcome("=", names.index(label) + 1.0, label))
     if not found:
@@ -894,7 +903,7 @@ def predictor_of(
         seed=_seed_of(fit, seed),
         groups=groups,
         reading=reading,
-        is_linear=kind == "linear",
+        is_linear=kind == "linear" or (kind == "probability" and fit.model.has_columns),
         is_varying=is_varying,
         is_observed=kind == "observation",
     )

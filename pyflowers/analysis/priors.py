@@ -30,7 +30,7 @@ from pyflowers.analysis.statistics import (
     FloatArray,
     Function,
     Groups,
-    share_of,
+    shares_of,
 )
 from pyflowers.checked import whole_number
 from pyflowers.display import (
@@ -161,9 +161,9 @@ class PriorPredictive(Result):
 
     def contents(self) -> list[Line]:
         """Return both tables, their notes, and the verdict on the sampling, if any."""
-        num = self.data.num_obs
+        num, what = self.data.num_obs, "row" if self.data.counted else "value"
         implied: list[Line] = [
-            f"The data that the prior implies, {counted(num, 'value')} of "
+            f"The data that the prior implies, {counted(num, what)} of "
             f"{self.data.value_name} in each draw:",
             in_file(self.implied(), "implied.csv"),
         ]
@@ -377,7 +377,7 @@ def _statistics(
     wanted = {called.get(name, name): STATISTICS[name].function for name in names}
     categories = Model(program, data).categories
     if categories:
-        shares = [share_of(code, label) for code, label in enumerate(categories, 1)]
+        shares = shares_of(categories, is_counted=bool(data.counted))
         wanted = {each.meaning: each.function for each in shares}
     labels = data.by_group
     if not categories and labels is not None and 1 < len(labels) < data.num_obs:

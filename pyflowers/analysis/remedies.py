@@ -504,6 +504,12 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
             "group apart, or draw the group effects from student_t instead of normal"
         ),
     ),
+    "unlike": (
+        _said(
+            "add a covariate that explains the differences between the rows, or a group term of a "
+            "column with a label for each row, such as (1 | row)"
+        ),
+    ),
     "clusters": (
         _said(
             "see whether the groups form clusters, and if so, add a covariate that separates them"

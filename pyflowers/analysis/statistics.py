@@ -115,6 +115,7 @@ OF_DATA = (
     "dispersion_within",
     "sd_within",
     "shares_between",
+    "shares_of_rows",
     "autocorrelation",
     "group_outlier",
     "loo_pit",
@@ -122,11 +123,53 @@ OF_DATA = (
 """The names of the checks of groups, times and PITs."""
 
 
-def share_of(code: int, label: str) -> Statistic:
-    """Return the share of a category, whose number is `code`."""
-    return Statistic(
-        f"share[{label}]", lambda y: np.asarray((y == code).mean(axis=-1)), f"share of {label}"
-    )
+def shares_of(categories: Sequence[str], *, is_counted: bool) -> list[Statistic]:
+    """Return the share of each category.
+
+    Parameters
+    ----------
+    categories : sequence of str
+        The categories.
+    is_counted : bool
+        Whether data sets have the counts of the categories in each row, shape (R, N × categories),
+        instead of the number of a category, from 1.
+    """
+
+    def of(number: int) -> Function:
+        """Return the function of data sets that is the share of a category."""
+        if not is_counted:
+            return lambda y: np.asarray((y == number).mean(axis=-1))
+        own = slice(number - 1, None, len(categories))
+        return lambda y: np.asarray(y[:, own].sum(axis=1) / np.maximum(y.sum(axis=1), 1))
+
+    return [
+        Statistic(f"share[{label}]", of(number), f"share of {label}")
+        for number, label in enumerate(categories, 1)
+    ]
+
+
+def differences_of_shares(counts: FloatArray) -> FloatArray:
+    """Return how much the shares of categories differ between units such as groups, shape (R,).
+
+    This is Pearson's X² of the table of units and categories, divided by its degrees of freedom, so
+    that it is about 1 if the units do not differ.
+
+    Parameters
+    ----------
+    counts : array, shape (R, unit, category)
+        How often each category occurs in each unit; units without counts are left out.
+
+    References
+    ----------
+    Agresti (2013), Categorical Data Analysis, 3rd ed., section 3.2.1.
+    """
+    totals = counts.sum(axis=2, keepdims=True)
+    of_all = counts.sum(axis=1, keepdims=True)
+    expected = totals * (of_all / np.maximum(of_all.sum(axis=2, keepdims=True), 1))
+    some = expected > 0
+    square = np.divide((counts - expected) ** 2, expected, out=np.zeros_like(counts), where=some)
+    free = (counts.shape[2] - 1) * np.maximum((totals > 0).sum(axis=(1, 2)) - 1, 1)
+    return np.asarray(square.sum(axis=(1, 2)) / free)
 
 
 def find_statistics(
@@ -267,6 +310,11 @@ class Groups:
             return cls(np.zeros(num_obs, dtype=np.int64), np.array([num_obs]), counts)
         return cls(labels.codes, labels.counts, counts)
 
+    @classmethod
+    def of_rows(cls, num_obs: int) -> Groups:
+        """Return groups each of which is a row."""
+        return cls(np.arange(num_obs), np.ones(num_obs, dtype=np.int64), counts=True)
+
     def means(self, y: FloatArray) -> FloatArray:
         """Return the mean of each group, shape (R, group)."""
         same_size = (self.sizes == self.sizes[0]).all()
@@ -300,23 +348,17 @@ class Groups:
         return np.asarray(np.divide(index, free, out=np.ones_like(index), where=free > 0))
 
     def of_shares(self, y: FloatArray, num: int) -> FloatArray:
-        """Return how much the shares of the categories 1 to `num` differ between groups.
+        """Return how much the shares of the categories 1 to `num` differ between groups."""
+        is_own = ((y == code).astype(np.float64) for code in range(1, num + 1))
+        return differences_of_shares(
+            np.stack([self.sizes * self.means(each) for each in is_own], axis=2)
+        )
 
-        This is Pearson's X² of the table of groups and categories, divided by its degrees of
-        freedom, so that it is about 1 if the groups do not differ.
-
-        References
-        ----------
-        Agresti (2013), Categorical Data Analysis, 3rd ed., section 3.2.1.
-        """
-        total = np.zeros(len(y))
-        for code in range(1, num + 1):
-            is_own = (y == code).astype(np.float64)
-            share = is_own.mean(axis=1, keepdims=True)
-            square = self.sizes * (self.means(is_own) - share) ** 2
-            some = np.broadcast_to(share > 0, square.shape)
-            total += np.divide(square, share, out=np.zeros_like(square), where=some).sum(axis=1)
-        return np.asarray(total / ((num - 1) * (self.sizes.size - 1)))
+    def of_counts(self, y: FloatArray, num: int) -> FloatArray:
+        """Return how much the shares of `num` counted categories differ between groups."""
+        counts = y.reshape(len(y), -1, num)
+        own = (self.sizes * self.means(counts[:, :, j]) for j in range(num))
+        return differences_of_shares(np.stack([*own], axis=2))
 
     def consecutive(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return pairs of rows of the same group at consecutive times, earlier first, shape (2, n).

@@ -114,9 +114,16 @@ def to_groups(
 
 
 def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
-    """Return values for each observation, shape (chain, draw, N), as a group."""
+    """Return values for each observation, shape (chain, draw, N), as a group.
+
+    Those of each count, shape (chain, draw, N × categories), have a dimension of categories, too.
+    """
     name, dims = data.observed or "y", data.dims.get(data.observed, ())
-    if len(dims) != 1:
+    if data.counted:
+        values = values.reshape(*values.shape[:2], data.num_obs, -1)
+        dims = dims[: 2 if values.shape[3] == len(data.counted) else 1]
+        values = values.reshape(*values.shape[:2], *([-1] if len(dims) == 1 else values.shape[2:]))
+    if not dims or (len(dims) != 1 and not data.counted):
         dims = (f"{data.observed}_dim_0",)
     return dataset({name: values}, replace(data, dims={name: dims}))
 

@@ -131,12 +131,12 @@ def conditional_effects(
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:
         raise ConfigError("by and spread cannot be combined; choose one")
-    if fit.model.is_categorical:
+    if fit.model.has_categories:
         if by or spread:
             raise ConfigError(
-                f"conditional_effects: each category of {fit.data.name_of(fit.data.value)} has a "
-                f"curve, so {'by' if by else 'spread'} does not apply; leave it out, or use "
-                "predict with a grid"
+                f"conditional_effects: each category has a curve, so "
+                f"{'by' if by else 'spread'} does not apply; leave it out, or use predict with a "
+                "grid"
             )
         return _of_categories(fit, column, levels.get(column), theme)
     if column in levels:
@@ -234,12 +234,10 @@ def _reference(fit: Fit, num: int, **fixed: Any) -> Table:
     return reference(fit, num, **fixed)
 
 
-def _predictor(
-    fit: Fit, table: Table, groups: Any = "none", *, is_varying: bool = False
-) -> Predictor:
+def _predictor(fit: Fit, table: Table, groups: Any = "none", **how: Any) -> Predictor:
     from pyflowers.analysis.predictions import predictor_of
 
-    return predictor_of(fit, table, groups, is_varying=is_varying)
+    return predictor_of(fit, table, groups, **how)
 
 
 def value_name(fit: Fit) -> str:
@@ -364,7 +362,7 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
     """Draw the probabilities of categories: curves over numbers, or rows for each level."""
     own = fit.data.table
     assert own is not None
-    num, note = np.bincount(fit.data.y.astype(np.int64))[1:], ""
+    num, note = fit.model.frequencies, ""
     names = fit.model.categories
     shown = np.arange(len(names))
     if len(names) > MOST_CURVES:
@@ -375,13 +373,13 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
         at: NDArray[Any] = np.linspace(values.min(), values.max(), NUM_POINTS)
     else:
         at = _cells(own, column, levels)
-    predictor = _predictor(fit, _reference(fit, len(at), **{column: at}))
+    predictor = _predictor(fit, _reference(fit, len(at), **{column: at}), kind="probability")
     found = {}
     for i in shown:
         outcome = Outcome("=", i + 1.0, names[i])
         draws = replace(predictor, outcome=outcome).expected()
         found[names[i]] = np.quantile(draws, interval_probs(fit.interval), axis=(0, 1))
-    what = f"probability of each {fit.data.name_of(fit.data.value)}"
+    what = f"probability of each {fit.data.category_name}"
     if levels is None:
         figure = style.new_figure(3.4, theme)
         ax, handles = figure.subplots(), []
@@ -600,7 +598,7 @@ def groups_with_lines(fit: Fit, column: str) -> list[str]:
     own, names = fit.data.table, fit.model.covariates_and_offsets
     if own is None or column not in names or num_levels(fit, column) is not None:
         return []
-    if fit.model.is_categorical:
+    if fit.model.has_categories:
         return []
     groups = [group for group in fit.model.partitions if group in own.cells]
     return [group for group in groups if not _is_constant(own, column, group)]

@@ -562,6 +562,11 @@ def observations(data: Data, *, theme: Theme = LIGHT) -> Figure:
             "plots: the data have no groups or no observations; name the groups' column under "
             "[table] group, and the observed variable under [roles] observed"
         )
+    if data.counted:
+        raise ConfigError(
+            "plots: a row has the counts of several categories, so the rows of a group have no "
+            "average; draw one of the columns"
+        )
     averages, num = np.bincount(groups.codes, data.y) / groups.counts, len(groups)
     shown, note = np.arange(num), ""
     if num > MOST_PANELS:

@@ -102,16 +102,23 @@ def predictive(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
     each = "counts"
     if fit.model.is_ordinal:
         each = "ratings"
-    if fit.model.is_categorical:
+    if fit.model.has_categories:
         each = "categories"
-    if is_count:
+    if fit.model.has_columns:
+        num = len(fit.model.categories)
+        of_rep = y_rep.reshape(len(y_rep), -1, num).sum(axis=1)
+        outside, num, expected, what = _bars(
+            ax, np.arange(1.0, num + 1), fit.model.frequencies, of_rep, 1, each, fit.interval, theme
+        )
+    elif is_count:
         outside, num, expected, what = _rootogram(ax, y, y_rep, each, fit.interval, theme)
     else:
         outside, num, expected, what = _distribution(ax, y, y_rep, fit.interval, theme)
     ratings = fit.data.labels.get(fit.data.value)
-    if each != "counts" and ratings is not None and len(ratings) <= MOST_COUNTS:
-        ax.set_xticks(range(1, len(ratings) + 1), [fitted(name, 0.8) for name in ratings.names])
-        ax.set_xlabel(fitted(ratings.column, style.panel_width(1)))
+    names = fit.data.counted if ratings is None else ratings.names
+    if each != "counts" and 0 < len(names) <= MOST_COUNTS:
+        ax.set_xticks(range(1, len(names) + 1), [fitted(name, 0.8) for name in names])
+        ax.set_xlabel(fitted(fit.data.category_name, style.panel_width(1)))
     else:
         ax.set_xlabel(fitted(observed_unit(fit), style.panel_width(1)))
     handles, names = ax.get_legend_handles_labels()
@@ -161,8 +168,22 @@ def _rootogram(
     # Replicated values beyond the last bar are counted in the last bar.
     position = np.minimum((y_rep - lowest) // width, edges.size - 2).astype(int)
     counts = np.stack([np.bincount(row, minlength=edges.size - 1) for row in position])
-    middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     x = (edges[1:] + edges[:-1]) / 2
+    return _bars(ax, x, observed, counts, width, each, interval, theme)
+
+
+def _bars(
+    ax: Axes,
+    x: NDArray[np.float64],
+    observed: NDArray[np.int64],
+    counts: NDArray[Any],
+    width: int,
+    each: str,
+    interval: float,
+    theme: Theme,
+) -> tuple[int, int, float, str]:
+    """Draw observed frequencies as bars, with the intervals of replicated ones, shape (R, bar)."""
+    middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
     predicted = f"predicted, {percent(interval)}"
     ax.vlines(x, low, high, color=theme.model, lw=2.2, alpha=0.55, label=predicted)

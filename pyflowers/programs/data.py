@@ -24,6 +24,7 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.declaration import (
     OBS,
     Column,
+    Counts,
     Declaration,
     Declaring,
     Terms,
@@ -202,15 +203,29 @@ class Data(Shown):
 
     @property
     def y(self) -> NDArray[np.float64]:
-        """The observed values, shape (N,); empty if no variable is observed."""
+        """The observed values, shape (N,); empty if no variable is observed.
+
+        The counts of the categories of an observation follow each other.
+        """
         if not self.observed:
             return np.empty(0)
         return np.ravel(np.asarray(self.values[self.observed], dtype=np.float64))
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The user's names for the categories if an observation is a row of counts."""
+        source = self.declaration.data.get(self.declaration.roles.observed)
+        return tuple(map(self.name_of, getattr(source, "counts", ())))
+
+    @property
     def num_obs(self) -> int:
-        """Number of observed values."""
-        return int(self.y.size)
+        """Number of observations: of observed values or, if these are counts, of their rows."""
+        return int(self.y.size) // (len(self.counted) or 1)
+
+    @property
+    def rows_of_y(self) -> NDArray[np.float64]:
+        """The observed values of each observation, shape (N, 1) or, for counts, (N, category)."""
+        return self.y.reshape(-1, len(self.counted) or 1)
 
     @property
     def by_group(self) -> Labels | None:
@@ -258,9 +273,21 @@ class Data(Shown):
             return ()
         return tuple(map(number_of, found.names))
 
+    @property
+    def category_name(self) -> str:
+        """What an observed category is a value of, without the numbers of labels."""
+        return "category" if self.counted else self.response_name
+
+    @property
+    def response_name(self) -> str:
+        """The user's name for the observed values, without the numbers of labels."""
+        if self.counted:
+            return f"counts of {in_words(self.counted)}"
+        return self.name_of(self.value) or self.observed
+
     def _named(self, *, is_numbered: bool) -> str:
         """Return the user's name for the observed values, and that they are numbered."""
-        name, num = self.name_of(self.value) or self.observed, len(self._numbers_of_labels)
+        name, num = self.response_name, len(self._numbers_of_labels)
         if is_numbered:
             return f"{name} (numbered 1 to {num})"
         return name
@@ -282,7 +309,7 @@ class Data(Shown):
             True if the observed values are equal, and the labels of the rows are equal in all
             columns that both read as labels.
         """
-        pairs = [(self.y, other.y), *self._labels_of_both(other)]
+        pairs = [(self.rows_of_y, other.rows_of_y), *self._labels_of_both(other)]
         return all(np.array_equal(mine[rows], theirs[its]) for mine, theirs in pairs)
 
     def is_reordered(self, other: Data) -> bool:
@@ -298,7 +325,10 @@ class Data(Shown):
         bool
             True if observed values and common labels are the same after sorting the rows.
         """
-        mine, theirs = zip((self.y, other.y), *self._labels_of_both(other), strict=True)
+        if len(self.counted) != len(other.counted):
+            return False
+        of_y = zip(self.rows_of_y.T, other.rows_of_y.T, strict=True)
+        mine, theirs = zip(*of_y, *self._labels_of_both(other), strict=True)
         return sorted(zip(*mine, strict=True)) == sorted(zip(*theirs, strict=True))
 
     def _labels_of_both(self, other: Data) -> list[tuple[NDArray[Any], NDArray[Any]]]:
@@ -812,6 +842,8 @@ def _design_table(
     if declared.prediction is not None and "cens" in declared.prediction.response:
         return table  # the times of censoring are among the responses
     source = declared.data.get(observed, Column(column=observed))
+    if isinstance(source, Counts):
+        return table  # their totals are part of the design
     value: Any = max(_smallest(blocks.data[observed]), getattr(source, "lower", None) or 0.0)
     if isinstance(source, Column) and source.outcomes:
         value = source.outcomes[0]

@@ -280,6 +280,59 @@ class Columns(Kind):
         return np.stack(found, axis=1)
 
 
+class Counts(Kind):
+    """The counts of categories in each row, of which the model describes all together.
+
+    Attributes
+    ----------
+    counts : tuple of str
+        The column of each category, in order.
+    """
+
+    fills: ClassVar = (2, "a matrix")
+    counts: Annotated[tuple[str, ...], Field(min_length=2)]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """See :class:`Kind`."""
+        return self.counts
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """See :class:`Kind`."""
+        return {variable.sizes[0]: OBS}
+
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
+        """See :class:`Kind`."""
+        found = [rows.numbers(column, name, variable, None) for column in self.counts]
+        return np.stack(found, axis=1)
+
+
+class Total(Kind):
+    """The sum of columns in each row, such as the number of units that are counted.
+
+    Attributes
+    ----------
+    total : tuple of str
+        The columns.
+    """
+
+    fills: ClassVar = (1, "a vector")
+    total: Annotated[tuple[str, ...], Field(min_length=1)]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """See :class:`Kind`."""
+        return self.total
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """See :class:`Kind`."""
+        return {variable.sizes[0]: OBS}
+
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
+        """See :class:`Kind`."""
+        return sum(rows.numbers(column, name, variable, None) for column in self.total)
+
+
 class Terms(Kind):
     """The design matrix of a sum of terms; with a single column, it may fill a vector.
 
@@ -427,7 +480,7 @@ class Value(Kind):
         return self.value
 
 
-KINDS: tuple[type[Kind], ...] = (Column, Columns, Terms, Size, Previous, Value)
+KINDS: tuple[type[Kind], ...] = (Column, Columns, Counts, Total, Terms, Size, Previous, Value)
 """The possible entries under ``[data]``."""
 
 

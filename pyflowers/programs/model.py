@@ -222,19 +222,34 @@ class Model:
         return self.has_rule and self.family.is_ordinal
 
     @property
-    def is_categorical(self) -> bool:
-        """Whether the response is one of several categories without an order."""
-        return self.has_rule and self.family.is_categorical
+    def has_categories(self) -> bool:
+        """Whether there are several categories without an order, with linear predictors."""
+        return self.has_rule and self.family.has_categories
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether an observation is a row of counts, one for each category."""
+        return self.has_rule and self.family.has_columns
 
     @property
     def categories(self) -> tuple[str, ...]:
         """The categories of such a response; the first is the reference."""
-        if not self.is_categorical:
+        if not self.has_categories:
             return ()
         labels = self.data.labels.get(self.data.value)
         if labels is not None:
             return labels.names
+        if self.data.counted:
+            return self.data.counted
         return tuple(map(str, range(1, len(self.family.predictors) + 2)))
+
+    @property
+    def frequencies(self) -> IntArray:
+        """How often each of the categories occurs in the data."""
+        if self.has_columns:
+            return np.asarray(self.data.rows_of_y.sum(axis=0), dtype=np.int64)
+        codes = self.data.y.astype(np.int64)
+        return np.bincount(codes, minlength=len(self.categories) + 1)[1:]
 
     @property
     def has_trials(self) -> bool:
@@ -378,6 +393,8 @@ class Model:
         is_recorded: bool = True,
     ) -> FloatArray:
         """Return replicated data, one data set for each draw, shape (chain, draw, N).
+
+        Counts of categories follow each other, as in the data: (chain, draw, N × categories).
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.families import Family, FloatArray, Values
+from pyflowers.programs.families import Family, FloatArray, Values, find_family
 
 MOST_VALUES = 10_000
 """The largest number of values whose probabilities are added up."""
@@ -42,11 +42,14 @@ class Outcome:
         The number with which the response is compared.
     label : str
         The category with this number, if the response is one of several without an order.
+    is_counted : bool
+        Whether the number of units with this category is predicted, instead of its probability.
     """
 
     comparison: str
     value: float
     label: str = ""
+    is_counted: bool = False
 
     @classmethod
     def of(cls, given: Any) -> Outcome:
@@ -87,7 +90,12 @@ def has_outcomes(family: Family) -> bool:
 
 
 def family_of_outcome(family: Family, outcome: Outcome) -> Family:
-    """Return a family whose expected response is the probability of an event."""
+    """Return a family whose expected response is the probability of an event.
+
+    For a response that counts units, it is the probability that a unit has the category.
+    """
+    if family.has_columns:
+        family = find_family(family.of_unit)
 
     def probability(eta: FloatArray, values: Values) -> FloatArray:
         if family.is_ordinal:

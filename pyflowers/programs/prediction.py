@@ -816,7 +816,7 @@ class Predictor:
         ConfigError
             If the response is a category, which has no mean.
         """
-        if self.link is None and self.outcome is None and self.family.is_categorical:
+        if self.link is None and self.outcome is None and self.family.has_categories:
             raise ConfigError(
                 "categories without an order have no mean; predict the probability of each (kind "
                 f"'probability'), or a linear predictor, such as {self.family.predictors[0]}"
@@ -828,6 +828,8 @@ class Predictor:
         varying = [name for name in self.varying_parameters if name in values]  # the mean's
         if self.groups == "population" and varying:
             mean = self._integrated(eta, varying)
+        if self.outcome is not None and self.outcome.is_counted:
+            mean = mean * values["trials"]
         return self._spread(mean)
 
     @property
@@ -852,7 +854,7 @@ class Predictor:
             rule, link = rule_of_parameter(self.rule, name)
             of = replace(self, rule=rule, link=link)
             at[name] = link, of.linear(), np.sqrt(of._variance())
-        for point, weight in _normal_nodes(len(names), self.family.is_categorical):
+        for point, weight in _normal_nodes(len(names), self.family.has_categories):
             values = _Parameters(self)
             for name, node in zip(names, point.tolist(), strict=True):
                 link, linear, sd = at[name]
@@ -861,15 +863,24 @@ class Predictor:
         return total
 
     def observed(self) -> FloatArray:
-        """Return a random response for each row, shape (chain, draw, N)."""
+        """Return a random response for each row, shape (chain, draw, N).
+
+        Counts of categories follow each other, shape (chain, draw, N × categories); an outcome
+        selects those of one category.
+        """
+        if self.outcome is not None:
+            whole = replace(self, outcome=None)
+            return whole.observed()[..., int(self.outcome.value) - 1 :: whole.family.width]
         if self.groups == "population":
             return self._each_its_own().observed()
-        eta, found = self.linear(), np.empty((*self.lead, len(self.rows)))
+        eta, width = self.linear(), self.family.width
+        found = np.empty((*self.lead, len(self.rows) * width))
         if "unit" in self.rule.response:
             return self._of_units(eta)
         for n, key in enumerate(self.rows.keys):
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
-            found[..., row] = self.family.draw(eta[..., row], self.at(row).parameters, rng)
+            drawn = self.family.draw(eta[..., row], self.at(row).parameters, rng)
+            found[..., n * width : (n + 1) * width] = drawn
         if "previous" in self.rule.response:  # rows follow those of the same table
             found = eta + along_series(found - eta, self.parameters)
         if self.scores is None:
@@ -1238,12 +1249,12 @@ class Predictor:
         return np.concatenate([values, few._new(name, index)], axis=2), found
 
 
-def _normal_nodes(num: int, is_categorical: bool) -> Iterator[tuple[FloatArray, float]]:
+def _normal_nodes(num: int, has_categories: bool) -> Iterator[tuple[FloatArray, float]]:
     """Yield the nodes, shape (num,), and weights with which independent normals are integrated.
 
     They are products of Gauss-Hermite nodes or, for many categories, a Sobol sequence.
     """
-    if is_categorical and num > max(NODES_OF_CATEGORIES):
+    if has_categories and num > max(NODES_OF_CATEGORIES):
         from scipy.special import ndtri
         from scipy.stats.qmc import Sobol
 
@@ -1254,7 +1265,7 @@ def _normal_nodes(num: int, is_categorical: bool) -> Iterator[tuple[FloatArray, 
             yield -node, 0.5 / NUM_QUASI_RANDOM
         return
     each, least = NUM_NODES, LEAST_WEIGHT
-    if is_categorical:
+    if has_categories:
         each, least = NODES_OF_CATEGORIES.get(num, (each, least))
     nodes, weights = np.polynomial.hermite_e.hermegauss(each)
     places = np.array(list(itertools.product(range(each), repeat=num)))

@@ -383,7 +383,9 @@ class Program(Shown):
         """
         rule = self.declaration.prediction
         observed = self.source.blocks.data.get(self.declaration.roles.observed)
-        if rule is None or rule.censored or observed is None or observed.ndim != 1:
+        if rule is None or rule.censored or observed is None:
+            return False
+        if observed.ndim != 1 + find_family(rule.family).has_columns:
             return False
         if self.declaration.formula is not None:
             return self.is_as_written

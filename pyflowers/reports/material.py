@@ -167,8 +167,8 @@ class Material:
     def value_name(self) -> str:
         """The user's name for the observed values, without the numbers of categories."""
         data = self.data
-        if self.best.model.is_categorical:
-            return data.name_of(data.value) or data.observed
+        if self.best.model.has_categories:
+            return data.response_name
         return data.value_name
 
     def named(self, name: str) -> Text:

@@ -168,7 +168,8 @@ class Family:
         Function of (eta, values) that returns the expected response.
     moments : callable
         Function of (eta, values) that returns the mean and the variance of the response, or of its
-        log if `compares_logs`. Predictive checks standardise residuals with them.
+        log if `compares_logs`; for counts of categories, those of the mean number of a row's
+        categories. Predictive checks standardise residuals with them.
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
@@ -182,10 +183,10 @@ class Family:
     is_ordinal : bool
         Whether thresholds replace the intercept.
     with_predictors : callable or None
-        Function of the names of linear predictors that returns the family with them. The response
-        is then one of several categories without an order, of which each but the first, the
-        reference, has a linear predictor; that of the reference is eta, which is 0. None if the
-        response has one linear predictor.
+        Function of the names of linear predictors that returns the family with them. There are
+        then several categories without an order, of which each but the first, the reference, has a
+        linear predictor; that of the reference is eta, which is 0. None if the response has one
+        linear predictor.
     compares_logs : bool
         Whether `moments` are those of the log of the response, because its spread is a factor.
     alternatives : tuple of str
@@ -227,6 +228,9 @@ class Family:
     known : str
         A parameter whose value in each row is data, such as sigma in ``y | se(s)``; empty if there
         is none.
+    of_unit : str
+        The family of the category of one unit, if a response counts the units of each category;
+        otherwise empty.
     """
 
     name: str
@@ -263,6 +267,7 @@ class Family:
     )
     cumulative: str = ""
     known: str = ""
+    of_unit: str = ""
 
     @property
     def text(self) -> str:
@@ -284,19 +289,29 @@ class Family:
     @property
     def is_looped(self) -> bool:
         """Whether the density in Stan takes only one observation."""
-        return self.is_categorical or bool(
+        return self.has_categories or bool(
             re.search(rf"\b{self.stan.partition('(')[0]}_lp[md]f\(", self.functions)
         )
 
     @property
-    def is_categorical(self) -> bool:
-        """Whether the response is one of several categories without an order."""
+    def has_categories(self) -> bool:
+        """Whether there are several categories without an order, with linear predictors."""
         return self.with_predictors is not None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether a response is a row of counts, one for each category."""
+        return bool(self.of_unit)
 
     @property
     def is_of_labels(self) -> bool:
         """Whether the response is a rating or a category, which are numbered from 1."""
-        return self.is_ordinal or self.is_categorical
+        return self.is_ordinal or (self.has_categories and not self.has_columns)
+
+    @property
+    def width(self) -> int:
+        """The number of values of a response, which are adjacent in arrays of responses."""
+        return len(self.predictors) + 1 if self.has_columns else 1
 
     @property
     def predictors(self) -> tuple[str, ...]:
@@ -311,7 +326,8 @@ class Family:
     @property
     def counts_successes(self) -> bool:
         """Whether the response is a number of successes, or 1 for a success."""
-        return self.is_discrete and self.scale == "fixed" and not self.is_of_labels
+        labelled = self.is_ordinal or self.has_categories
+        return self.is_discrete and self.scale == "fixed" and not labelled
 
     @property
     def counts_events(self) -> bool:
@@ -479,7 +495,7 @@ def find_family(name: str) -> Family:
         raise ConfigError(f"family {asked!r} does not exist; {hint}")
     usual = _usual(asked)
     predictors = [each.strip() for each in link.strip().removesuffix(")").split(",")]
-    if usual.is_categorical and all(map(_PREDICTOR.fullmatch, predictors)):
+    if usual.has_categories and all(map(_PREDICTOR.fullmatch, predictors)):
         return of_predictors(asked, tuple(predictors))
     link = link.strip().removesuffix(")").strip() or usual.link
     if link not in (usual.link, *usual.links):

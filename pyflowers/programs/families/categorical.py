@@ -18,12 +18,19 @@ import numpy as np
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, _ordinal
 
 
-def _of(names: Sequence[str]) -> Family:
-    """Return the family with the linear predictors of all categories but the first."""
+def logs_of(names: Sequence[str]) -> _ordinal.Probabilities:
+    """Return the function of (eta, values) that returns the log probability of each category."""
 
     def logs(eta: FloatArray, values: Values) -> FloatArray:
         every = np.stack(np.broadcast_arrays(eta, *(values[name] for name in names)))
         return np.asarray(every - np.logaddexp.reduce(every, axis=0))
+
+    return logs
+
+
+def _of(names: Sequence[str]) -> Family:
+    """Return the family with the linear predictors of all categories but the first."""
+    logs = logs_of(names)
 
     def codes(eta: FloatArray, values: Values) -> FloatArray:
         shape = np.broadcast_shapes(np.shape(eta), *(np.shape(values[name]) for name in names))

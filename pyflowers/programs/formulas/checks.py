@@ -148,6 +148,12 @@ def _about_factor(model: Model, name: str) -> str:
 
 def about_response(model: Model) -> list[str]:
     """Return a note on a response that is the same in every row, or whose unit is too large."""
+    if model.family.has_columns:
+        return [
+            f"{name} is 0 in every row, so that its log odds rest on their priors"
+            for name, own in zip(model.categories, model.y.T, strict=True)
+            if not own.any()
+        ]
     sd = float(np.std(model.y))
     if model.family.scale == "y" and 0 < sd < SMALL_SD:
         factor = 10 ** -math.floor(math.log10(sd))
@@ -189,7 +195,9 @@ def _about_levels(model: Model) -> Iterator[str]:
 
 def _about_ratings(model: Model) -> Iterator[str]:
     """Yield notes on ratings that are renumbered, and on those that do not occur."""
-    if model.family.is_categorical and not isinstance(model.order_of_ratings, str):
+    if not model.family.is_of_labels:
+        return
+    if model.family.has_categories and not isinstance(model.order_of_ratings, str):
         lacking = [each for each in model.order_of_ratings if each not in model.categories]
         if lacking:
             has = "has no rows, so its probability is 0"
@@ -349,7 +357,7 @@ def _about_labels(model: Model) -> Iterator[str]:
 
 def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
     """Yield notes on columns of the design that separate successes and failures, or only zeros."""
-    if model.family.is_categorical:
+    if model.family.has_categories:
         for each in model.parameters:
             yield from _about_lacking_categories(each, priors)
         return
@@ -406,12 +414,15 @@ def _about_lacking_categories(model: Model, priors: DefaultPriors) -> Iterator[s
         if len(values) != 2:
             continue
         for value in values if model.has_intercept else values[values != 0]:
-            seen = model.y[column == value]
-            lacking = next((each for each in (code, 1) if each not in seen), None)
+            own = column == value
+            lacking = next((each for each in (code, 1) if not model.has_category(each, own)), None)
             if lacking is not None:
                 label = model.categories[lacking - 1]
+                none = f"no {model.formula.response} is {label}"
+                if model.family.has_columns:
+                    none = f"every {label} is 0"
                 rests = _unlimited(priors, [name], model.tag)
-                yield f"where {name} is {value:g}, no {model.formula.response} is {label}, {rests}"
+                yield f"where {name} is {value:g}, {none}, {rests}"
 
 
 def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:

@@ -110,7 +110,7 @@ def _refuse_apart(its: Effects, found: Collection[str]) -> None:
 
 def _predictors_of(model: Model) -> tuple[Model, ...]:
     """Return the models of all linear predictors."""
-    if model.family.is_categorical:
+    if model.family.has_categories:
         return model.parameters
     return (model, *model.parameters)
 

@@ -196,6 +196,8 @@ class Formula:
     levels : tuple of str
         The labels of the response in their order, if they are given, as in
         ``C(y, levels=["low", "high"]) ~ x``.
+    counted : tuple of str
+        The columns of a response of counts, ``cbind(a, b, c)``; the response is this text.
     """
 
     text: str
@@ -206,6 +208,7 @@ class Formula:
     parameters: tuple[ParameterFormula, ...] = ()
     curves: tuple[CurveTerm, ...] = ()
     levels: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
 
     def with_predictors(self, names: Sequence[str]) -> Formula:
         """Return the formula with those of the linear predictors of categories.
@@ -228,7 +231,8 @@ class Formula:
     @property
     def response_columns(self) -> list[str]:
         """The columns of the response and of its terms."""
-        return list(dict.fromkeys((self.response, *self.terms.columns)))
+        own = self.counted or (self.response,)
+        return list(dict.fromkeys((*own, *self.terms.columns)))
 
     @property
     def trials(self) -> str:
@@ -311,7 +315,8 @@ def _of_response(text: str, whole: str) -> Formula:
         )
     _refuse_transformed(text, left)
     left, levels = _without_levels(text, left)
-    match = _RESPONSE.fullmatch(left)
+    call, counted, rest = _without_counted(text, left)
+    match = _RESPONSE.fullmatch(rest)
     if match is None:
         raise ConfigError(
             f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
@@ -325,8 +330,39 @@ def _of_response(text: str, whole: str) -> Formula:
     for call in calls:
         terms = with_series(terms, text, call)
     population, curves = _without_curves(text, rest)
-    response = _bare(match[1])
-    return Formula(whole, response, terms, population, groups, curves=curves, levels=levels)
+    return Formula(
+        text=whole,
+        response=call or _bare(match[1]),
+        terms=terms,
+        population=population,
+        groups=groups,
+        curves=curves,
+        levels=levels,
+        counted=counted,
+    )
+
+
+def _without_counted(text: str, left: str) -> tuple[str, tuple[str, ...], str]:
+    """Return ``cbind(…)`` and its columns, if there is one, and the rest after the first column."""
+    if not re.match(r"\s*cbind\(", left):
+        return "", (), left
+    begin, end = next(_top_brackets(left), (0, 0))
+    call = left[: end + 1].strip()
+    columns = split_at(left[begin + 1 : end], ",")
+    for each in columns:
+        if not re.fullmatch(_NAME, each):
+            raise ConfigError(
+                f"formula {text!r}: cbind() joins columns of counts, but {each or 'nothing'!r} is "
+                "not the name of one; write cbind(a, b, c) with your columns"
+            )
+        if columns.count(each) > 1:
+            raise ConfigError(f"formula {text!r}: {call} names {each} twice; keep only one")
+    if len(columns) < 2:
+        raise ConfigError(
+            f"formula {text!r}: {call} has one column, but counts of categories have at least two; "
+            "add the others, or write the column by itself"
+        )
+    return call, tuple(map(_bare, columns)), columns[0] + left[end + 1 :]
 
 
 def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:
@@ -348,10 +384,10 @@ def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:
 
 def _refuse_transformed(text: str, left: str) -> None:
     """Reject a function of the response, and name what is fitted instead."""
-    if re.match(r"\s*(cbind|mvbind)\(", left):
+    if re.match(r"\s*mvbind\(", left):
         raise ConfigError(
-            f"formula {text!r}: a response of several columns is not supported; for counts of "
-            "categories, give each unit a row with its category and choose family categorical"
+            f"formula {text!r}: several responses are not supported; for counts of categories, "
+            "write cbind(a, b, c) ~ … and choose family multinomial"
         )
     found = re.fullmatch(r"\s*(log|log2|log10|exp|sqrt|scale|center|I)\((.*)\)\s*", left)
     if found is None:

@@ -93,12 +93,12 @@ def likelihood_alone(
     means |= {name: np.asarray(values[name], dtype=np.float64) for name in fixed}
     kept = np.broadcast_to(np.asarray(values["held_out"]) == 0, (data.num_obs,))
     rows = _rows(values, data.num_obs)[kept]
-    if family.is_categorical:  # the linear predictor of the reference is 0
+    if family.has_categories:  # the linear predictor of the reference is 0
         linear = [LinearPredictor(ETA, ""), *linear]
     first, *others = (_Predictor(each, values, means, rows) for each in linear)
-    if not (first.names or family.is_categorical):
+    if not (first.names or family.has_categories):
         return {}
-    y = np.asarray(data.y, dtype=float)[kept]
+    y = data.rows_of_y[kept].ravel()
     predicted = {each.target.name for each in others}
     alone_of = [each.name for each in family.auxiliary if each.name not in predicted]
     other = {

@@ -142,12 +142,14 @@ class Model:
             if name not in self.table.cells:
                 hint = hint_of(name, self.table.cells)
                 raise DataError(f"{self.table.source}: there is no column {name!r}; {hint}")
-        if formula.response in self.columns:
-            raise ConfigError(
-                f"formula {formula.text!r}: {formula.response} is both the response and a "
-                "term; leave it out of the terms"
-            )
-        if family.has_trials != bool(formula.trials):
+        for name in formula.counted or (formula.response,):
+            if name in self.columns:
+                raise ConfigError(
+                    f"formula {formula.text!r}: {name} is both the response and a term; leave it "
+                    "out of the terms"
+                )
+        self._refuse_columns()
+        if family.has_trials != bool(formula.trials) and not family.has_columns:
             what, wants = "no trials", ""
             if family.has_trials:
                 what, wants = "trials", " | trials(n)"
@@ -177,6 +179,28 @@ class Model:
                     f"{term.group} are correlated, and {term.group} cannot have two terms; write "
                     f"one, such as ({factor} | {term.group})"
                 )
+
+    def _refuse_columns(self) -> None:
+        """Reject a response of several columns that the family does not take, and one column."""
+        about, (formula, family) = f"formula {self.formula.text!r}: ", (self.formula, self.family)
+        if family.has_columns and not formula.counted:
+            raise ConfigError(
+                f"{about}family {family.name} takes the counts of each category; write "
+                f"cbind(a, b, c) ~ … with your columns, or choose family {family.of_unit} for one "
+                "label in each row"
+            )
+        if not formula.counted or family.has_columns:
+            return
+        first = formula.counted[0]
+        if family.has_trials:
+            raise ConfigError(
+                f"{about}family {family.name} takes successes and trials; make a column of their "
+                f"total, such as total, in the table, and write {first} | trials(total) ~ …"
+            )
+        raise ConfigError(
+            f"{about}family {family.name} takes one column; choose family multinomial for "
+            f"counts of categories, or write {first} ~ …"
+        )
 
     def _refuse_curve(self, curve: CurveTerm) -> None:
         """Reject a curve along a column that has no numbers, or no order."""
@@ -442,7 +466,7 @@ class Model:
         name = self.formula.response
         if name in self.table.ordered:
             return self.table.levels[name]
-        if self.family.is_categorical:
+        if self.family.has_categories:
             names = self.table.labels(name, order="value", order_asked=False).names
             levels = self.table.levels.get(name) or sorted(names)
             return names if has_order(names) else tuple(each for each in levels if each in names)
@@ -451,15 +475,16 @@ class Model:
     @cached_property
     def categories(self) -> tuple[str, ...]:
         """The labels of a response without an order; the first is the reference."""
-        if not self.family.is_categorical:
+        if not self.family.has_categories:
             return ()
-        return self.ratings.names
+        return self.formula.counted or self.ratings.names
 
     def of_categories(self) -> Model:
         """Return the model with a linear predictor for each category of its table."""
-        if not self.family.is_categorical:
+        if not self.family.has_categories:
             return self
-        answered = self.table.without_missing([self.formula.response], drop=True)
+        own = self.formula.counted or [self.formula.response]
+        answered = self.table.without_missing(own, drop=True)
         categories = replace(self, table=answered).categories
         names = names_of_predictors(categories)
         self._refuse_reference(categories, names)
@@ -473,10 +498,13 @@ class Model:
         given = next((each for each in self.formula.parameters if each.parameter == own), None)
         if given is not None and own not in names and others:
             order = ", ".join(f'"{each}"' for each in (*others, reference))
+            response = f"C({name}, levels=[{order}])"
+            if self.family.has_columns:
+                response = f"cbind({', '.join((*others, reference))})"
             raise ConfigError(
                 f"formula {given.text!r}: {reference} is the reference category, whose linear "
-                f"predictor is 0; leave this formula out, or write C({name}, levels=[{order}]) ~ … "
-                "for another reference"
+                f"predictor is 0; leave this formula out, or write {response} ~ … for another "
+                "reference"
             )
 
     @cached_property
@@ -485,7 +513,7 @@ class Model:
         name, table = self.formula.response, self.table
         order = self.order_of_ratings
         labels = table.labels(name, order=order, order_asked=False)
-        if self.family.is_categorical:
+        if self.family.has_categories:
             self._refuse_many(labels)
             return labels
         if isinstance(order, str) and not has_order(labels.names):
@@ -512,6 +540,12 @@ class Model:
                 f"{where}{len(labels)} different values, but family {name} takes at most "
                 f"{MOST_CATEGORIES} categories; join rare ones, or choose another family"
             )
+
+    def has_category(self, number: int, rows: NDArray[np.bool_]) -> bool:
+        """Return whether a category, numbered from 1, occurs in some of the rows."""
+        if self.family.has_columns:
+            return bool(self.y[rows, number - 1].any())
+        return number in self.y[rows]
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
@@ -542,8 +576,10 @@ class Model:
 
     @cached_property
     def y(self) -> FloatArray:
-        """The response as numbers; ratings are numbered from 1."""
+        """The response as numbers; ratings are numbered from 1, and counts have a column each."""
         name, family = self.formula.response, self.family
+        if family.has_columns:
+            return np.stack([self._numbers(each) for each in self.formula.counted], axis=1)
         if family.is_of_labels:
             return self.ratings.codes.astype(np.float64) + 1
         if self.outcomes:
@@ -551,6 +587,11 @@ class Model:
             return (
                 np.array([self.outcomes.index(each) for each in labels.names])[labels.codes] * 1.0
             )
+        return self._numbers(name)
+
+    def _numbers(self, name: str) -> FloatArray:
+        """Return a column of the response, whose numbers must suit the family."""
+        family = self.family
         y = self.table.numbers(
             name,
             if_text=f"make the column numeric, as family {family.name} requires",
@@ -582,7 +623,10 @@ class Model:
     def trials(self) -> FloatArray:
         """The trials of each row."""
         given = self.formula.trials
-        if given.isdecimal() or not given:
+        trials: FloatArray
+        if self.family.has_columns and not given:
+            trials = self.y.sum(axis=1)
+        elif given.isdecimal() or not given:
             trials = np.full(len(self.table), float(given or 1))
         else:
             trials = self.table.numbers(given, if_text="give a column of whole numbers")
@@ -596,6 +640,16 @@ class Model:
                 f"{where}: the number of trials is {number_text(trials[row])}, but it must be a "
                 f"whole number from 0 to {LARGEST_INT}; correct it"
             )
+        if self.family.has_columns:
+            total = self.y.sum(axis=1)
+            if np.any(total != trials):
+                row = int(np.argmax(total != trials))
+                raise DataError(
+                    f"{self.table.where(row)}: {in_words(self.formula.counted)} sum to "
+                    f"{number_text(total[row])}, but the number of trials is "
+                    f"{number_text(trials[row])}; correct one of them, or leave trials({given}) out"
+                )
+            return trials
         if given and np.any(self.y > trials):
             row = int(np.argmax(self.y > trials))
             raise DataError(
@@ -651,7 +705,9 @@ class Model:
     def linked(self) -> FloatArray:
         """The response, transformed to about the linear predictor's scale, minus the offset."""
         y, family, link = self.y, self.family, LINKS[self.family.link]
-        if family.is_of_labels:
+        if family.has_columns:  # the mean number of the categories
+            y = y @ np.arange(1.0, y.shape[1] + 1) / np.maximum(self.trials, 1)
+        if family.is_of_labels or family.has_columns:
             values = (y - y.mean()) / (y.std() or 1.0)
         elif family.counts_successes:
             values = link.of((y + 0.5) / (self.trials + 1))

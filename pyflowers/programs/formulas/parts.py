@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from pyflowers.programs.declaration import free_name
 from pyflowers.programs.densities import (
     StatedPrior,
     prior_densities,
@@ -124,9 +125,14 @@ def observations(model: Model) -> Part:
         response = f"array[N]{size} y"
     data = ["int<lower=1> N; // observations"]
     source: dict[str, Any] = {"column": formula.response}
-    if family.is_of_labels:
+    of_columns: dict[str, dict[str, Any]] = {}
+    if family.is_of_labels or family.has_columns:
         what = "ratings" if family.is_ordinal else "categories, of which the first is the reference"
         data.append(f"int<lower=2> J; // {what}")
+    if family.has_columns:
+        response, source = f"{family.response} y", {"counts": list(formula.counted)}
+        of_columns["J"] = {"value": len(formula.counted)}
+    elif family.is_of_labels:
         source |= {"index": True, "order": model.order_of_ratings}
     elif model.outcomes:
         source["outcomes"] = list(model.outcomes)
@@ -134,13 +140,21 @@ def observations(model: Model) -> Part:
     if model.categories:
         about += f": {shortened([f'{i}: {each}' for i, each in enumerate(model.categories, 1)], 6)}"
     data.append(f"{response}; // {about}")
-    sources = {"y": source, **sources_of(formula.terms, model.response_values)}
+    sources = {"y": source, **of_columns, **sources_of(formula.terms, model.response_values)}
     data += data_lines(formula.terms, family)
+    if family.has_columns and not formula.trials:
+        data.append("array[N] int<lower=0> trials; // the total of each row")
+        sources["trials"] = {"total": list(formula.counted)}
     about = (
         f"{formula.response} is modelled by the {family.name} family with the {family.link} link."
     )
     story = " ".join([about, *about_terms(formula.terms, formula.response)])
-    return Part(data=data, sources=sources, story=story)
+    dims, coords = dict[str, list[str]](), dict[str, list[str]]()
+    if family.has_columns:
+        dim = free_name("category", model.all_columns)
+        dims = {"y": ["obs", dim], "y_rep": ["obs", dim]}
+        coords = {dim: list(formula.counted)}
+    return Part(data=data, sources=sources, story=story, dims=dims, coords=coords)
 
 
 def cells(model: Model) -> Part:
@@ -493,7 +507,9 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
         rows, eta = family.totals.stan, "eta[cell[n]]"
         statements = family.totals.statement.strip("\n").splitlines()
     y_rep = "vector[N_pointwise] y_rep;"
-    if family.is_discrete:
+    if family.has_columns:
+        y_rep = "array[N_pointwise, J] int y_rep;"
+    elif family.is_discrete:
         y_rep = "array[N_pointwise] int y_rep;"
     before = list[str]()
     if terms.residuals == "ar":

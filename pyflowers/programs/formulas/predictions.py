@@ -129,7 +129,7 @@ def _linear_model(data: Data) -> LinearModel:
         if isinstance(its, Parameter) and np.isnan([its.lower, its.upper]).any():
             raise _not_stated(about.text, f"{its.name}, whose bounds depend on the data")
     family, num = find_family(about.family), int(values["N"])
-    if family.is_categorical:
+    if family.has_categories:
         raise _not_stated(about.text, "a linear predictor for each category")
     kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
     rows, trials = np.arange(num), None
@@ -231,7 +231,7 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
     indices = names_of_groups(formula, family)
     links = {its.name: its.link.inverse for its in family.auxiliary if its.link}
     linear = []
-    if not family.is_categorical:
+    if not family.has_categories:
         linear.append(_linear(data, ETA, formula, indices))
     for each in formula.parameters:
         target = Target(each.parameter, links[each.parameter])

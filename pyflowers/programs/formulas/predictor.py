@@ -256,7 +256,7 @@ def linear_predictors(
     tagged |= {name for each in model.parameters for name in switches(each)}
     own = {name: its for name, its in parametrisations.items() if name not in tagged}
     found = list[LinearPredictor]()
-    if model.family.is_categorical:
+    if model.family.has_categories:
         refuse_unknown_groups(model, own)
     else:
         found.append(_of_response(model, priors, own, stated))

@@ -222,9 +222,10 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
     value = isolated(found.fit.data.scored_name)
     if found.outcomes:
         outcome = found.index.get_level_values("outcome")[row.own]
-        data = found.fit.data  # an outcome is a label, not its number
-        name = isolated(data.name_of(data.value) or data.observed)
+        name = isolated(found.fit.data.category_name)  # an outcome is a label, not its number
         value = fill("probability of {} = {}", name, isolated(outcome))
+        if found.fit.model.has_columns:
+            value = fill("probability of {}", isolated(outcome))
     more, fewer = found.directions
     quantiles = _quantiles(found, row.own)
     difference, ends = _directed(quantiles, more, fewer)
@@ -443,7 +444,7 @@ def lead(material: Material) -> tuple[str, str | None]:
     column with few levels.
     """
     fit, columns = material.best, material.covariates
-    if fit.model.is_categorical:  # categories have curves
+    if fit.model.has_categories:  # categories have curves
         return columns[0], None
     few = {column for column in columns if num_levels(fit, column)}
     numeric = [column for column in columns if column not in few]
@@ -459,7 +460,7 @@ def separated(material: Material, column: str) -> str | None:
     It interacts with the figure's column and has few values.
     """
     table = material.best.data.table
-    if table is None or material.best.model.is_categorical:
+    if table is None or material.best.model.has_categories:
         return None
     others = material.best.model.interacting(column)
     few = (n for n in others if 1 < len(set(table.column(n).tolist())) <= MOST_CURVES)
@@ -471,7 +472,7 @@ def caption_of(material: Material, column: str, by: str | None) -> Markup:
     others = material.best.model.interacting(column)
     value = isolated(upper_first(value_name(material.best)))
     caption = fill("{} over {}", value, isolated(column))
-    if material.best.model.is_categorical:
+    if material.best.model.has_categories:
         caption = fill("Probability of each category over {}", isolated(column))
     if by is not None:
         caption += fill(", for each value of {}", isolated(by))

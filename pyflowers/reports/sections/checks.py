@@ -125,7 +125,7 @@ def _of_predictive(material: Material, fit: Fit) -> Text:
         each = "count"
         if fit.model.is_ordinal:
             each = "rating"
-        if fit.model.is_categorical:
+        if fit.model.has_categories:
             each = "category"
         return fill(
             "How often each {} was observed (bars) and how often it is predicted{} (dots, with "

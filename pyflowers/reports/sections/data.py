@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from pyflowers import plots
 from pyflowers.programs import Data
+from pyflowers.programs.model import Model
 from pyflowers.reports.markup import fill, isolated, join, number, paragraph, with_minus
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
@@ -30,7 +31,7 @@ def content(material: Material) -> Iterator[Block]:
             "The program declares no observed variable, so its data are not shown here."
         )
     else:
-        size = _size(data, material.best.model.categories)
+        size = _size(material.best.model)
         yield paragraph(join([size, _completeness(data)]))
     caption = "The observations."
     if _num_missing(data):
@@ -41,18 +42,18 @@ def content(material: Material) -> Iterator[Block]:
         yield table
 
 
-def _size(data: Data, categories: Sequence[str]) -> Markup:
+def _size(model: Model) -> Markup:
     """Return the numbers of observations, groups and times, and the values."""
-    where = Markup()
+    data, where = model.data, Markup()
     if data.by_group is not None:
         column = isolated(data.by_group.column)
         where += fill(" in {} ({})", counted(len(data.by_group), "group"), column)
     if data.by_time is not None:
         column = isolated(data.by_time.column)
         where += fill(" at {} ({})", counted(len(data.by_time), "time"), column)
-    if categories:
-        num = np.bincount(data.y.astype(np.int64), minlength=len(categories) + 1)[1:]
-        each = [f"{name}: {n}" for name, n in zip(categories, num.tolist(), strict=True)]
+    if model.has_categories:
+        num = model.frequencies.tolist()
+        each = [f"{name}: {n}" for name, n in zip(model.categories, num, strict=True)]
         return fill(
             "The data consist of {}{}; the numbers of each category are {}.",
             counted(data.num_obs, "observation"),
@@ -120,7 +121,7 @@ def figures(material: Material) -> Drawings:
     The numbers of categories have no order and no average.
     """
     data = material.data
-    if data.by_group is None or not data.num_obs or material.best.model.is_categorical:
+    if data.by_group is None or not data.num_obs or material.best.model.has_categories:
         return {}
     return {"data": partial(plots.observations, material.data)}
 

@@ -181,7 +181,7 @@ def _captions(fit: Fit) -> dict[str, Text]:
     )
     forests = dict[str, Text]()
     for name, effects in _forests(fit).items():
-        of = f" ({fit.program.description_of(effects)})" if fit.model.is_categorical else ""
+        of = f" ({fit.program.description_of(effects)})" if fit.model.has_categories else ""
         forests[name] = fill(each, of)
     return {
         **forests,
@@ -205,7 +205,7 @@ def figures(material: Material) -> Drawings:
 def _forests(fit: Fit) -> dict[str, str]:
     """Return the coefficients of the figures of coefficients: the first or, of categories, all."""
     found = coefficients(fit)
-    if fit.model.is_categorical:
+    if fit.model.has_categories:
         return {f"forest {effects}": effects for effects in found}
     return dict(zip(["forest"], found, strict=False))
 

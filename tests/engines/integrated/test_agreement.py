@@ -101,8 +101,9 @@ def of_family(name, num=100, seed=4):
 
 
 # The bounds of shifted_lognormal depend on the data; the likelihood of asym_laplace has kinks; and
-# categorical has several linear predictors.
-APART = {"gaussian", "lognormal", "shifted_lognormal", "asym_laplace", "categorical"}
+# categories have several linear predictors.
+APART = {"gaussian", "lognormal", "shifted_lognormal", "asym_laplace"}
+APART |= {"categorical", "multinomial"}
 
 
 OF_FAMILIES = [

@@ -22,6 +22,7 @@ NEW = (
     "hurdle_negbinomial",
     "hurdle_poisson",
     "inverse_gaussian",
+    "multinomial",
     "ordered_beta",
     "shifted_lognormal",
     "skew_normal",
@@ -36,7 +37,7 @@ NEW = (
 TEXTS = [
     find_family(f"{name}({link})").text
     for name in family_names()
-    if not find_family(name).is_categorical  # they have several linear predictors
+    if not find_family(name).has_categories  # they have several linear predictors
     for link in (find_family(name).link, *find_family(name).links)
 ]
 """Every family of one linear predictor with every link that it allows."""
@@ -99,9 +100,11 @@ _RESPONSES = {
 def response_of(text: str) -> str:
     """Return the response of a family in the table, with its trials."""
     family = find_family(text)
+    if family.has_columns:
+        return "cbind(rating, success, count)"
     if family.has_trials:
         return f"success | trials({TRIALS})"
-    if family.is_ordinal or family.is_categorical:
+    if family.is_ordinal or family.has_categories:
         return "rating"
     if family.name in _RESPONSES:
         return _RESPONSES[family.name]

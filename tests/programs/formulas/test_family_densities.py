@@ -189,7 +189,7 @@ parameters {
 }
 """
 
-OF_ENGINES = [*TEXTS, "categorical(mub, muc, mud)"]
+OF_ENGINES = [*TEXTS, "categorical(mub, muc, mud)", "multinomial(mub, muc)"]
 
 
 def combined():
@@ -206,10 +206,13 @@ def combined():
             own = re.sub(r"\b(sratio|rating)(?=_)", rf"\1_{family.link}", own)
             stan = re.sub(r"^sratio\b", f"sratio_{family.link}", stan)
         functions[own] = own
-        is_whole = family.is_discrete
-        block.append(f"array[N] int {y};" if is_whole else f"vector[N] {y};")
-        values = written(text)[1].y
-        data[y] = [int(each) if is_whole else float(each) for each in values]
+        is_whole, sizes = family.is_discrete, "N"
+        values = written(text)[1].y.astype(int if is_whole else float)
+        if family.has_columns:
+            sizes = f"N, {family.width}"
+            values = values.reshape(NUM_ROWS, family.width)
+        block.append(f"array[{sizes}] int {y};" if is_whole else f"vector[N] {y};")
+        data[y] = values.tolist()
         distribution = stan.format(eta="eta[n]", trials="trials[n]")
         distribution = re.sub(r"\bmu[bcd]\b", r"\g<0>[n]", distribution)
         chosen.append(
