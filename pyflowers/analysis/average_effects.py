@@ -462,7 +462,8 @@ def effects(
         values that it names; see :func:`pyflowers.grid`. By default, groups have no effects then,
         and the columns that are not named are changed.
     balanced : bool
-        Whether the grid also contains all levels of the other factors, with equal weights.
+        Whether the grid also contains all levels of the other factors, and both values of columns
+        with two distinct numbers, with equal weights.
     seed : int, optional
         Seed for the effects of labels that are not in the fit. Default: the fit's seed.
     interval : float, optional

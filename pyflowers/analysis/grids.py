@@ -2,8 +2,8 @@
 
 A grid names the values of some columns. Its rows are all combinations of these values. Each other
 column is fixed at its mean or, if it is a factor or has two distinct numbers, at its most frequent
-value. In a balanced grid, each other factor instead takes all of its levels, so that averages over
-the grid give every level the same weight (Searle, Speed and Milliken 1980, Population marginal
+value. In a balanced grid, each of these columns instead takes all of its values, so that averages
+over the grid give every value the same weight (Searle, Speed and Milliken 1980, Population marginal
 means in the linear model, The American Statistician 34(4)).
 """
 
@@ -63,8 +63,8 @@ def grid(fit: Fit, *, balanced: bool = False, **columns: Any) -> pd.DataFrame:
     fit : Fit
         A fit to a table, of a program that declares ``[prediction]``, as every formula does.
     balanced : bool
-        Whether each factor that is not named takes all of its levels, instead of its most frequent
-        one.
+        Whether each factor, and each column with two distinct numbers, that is not named takes all
+        of its values, instead of its most frequent one.
     **columns
         The values of a column: one value, a sequence, or text such as ``"0:10:5"``, for 0, 5 and
         10; ``"low|high"``, for two labels; or ``"*"``, for all levels of a factor, labels of a
@@ -123,8 +123,8 @@ def grid_of(fit: Fit, asked: str | Mapping[str, Any], *, balanced: bool = False)
     values = {name: _values(fit, name, its) for name, its in asked.items()}
     named = tuple(values)
     if balanced:
-        for name in fit.model.covariates_and_offsets:
-            if name not in values and (name in fit.model.levels or own.is_factor(name)):
+        for name in fit.model.covariates:
+            if name not in values and _is_categorical(fit, name):
                 values[name] = _every(fit, name)
     num = prod(map(len, values.values()))
     if num > MOST_ROWS:
@@ -286,13 +286,22 @@ def reference(fit: Fit, num: int, **cells: Any) -> Table:
     for name in own.cells:
         if name == trials:
             found[name] = np.ones(num)
-        elif name in levels or own.is_factor(name) or len(set(own.column(name).tolist())) == 2:
+        elif _is_categorical(fit, name):
             common = _most_frequent(own, name, levels.get(name, []))
             found[name] = np.full(num, common, dtype=own.column(name).dtype)
         else:
             found[name] = np.full(num, own.numbers(name).mean())
     about = {"reading": own.reading, "levels": own.levels, "ordered": own.ordered}
     return Table.of_cells({**found, **cells}, own.source, np.arange(1, num + 1), **about)
+
+
+def _is_categorical(fit: Fit, name: str) -> bool:
+    """Return whether a column is a factor or has two distinct numbers, such as 0 and 1."""
+    own = fit.data.table
+    assert own is not None
+    if name in fit.model.levels or own.is_factor(name):
+        return True
+    return len(set(own.column(name).tolist())) == 2
 
 
 def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:

@@ -625,9 +625,9 @@ def predict(
         Predict all combinations of values of some columns, such as ``"x = 0:10:5, f = *"``, with
         the other columns held fixed, instead of the rows of a table; see :func:`pyflowers.grid`.
     balanced : bool
-        Whether the grid also contains all levels of the other factors; without `grid`, all levels
-        of all factors. Predictions are then averaged over them, with equal weights, unless `by` is
-        given.
+        Whether the grid also contains all levels of the other factors, and both values of columns
+        with two distinct numbers; without `grid`, of all of them. Predictions are then averaged
+        over them, with equal weights, unless `by` is given.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on

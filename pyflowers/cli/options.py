@@ -265,8 +265,8 @@ grid_options = options(
     click.option(
         "--balanced",
         is_flag=True,
-        help="In the grid, other factors take all of their levels, over which the result is "
-        "averaged with equal weights.",
+        help="In the grid, other factors, and columns with two distinct numbers, take all of their "
+        "values, over which the result is averaged with equal weights.",
     ),
 )
 """Options of commands whose rows may be those of a grid."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from row_fits import FRAME, NEW, b, fit_of
+from row_fits import FRAME, NEW, NUM, b, fit_of
 from scipy import stats
 from scipy.special import expit
 
@@ -60,6 +60,21 @@ def test_a_balanced_grid_gives_all_levels_equal_weight():
     by_hand = draws(fit, new=rows, groups="none").reshape(2, 100, 2, 2).mean(axis=3)
     order = found.table().index.get_indexer(["high", "low"])
     close(np.asarray(found.draws())[..., order], by_hand)
+
+
+def test_a_balanced_grid_has_both_values_of_a_column_with_two_numbers():
+    each = np.arange(NUM)
+    frame = FRAME.assign(treated=(each % 3 == 0).astype(int), hours=each % 2 + 1.0)
+    fit = fit_of("y ~ dose + treated + x + offset(hours)", frame=frame)
+    made = pyflowers.grid(fit, dose="low|high", balanced=True)
+    assert made[["dose", "treated"]].to_numpy().tolist() == [
+        ["low", 0],
+        ["low", 1],
+        ["high", 0],
+        ["high", 1],
+    ]
+    assert pyflowers.grid(fit, dose="low")["treated"].tolist() == [0]
+    assert pyflowers.effects(fit, "dose", means=True, balanced=True).source == "2 rows of the grid"
 
 
 def test_descending_and_inexact_steps_end_where_they_should():
