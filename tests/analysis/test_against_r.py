@@ -142,7 +142,7 @@ def test_effects_on_counts_are_those_of_marginaleffects(epilepsy, columns, optio
 
 
 def test_a_balanced_grid_is_that_of_emmeans(epilepsy):
-    """emmeans keeps both values of a covariate with two, such as treated."""
+    """Both values of a covariate with two, such as treated, have equal weights in emmeans."""
     found = first(epilepsy, "visit", means=True, balanced=True)
     close(found, [6.913366263, 6.413952415, 6.487466057, 5.673039831])
     found = first(epilepsy, "visit", pairs=True, balanced=True)

@@ -74,7 +74,7 @@ def test_a_balanced_grid_has_both_values_of_a_column_with_two_numbers():
         ["high", 1],
     ]
     assert pyflowers.grid(fit, dose="low")["treated"].tolist() == [0]
-    assert pyflowers.effects(fit, "dose", means=True, balanced=True).source == "2 rows of the grid"
+    assert pyflowers.effects(fit, "dose", means=True, balanced=True).source == "6 rows of the grid"
 
 
 def test_descending_and_inexact_steps_end_where_they_should():
