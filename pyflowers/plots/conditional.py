@@ -110,7 +110,7 @@ def conditional_effects(
     >>> fit = pyflowers.fit("y ~ dose", frame, seed=1, engine="stanli")
     >>> figure = pyflowers.plots.conditional_effects(fit, "dose")
     >>> pyflowers.plots.alt_text(figure)
-    'Expected y over dose: the median is 0.97... at 0 and 11 at 5.'
+    'Expected y over dose: the median is 0.97... at 0 and 11 at 5. Bands: 50% and 90%.'
     """
     names, levels = list(fit.model.covariates_and_offsets), fit.model.levels
     if fit.data.table is None:

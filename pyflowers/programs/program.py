@@ -117,7 +117,7 @@ class Program(Shown):
     {}
     >>> print(program.prior_on_scale("alpha", data))
     the values of failures have mean 7.5 and sd 7.46; choose a prior from what is known beforehand,
-    with --prior alpha_rate=…
+    with --prior alpha_rate=…; the default is alpha_rate=1
 
     Compute the log likelihood, replicated data and the log density of the prior for each draw:
 
@@ -417,6 +417,12 @@ class Program(Shown):
         ...     "weight ~ age + (1 | rat)", "example:rats", priors=given
         ... )
         >>> program.priors[["prior", "default"]]
+                                         prior default
+        parameter
+        Intercept          student_t(3, 246, 75.6)     yes
+        b[age]                        normal(6, 1)      no
+        sd_rat[Intercept]         exponential(0.1)      no
+        sigma                student_t(3, 0, 75.6)     yes
         """
         return prior_table(self, self.prior_values(self.resolve_priors()))
 
