@@ -315,7 +315,7 @@ def _of_response(text: str, whole: str) -> Formula:
         )
     _refuse_transformed(text, left)
     left, levels = _without_levels(text, left)
-    call, counted, rest = _without_counted(text, left)
+    columns, counted, rest = _without_counted(text, left)
     match = _RESPONSE.fullmatch(rest)
     if match is None:
         raise ConfigError(
@@ -332,7 +332,7 @@ def _of_response(text: str, whole: str) -> Formula:
     population, curves = _without_curves(text, rest)
     return Formula(
         text=whole,
-        response=call or _bare(match[1]),
+        response=columns or _bare(match[1]),
         terms=terms,
         population=population,
         groups=groups,
