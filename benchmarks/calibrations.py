@@ -36,6 +36,17 @@ SHAPE: dict[str, float] = {"shape_alpha": 5, "shape_beta": 10}
 ZEROS: dict[str, float] = {"zi_alpha": 2, "zi_beta": 4}
 HURDLE: dict[str, float] = {"hu_alpha": 2, "hu_beta": 4}
 PHI: dict[str, float] = {"phi_alpha": 8, "phi_beta": 0.8}
+
+
+def _of_categories(*names: str) -> dict[str, float]:
+    """Return the priors of the linear predictors of categories."""
+    found = dict[str, float]()
+    for name in names:
+        found |= {f"Intercept_mu{name}_scale": 0.5, f"b_mu{name}_scale[x]": 0.5}
+        found[f"sd_g_mu{name}_scale"] = 0.2
+    return found
+
+
 FAMILIES: dict[str, dict[str, float]] = {
     "gaussian": {"sigma_scale": 1},
     "student": {"sigma_scale": 1},
@@ -66,15 +77,8 @@ FAMILIES: dict[str, dict[str, float]] = {
     "sratio": {"threshold_scale": 1},
     "von_mises": {"kappa_rate": 0.3},
     "weibull": {"shape_location": 0.5, "shape_scale": 0.3},
-    "categorical": {
-        name: value
-        for j in (2, 3, 4)
-        for name, value in {
-            f"Intercept_mu{j}_scale": 0.5,
-            f"b_mu{j}_scale[x]": 0.5,
-            f"sd_g_mu{j}_scale": 0.2,
-        }.items()
-    },
+    "categorical": _of_categories("2", "3", "4"),
+    "multinomial": _of_categories("bit", "few"),
     "zero_inflated_beta": {**PHI, **ZEROS},
     "zero_inflated_binomial": ZEROS,
 }
@@ -87,6 +91,7 @@ RESPONSES = {
     **dict.fromkeys(["beta", "zero_inflated_beta", "ordered_beta", "von_mises"], "share"),
     **dict.fromkeys(["binomial", "beta_binomial", "zero_inflated_binomial"], "y | trials(8)"),
     "bernoulli": "bit",
+    "multinomial": "cbind(y, bit, few)",
 }
 OF_FORMULAS = {**OPTIONS, "chains": 2, "warmup": 500, "draws": 500}
 SIMS_OF_FORMULAS = 300
@@ -129,7 +134,7 @@ def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibrati
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.repeat(list("abcdefghij"), 6)})
     frame["y"] = rng.integers(1, 5, 60)
-    frame["bit"], frame["share"] = frame["y"] % 2, frame["y"] / 6
+    frame["bit"], frame["share"], frame["few"] = frame["y"] % 2, frame["y"] / 6, 4 - frame["y"]
     group = "(x | g)" if name == "gaussian" else "(1 | g)"
     formula = f"{RESPONSES.get(name, 'y')} ~ x + {group}"
     return pyflowers.sbc(
@@ -147,7 +152,7 @@ def of_family(name: str, sims: int, workers: int | None, out: Path) -> Calibrati
 
 def _of_predictor(name: str) -> dict[str, float]:
     """Return the priors of the linear predictor; categories have several."""
-    if name == "categorical":
+    if name in ("categorical", "multinomial"):
         return {}
     return EFFECTS if name in ORDINAL else {**EFFECTS, **INTERCEPT}
 

@@ -309,7 +309,7 @@ class Residuals:
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
         self.weight = self.sd  # categories: what all predictors together can fit
         if self.family.has_columns:
-            self.weight = self.sd * parameters["trials"]
+            self.weight = self.sd * fit.data.rows_of_y.sum(axis=1)
         if not self.family.has_categories:
             above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
             slope = np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)

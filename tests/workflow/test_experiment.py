@@ -194,7 +194,7 @@ def test_no_option_of_fit_is_ignored_beside_a_file(write):
     """Each option overrides a key, or is handled separately."""
     sections = (Experiment, DataConfig, SamplerConfig, OutputConfig)
     keys = {name for section in sections for name in section.model_fields} | {"data", "out"}
-    handled = {"program", "config", "cmdstan", "overwrite", "refit", "source", "in_full"}
+    handled = {"program", "config", "cmdstan", "overwrite", "refit", "source", "in_full", "warm"}
     assert {parameter.name for parameter in fit_command.params} - keys == handled
     file = read_config(write())
     assert file.with_options(thin=3).sampler.thin == 3
