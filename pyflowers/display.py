@@ -35,6 +35,12 @@ LEAST_NAME = 8
 """The number of characters to which a name or a text is folded, if a table is wider than the
 terminal; to fewer only if there is no other way."""
 
+LONGEST_HEAD = 8
+"""The number of characters of a head up to which it is not folded; the table may be too wide."""
+
+LEAST = 4
+"""The number of characters below which nothing is folded."""
+
 MOST_ELEMENTS = 10
 """The largest number of elements of a quantity that are shown if a table has too many rows."""
 
@@ -415,7 +421,8 @@ def _narrowed(texts: Mapping[int, Sequence[str]], excess: int) -> dict[int, int]
     widths = {i: max(map(len, its)) for i, its in texts.items()}
     words = {i: max(map(len, " ".join(its).split()), default=0) for i, its in texts.items()}
     wide = {i: max(LEAST_NAME, length) for i, length in words.items()}
-    for floors in (wide, dict.fromkeys(widths, LEAST_NAME), dict.fromkeys(widths, 1)):
+    heads = {i: len(its[0]) if len(its[0]) <= LONGEST_HEAD else LEAST for i, its in texts.items()}
+    for floors in (wide, dict.fromkeys(widths, LEAST_NAME), heads):
         while excess > 0:
             able = [i for i in widths if widths[i] > floors[i]]
             if not able:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, ConfigDict, SkipValidation, ValidationError
+from pydantic import AfterValidator, ConfigDict, SkipValidation, Strict, ValidationError
 from pydantic.fields import FieldInfo
 
 from pyflowers.display import INTERVAL
@@ -211,7 +211,7 @@ def _checked_name(name: str) -> str:
     return name.strip()
 
 
-Name = Annotated[str, AfterValidator(_checked_name)]
+Name = Annotated[str, Strict(), AfterValidator(_checked_name)]
 """What a fit is called."""
 
 
@@ -313,7 +313,6 @@ class Spec(Reading, Sampling):
         "What tables, reports, figures and the default run folder call the fit.",
         unset="its formula, or the name of its program",
         metavar="NAME",
-        strict=True,
     )
 
     def __init__(self, program: Any, data: Any = None, **inputs: Any) -> None:

@@ -211,11 +211,11 @@ def test_both_engines_have_one_density_and_gradient(case):
     program, data = written(case)
     text = dump_stan_json(program.stan_values(data))
     pair = compiled(program.source, text, 1), Interpreted(program.source, text, 1)
-    points = np.random.default_rng(3).normal(0, 0.4, (40, len(pair[0].names)))
-    # An interval many standard deviations above the mean has probability 0 in floating point.
-    points = points[np.isfinite(pair[0].evaluate(points, False)[0])][:20]
-    assert len(points) == 20
+    points = np.random.default_rng(3).normal(0, 0.4, (20, len(pair[0].names)))
+    # Differences of probabilities lose digits if an interval is far above the mean.
+    points[:, list(pair[0].names).index("Intercept_at_means")] += data.values["Intercept_location"]
     (value, gradient), (other, other_gradient) = (each.evaluate(points, True) for each in pair)
+    assert np.isfinite(value).all()
     np.testing.assert_allclose(other - other[0], value - value[0], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(
         other_gradient, gradient, rtol=1e-10, atol=1e-10 * np.abs(gradient).max()
