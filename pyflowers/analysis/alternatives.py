@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.families import TRIALS, Family
-from pyflowers.programs.families._response import NAMES
+from pyflowers.programs.families._response import names_of_terms
 from pyflowers.programs.prediction import Predictor
 
 FloatArray = NDArray[np.float64]
@@ -121,7 +121,7 @@ def _most_likely(family: Family, y: FloatArray, eta: FloatArray, known: dict[str
     held, free, start = dict[str, Any](), [], [0.0]
     if TRIALS in known:
         held[TRIALS] = np.broadcast_to(known[TRIALS], y.shape)
-    held |= {name: known[name] for name in NAMES if name in known and name != "sigma"}
+    held |= {name: known[name] for name in names_of_terms() if name in known and name != "sigma"}
     if family.known:
         held[family.known] = known[family.known]
     for each in family.auxiliary:

@@ -54,6 +54,7 @@ from pyflowers.fits.spec import OF_SBC, SAMPLER, Spec, takes_inputs
 from pyflowers.programs import Capability, Data, Program
 from pyflowers.programs.model import Model
 from pyflowers.records import Record
+from pyflowers.text import in_words
 
 PROB = 0.9999
 """Probability of the simultaneous band that the ranks of a quantity must not leave."""
@@ -642,10 +643,10 @@ def _refuse_terms(model: Model, posterior: bool) -> None:
             f"sbc: the weights of {name} multiply its likelihood, so it is the distribution of no "
             "data that could be simulated; leave the weights out of the formula"
         )
-    if model.is_censored and posterior:
+    if model.recorded_terms and posterior:
         raise ConfigError(
-            f"sbc: the response of {name} is censored, and posterior SBC does not simulate the "
-            "times of censoring; leave --posterior out"
+            f"sbc: the response of {name} has {in_words(model.recorded_terms)}, and posterior SBC "
+            "does not simulate how such responses are recorded; leave --posterior out"
         )
 
 

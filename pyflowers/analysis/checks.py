@@ -533,7 +533,11 @@ def check(
 
     patterns = find_patterns(fit, replicated, positions.size, order)
     found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
-    notes = [*patterns.notes, *_limits(fit, found, positions.size), *_on_replicates(fit)]
+    notes = [
+        *patterns.notes,
+        *_limits(fit, found, positions.size),
+        *fit.model.notes_on_replicates(),
+    ]
     groups = None
     if labels is not None and of_means is not None:
         groups = GroupMeans(labels, of_means(fit.data.y[None])[0], values[-1])
@@ -578,18 +582,6 @@ def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[S
             lagged = partial(by_group.autocorrelation, pairs=pairs)
             wanted.append(Statistic("autocorrelation", lagged, "autocorrelation at lag 1"))
     return wanted
-
-
-def _on_replicates(fit: Fit) -> Iterator[str]:
-    """Yield how the replicates of a response with terms are recorded."""
-    name, by_rule = fit.data.value_name, fit.program.answers_by_rule
-    if fit.model.is_censored and by_rule(fit.program.declaration.roles.y_rep):
-        yield (
-            f"replicated data are censored as the data are: a censored {name} ends at its own "
-            "limit, and the limits of the other rows are drawn from their Kaplan-Meier estimate"
-        )
-    if fit.model.multiplies_likelihood:
-        yield f"replicated data have one {name} for each row, regardless of its weight"
 
 
 def _limits(fit: Fit, found: Sequence[PredictiveCheck], num: int) -> Iterator[str]:

@@ -461,10 +461,11 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
             f"design: {name} cannot predict rows of a table, so no data can be simulated; use a "
             "formula, or declare [prediction]"
         )
-    if model.is_censored or model.multiplies_likelihood:
+    if model.terms_of_data:
+        terms = in_words(model.terms_of_data)
         raise ConfigError(
-            f"design: the response of {name} is censored or weighted, so its data cannot be "
-            "simulated; leave cens() and weights() out of the formula"
+            f"design: the response of {name} has {terms}, so its data cannot be simulated; leave "
+            f"{terms} out of the formula"
         )
     if not effects:
         raise ConfigError("design: effects is empty; name a parameter, such as b[x]=0.3")

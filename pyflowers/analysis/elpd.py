@@ -845,8 +845,8 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     for fit in fits:
         fit.program.require(Capability.LOG_LIK)
     refuse_same_names(fits, "loo")
-    _check_terms("cens()", [fit for fit in fits if fit.model.is_censored], fits)
-    _check_terms("weights()", [fit for fit in fits if fit.model.multiplies_likelihood], fits)
+    for term in sorted({term for fit in fits for term in fit.model.terms_of_data}):
+        _check_terms(term, [fit for fit in fits if term in fit.model.terms_of_data], fits)
     return fits
 
 

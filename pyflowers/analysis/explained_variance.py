@@ -252,12 +252,8 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
                 notes.append(f"marginal R2 and ICC are computed from 1 in {every} draws")
         except ConfigError as error:
             notes.append(f"no marginal R2 and no ICC, because {error}")
-    cut = {"cens": "censored", "lb": "truncated", "ub": "truncated"}
-    why = next((word for name, word in cut.items() if name in fit.model.rule.response), "")
-    if fit.model.rule.censored:
-        why = "censored"
-    if why:
-        notes.append(f"no R2 of residuals and no LOO R2, because the response is {why}")
+    if fit.model.cut:
+        notes.append(f"no R2 of residuals and no LOO R2, because the response is {fit.model.cut}")
         return shares | of_groups, notes
     e = _Sums(rows, 0.0)
     fitted = _Sums(rows, float(y[rows].mean()))

@@ -32,6 +32,7 @@ from pyflowers.programs.declaration import (
     dims_of,
 )
 from pyflowers.programs.design import design
+from pyflowers.programs.families._response import simulated
 from pyflowers.programs.source import Blocks, Declared, Variable
 from pyflowers.programs.terms import is_coded
 from pyflowers.records import recordable
@@ -839,8 +840,8 @@ def _design_table(
     observed = declared.roles.observed
     if observed not in blocks.data:
         return table
-    if declared.prediction is not None and "cens" in declared.prediction.response:
-        return table  # the times of censoring are among the responses
+    if declared.prediction is not None and simulated(declared.prediction.response) is not None:
+        return table  # simulated data need the responses, which are times of censoring
     source = declared.data.get(observed, Column(column=observed))
     if isinstance(source, Counts):
         return table  # their totals are part of the design

@@ -29,17 +29,19 @@ from pyflowers.programs.declaration import (
     Previous,
     Terms,
 )
-from pyflowers.programs.families import Family, Link, find_family
+from pyflowers.programs.families import TRIALS, Family, Link, find_family
 from pyflowers.programs.families._response import (
-    along_series,
-    as_censored,
     can_be_series,
     family_of,
     has_dependent_rows,
     has_terms,
+    on_rows,
     recorded,
     replicated,
+    simulated,
 )
+from pyflowers.programs.families._response.residuals import along_series
+from pyflowers.programs.families._response.term import OnRows
 from pyflowers.programs.prediction import (
     Groups,
     NewRows,
@@ -186,7 +188,8 @@ class Model:
 
         Those that enter sigma are left out.
         """
-        names = [name for name in self.rule.response if name not in ("se", "precision")]
+        entered = {name for its in self._terms if its.parameters for name in its.variables}
+        names = [name for name in self.rule.response if name not in entered]
         values, num = self.data.values, self.data.num_obs
         return {name: np.broadcast_to(np.asarray(values[name]), (num,)) for name in names}
 
@@ -206,10 +209,9 @@ class Model:
         rng : numpy.random.Generator
             The generator.
         """
-        found = replicated(family, self.rule.response, eta, values, rng)
-        if self.is_censored:
-            return as_censored(found, self.data.values, rng)
-        return np.asarray(found)
+        response = self.rule.response
+        found = replicated(family, response, eta, values, rng)
+        return np.asarray(recorded(found, response, self.data.values, rng))
 
     @property
     def predicts_rows(self) -> bool:
@@ -257,14 +259,39 @@ class Model:
         return self.has_rule and self.family.has_trials
 
     @property
-    def is_censored(self) -> bool:
-        """Whether the response may be censored in some rows."""
-        return self.has_rule and "cens" in self.rule.response
+    def recorded_terms(self) -> list[str]:
+        """The terms with which responses are recorded as others, such as times of censoring."""
+        return [f"{its.term}()" for its in self._terms if its.recorded is not None]
 
     @property
     def multiplies_likelihood(self) -> bool:
         """Whether weights multiply the log likelihood of rows, so that it is of no single row."""
-        return self.has_rule and "weights" in self.rule.response
+        return any(its.multiplies for its in self._terms)
+
+    @property
+    def _terms(self) -> list[OnRows]:
+        """What the terms of the response do to rows."""
+        if not self.has_rule:
+            return []
+        return on_rows(self.rule.response)
+
+    @property
+    def terms_of_data(self) -> list[str]:
+        """The terms with which the likelihood is of other data than without them."""
+        return [f"{its.term}()" for its in self._terms if its.is_of_other_data]
+
+    @property
+    def cut(self) -> str:
+        """Why residuals are not known, such as ``censored``; empty if they are."""
+        if self.has_rule and self.rule.censored:
+            return "censored"
+        return next((its.cut for its in self._terms if its.cut), "")
+
+    def notes_on_replicates(self) -> list[str]:
+        """Return how replicates of a response with terms are recorded."""
+        by_rule = self.program.answers_by_rule(self.program.declaration.roles.y_rep)
+        own = [its for its in self._terms if its.recorded is None or by_rule]
+        return [its.note.format(y=self.data.value_name) for its in own if its.note]
 
     @property
     def has_dependent_rows(self) -> bool:
@@ -302,8 +329,8 @@ class Model:
 
     def recorded(self, y: FloatArray) -> dict[str, Any]:
         """Return the data variables of simulated responses: of censored ones, two."""
-        if self.is_censored:
-            return recorded(y, self.data.values)
+        if self.has_rule and (of_terms := simulated(self.rule.response)) is not None:
+            return dict(of_terms(y, self.data.values))
         return {self.data.observed: y}
 
     @property
@@ -532,7 +559,7 @@ class Model:
     @cached_property
     def trials(self) -> str:
         """The table's column of trials; empty if there is none."""
-        numbers = getattr(self.data.declaration.data.get("trials"), "numbers", ())
+        numbers = getattr(self.data.declaration.data.get(TRIALS), "numbers", ())
         if self.has_trials and numbers:
             return self.data.name_of(numbers[0])
         return ""
@@ -540,7 +567,7 @@ class Model:
     @property
     def fixed_trials(self) -> float:
         """The number of trials of all rows, if it is not in a column; 1 without trials."""
-        return float(np.ravel(self.data.values.get("trials", 1))[0])
+        return float(np.ravel(self.data.values.get(TRIALS, 1))[0])
 
     @cached_property
     def covariates(self) -> dict[str, dict[str, ast.expr]]:
@@ -579,7 +606,7 @@ class Model:
         of_members = self.groups.keys() - self.partitions.keys()
         weights = only_of_effects(self.rule, [self.groups[name] for name in of_members])
         for name, source in self.frozen.data.items():
-            left_out = name in ("trials", *self.rule.response)
+            left_out = name in (TRIALS, *self.rule.response)
             left_out |= name.startswith("offset_") and not offsets
             left_out |= name in weights and isinstance(source, Column)
             if name not in names or left_out:
@@ -633,7 +660,7 @@ class Model:
         """Return a column of ones, and the standardised data that enter the linear predictor."""
         rows = self.rows
         names = sorted(names_of(self.rule) & rows.values.keys() - rows.codes.keys())
-        names = [name for name in names if name not in ("trials", *self.rule.response)]
+        names = [name for name in names if name not in (TRIALS, *self.rule.response)]
         values = [np.atleast_2d(np.asarray(rows.values[name], dtype=float).T) for name in names]
         columns = [each for each in values if each.shape[1] == len(rows)]
         matrix = np.concatenate([np.empty((0, len(rows))), *columns]).T

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.families import Family, FloatArray, Values, find_family
+from pyflowers.programs.families import TRIALS, Family, FloatArray, Values, find_family
 
 MOST_VALUES = 10_000
 """The largest number of values whose probabilities are added up."""
@@ -127,7 +127,7 @@ def _sum(family: Family, responses: Any, eta: FloatArray, values: Values) -> Flo
     total = np.zeros(np.shape(eta))
     low, high = family.limits
     if family.has_trials:
-        high = values["trials"]
+        high = values[TRIALS]
     for response in responses:
         possible = (response >= low) & (response <= high)
         if np.any(possible):

@@ -38,15 +38,16 @@ from pyflowers.programs.declaration import (
     Value,
 )
 from pyflowers.programs.design import levels_of_numbers, state_of
-from pyflowers.programs.families import IDENTITY, Family, Link, average_inv_logit, find_family
-from pyflowers.programs.families._response import (
-    OF_OTHER_ROWS,
-    along_series,
-    as_censored,
-    family_of,
-    in_units,
-    replicated,
+from pyflowers.programs.families import (
+    IDENTITY,
+    TRIALS,
+    Family,
+    Link,
+    average_inv_logit,
+    find_family,
 )
+from pyflowers.programs.families._response import family_of, on_rows, recorded, replicated
+from pyflowers.programs.families._response.residuals import OF_OTHER_ROWS, along_series, in_units
 from pyflowers.programs.outcomes import Outcome, family_of_outcome
 from pyflowers.programs.terms import is_coded
 from pyflowers.text import in_words
@@ -408,9 +409,10 @@ def _for_rows(
     """
     needed, indices = names_of(rule), indices_of(rule)
     if is_linear:
-        needed.discard("trials")
+        needed.discard(TRIALS)
     if is_observed:
-        needed |= {"sigma", *OF_OTHER_ROWS}.intersection(rule.response)
+        known = {its.known for its in on_rows(rule.response)}
+        needed |= {*known, *OF_OTHER_ROWS}.intersection(rule.response)
     else:
         needed -= set(rule.response) - _names_in(_parsed(rule.linear_predictor))
     if groups != "data":
@@ -649,7 +651,7 @@ def names_of(rule: PredictionRule) -> set[str]:
     texts = [rule.linear_predictor, *rule.where.values(), *rule.effects.values()]
     names = {n.id for t in texts for n in ast.walk(_parsed(t)) if isinstance(n, ast.Name)}
     if find_family(rule.family).has_trials:
-        names.add("trials")
+        names.add(TRIALS)
     return names
 
 
@@ -829,7 +831,7 @@ class Predictor:
         if self.groups == "population" and varying:
             mean = self._integrated(eta, varying)
         if self.outcome is not None and self.outcome.is_counted:
-            mean = mean * values["trials"]
+            mean = mean * values[TRIALS]
         return self._spread(mean)
 
     @property
@@ -907,9 +909,9 @@ class Predictor:
         if not names:
             return self.family.draw(self.linear(), self.parameters, rng)
         found = replicated(self.family, names, self.linear(), self.parameters, rng)
-        if "cens" in names and is_recorded:
-            return as_censored(found, values, rng, self.constants)
-        return found
+        if not is_recorded:
+            return found
+        return recorded(found, names, values, rng, self.constants)
 
     def _each_its_own(self) -> Predictor:
         """Return the predictions with a separate new label for each row."""
@@ -937,7 +939,7 @@ class Predictor:
 
     def parameter(self, name: str) -> Any:
         """Return a parameter, shape (chain, draw, its dimensions, 1 or N), or trials, (N,)."""
-        if name == "trials" or (name in self.rule.response and name not in self.rule.where):
+        if name == TRIALS or (name in self.rule.response and name not in self.rule.where):
             return np.asarray(self.rows.values[name])
         if name == "sd_eta":
             is_averaged = self.groups == "population" and self.rule.effects

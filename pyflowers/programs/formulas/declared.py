@@ -19,7 +19,7 @@ from pyflowers.programs.formulas.part import (
     summands,
     targets,
 )
-from pyflowers.programs.formulas.response import ResponseTerms, sigma_predicted
+from pyflowers.programs.formulas.response import ResponseTerms, parameters_predicted
 from pyflowers.programs.formulas.writer import equation
 
 
@@ -68,13 +68,11 @@ def prediction_of(terms: ResponseTerms, family: Family, parts: Sequence[Part]) -
         sums[target] = " + ".join(summands(parts, target, "predicted")) or "0"
     linear = sums.pop(ETA)
     where = {target.name: target.of(total) for target, total in sums.items()}
-    if sigma := sigma_predicted(terms, where.get("sigma", "sigma")):
-        where["sigma"] = sigma
     found = {
         "family": family.text,
         "linear_predictor": linear,
         "effects": merged(parts, "effects"),
-        "where": where,
+        "where": parameters_predicted(terms, where),
         "response": list(terms.variables),
     }
     return _without_empty(found)

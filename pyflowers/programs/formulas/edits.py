@@ -47,9 +47,9 @@ def with_terms(text: str, terms: Sequence[str], parameter: str = "") -> str:
     if not parameter:
         texts[response] = _added(response, formula, terms)
         return "; ".join(texts.values())
-    if parameter == "sigma" and formula.terms.se and not formula.terms.adds_sigma:
-        known = rf"\bse\(\s*(?:se\s*=\s*)?({_NAME})[^)]*\)"  # sigma is to be estimated, too
-        texts[response] = re.sub(known, r"se(\1, sigma = TRUE)", texts[response], count=1)
+    known = formula.terms.that_gives(parameter)
+    if known is not None and known.estimated is not None:
+        texts[response] = known.estimated(texts[response])
     own = next((its for its in formula.parameters if its.parameter == parameter), None)
     if own is None:
         own = ParameterFormula("", parameter, "1", ())

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyflowers.errors import ConfigError
-from pyflowers.programs.formulas.response import NAME as _NAME
+from pyflowers.programs.families._response.term import NAME as _NAME
 from pyflowers.programs.formulas.response import (
     ResponseTerms,
     read_terms_of_response,

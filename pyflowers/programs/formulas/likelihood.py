@@ -38,7 +38,7 @@ import numpy as np
 
 from pyflowers.programs.capabilities import Draws, LikelihoodAlone
 from pyflowers.programs.data import Data
-from pyflowers.programs.families import Family, FloatArray
+from pyflowers.programs.families import TRIALS, Family, FloatArray
 from pyflowers.programs.families._response import given_rows
 from pyflowers.programs.formulas.curves import Smooth
 from pyflowers.programs.formulas.part import ETA, is_constant
@@ -112,8 +112,8 @@ def likelihood_alone(
     family = given_rows(family, response, of_rows)
     if family.known:
         other[family.known] = of_rows[family.known]
-    if "trials" in values:
-        other["trials"] = np.broadcast_to(values["trials"], (data.num_obs,))[kept]
+    if TRIALS in values:
+        other[TRIALS] = np.broadcast_to(values[TRIALS], (data.num_obs,))[kept]
     inverses = {its.name: its.link.from_linear for its in family.auxiliary if its.link}
     for each in others:
         other[each.target.name] = inverses[each.target.name](each.linear, 0.0)[None, None]

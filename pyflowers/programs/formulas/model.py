@@ -28,8 +28,10 @@ from pyflowers.programs.families import (
     of_predictors,
 )
 from pyflowers.programs.families._links import LINKS
+from pyflowers.programs.families._response import reserved_names
+from pyflowers.programs.families._response.term import Columns
 from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
-from pyflowers.programs.formulas.response import OF_RESIDUALS, ResponseValues, read_values
+from pyflowers.programs.formulas.response import OF_RESIDUALS, read_values
 from pyflowers.programs.terms import (
     OF_CURVES,
     OF_LEVELS,
@@ -43,10 +45,10 @@ from pyflowers.text import counted, in_words, shortened, suggestion
 
 FloatArray = NDArray[np.float64]
 
-_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y trials D
-    J cell kept prior_only held_out cens y2 lb ub weights weights_mean se precision lp tries
-    width b b_adjusted b_free b_scale b_unit eta lprior log_lik y_rep y_num y_total y_mean y_ss
-    squares correlation Intercept Intercept_at_means threshold_at_means n d k j m count factor"""
+_OF_PROGRAM = """N N_pointwise pointwise K X X_mean X_centered X_adjusted adjustment y D
+    J cell kept prior_only held_out lp tries b b_adjusted b_free b_scale b_unit eta lprior log_lik
+    y_rep y_num y_total y_mean y_ss squares correlation Intercept Intercept_at_means
+    threshold_at_means n d k j m count factor"""
 _OF_STAN = """for in while if else return break continue true false target functions data
     transformed parameters model generated quantities int real vector row_vector matrix array void
     complex complex_vector complex_row_vector complex_matrix tuple lower upper offset multiplier
@@ -659,7 +661,7 @@ class Model:
         return trials
 
     @cached_property
-    def response_values(self) -> ResponseValues:
+    def response_values(self) -> Columns:
         """The values of the terms of the response."""
         formula = self.formula
         return read_values(formula.terms, self.family, self.table, formula.response, self.y)
@@ -833,7 +835,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
 
     It differs from all other names in the program.
     """
-    taken = {*_TAKEN, "Intercept_location", "Intercept_scale"}
+    taken = {*_TAKEN, *reserved_names(), "Intercept_location", "Intercept_scale"}
     taken |= {*OF_RESIDUALS.get(formula.terms.residuals, ())}
     for each in family.auxiliary:
         taken |= {each.name, *(f"{each.name}_{key}" for key in each.values)}
@@ -860,11 +862,9 @@ def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:
     family, about = model.family.name, f"formula {text!r}: "
     if name in ("mu", "eta", model.formula.response):
         return f"{about}the terms of {name} belong in the first formula; move them there"
-    if name == model.family.known:
-        return (
-            f"{about}{name} is known, as se() gives it; write se(…, sigma = TRUE), or leave this "
-            "formula out"
-        )
+    given = model.formula.terms.that_gives(name)
+    if given is not None:
+        return f"{about}{name} is known, as {given.remedy}, or leave this formula out"
     if not known:
         return (
             f"{about}family {family} has no parameter that can have terms besides the expected "

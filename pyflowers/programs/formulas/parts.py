@@ -48,11 +48,11 @@ from pyflowers.programs.formulas.response import (
     IN_TIME,
     about_terms,
     data_lines,
+    parameters_in_stan,
     row_likelihood,
     row_replicate,
     rows_in_series,
     rows_in_units,
-    sigma_in_stan,
     sources_of,
 )
 from pyflowers.programs.linear import Coefficients, Given, Offset, Parameter
@@ -140,7 +140,8 @@ def observations(model: Model) -> Part:
     if model.categories:
         about += f": {shortened([f'{i}: {each}' for i, each in enumerate(model.categories, 1)], 6)}"
     data.append(f"{response}; // {about}")
-    sources = {"y": source, **of_columns, **sources_of(formula.terms, model.response_values)}
+    of_terms = sources_of(formula.terms, model.response_values, model.table)
+    sources = {"y": source, **of_columns, **of_terms}
     data += data_lines(formula.terms, family)
     if family.has_columns and not formula.trials:
         data.append("array[N] int<lower=0> trials; // the total of each row")
@@ -489,7 +490,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
         What stands for parameters of the family; see :class:`Part`.
     """
     family, terms = model.family, model.formula.terms
-    stands_for = sigma_in_stan(terms, stands_for)
+    stands_for = parameters_in_stan(terms, stands_for)
 
     def distribution(template: str, eta: str, row: str) -> str:
         """Return a distribution for one row, or for several."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from pyflowers.advice import Advice
 from pyflowers.errors import ConfigError
@@ -28,8 +27,8 @@ from pyflowers.programs.capabilities import (
 from pyflowers.programs.data import Data
 from pyflowers.programs.declaration import Declaration
 from pyflowers.programs.densities import CONSTANT, StatedPrior, read_stated
-from pyflowers.programs.families import Family, FloatArray, Link, find_family
-from pyflowers.programs.families._response import family_of, has_dependent_rows
+from pyflowers.programs.families import TRIALS, Family, FloatArray, Link, find_family
+from pyflowers.programs.families._response import family_of, has_dependent_rows, on_rows
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.curves import curves_in
 from pyflowers.programs.formulas.given import with_stated
@@ -64,6 +63,7 @@ from pyflowers.programs.linear import (
     Predicted,
 )
 from pyflowers.programs.terms import read_terms
+from pyflowers.text import in_words
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
@@ -115,9 +115,10 @@ def _linear_model(data: Data) -> LinearModel:
     if series := parse(about.text).terms.series:
         what = f"{series[0].partition('(')[0]}(), with which a row depends on the rows before it"
         raise _not_stated(about.text, what)
-    terms = {*parse(about.text).terms.variables}
-    if terms - {"se", "sigma", "precision"}:
-        raise _not_stated(about.text, "cens(), trunc() or weights that multiply the likelihood")
+    terms = on_rows(parse(about.text).terms.variables)
+    if others := [f"{its.term}()" for its in terms if not its.role]:
+        what = f"{in_words(others)}, with which the likelihood of a row is not its density"
+        raise _not_stated(about.text, what)
     for name, prior in about.given.items():
         if prior.startswith(f"{CONSTANT}("):
             raise _not_stated(about.text, f"the fixed {name}")
@@ -135,8 +136,11 @@ def _linear_model(data: Data) -> LinearModel:
     rows, trials = np.arange(num), None
     if "cell" in values:
         rows = np.asarray(values["cell"]) - 1
-    if "trials" in values:
-        trials = np.broadcast_to(np.asarray(values["trials"], dtype=np.float64), (num,))[kept]
+    if TRIALS in values:
+        trials = np.broadcast_to(np.asarray(values[TRIALS], dtype=np.float64), (num,))[kept]
+    known = {
+        its.role: np.asarray(values[its.variables[0]], dtype=np.float64)[kept] for its in terms
+    }
     nothing = np.zeros(int(values["D"] if "cell" in values else num))
     targets = [each.parameter for each in parse(about.text).parameters]
     offsets = dict.fromkeys(["", *targets], nothing)
@@ -157,16 +161,9 @@ def _linear_model(data: Data) -> LinearModel:
         given={its.role: its.value for its in stated if isinstance(its, Given)},
         predicted={name: Predicted(offsets[name], _from_linear(links[name])) for name in targets},
         complete=lambda draws: _completed(parts, values, dict(draws)),
-        se=_of_rows(values, terms & {"se", "sigma"}, kept),
-        precision=_of_rows(values, terms & {"precision"}, kept),
+        se=known.get("se"),
+        precision=known.get("precision"),
     )
-
-
-def _of_rows(values: Values, names: Collection[str], kept: NDArray[np.intp]) -> FloatArray | None:
-    """Return a variable of some rows, of which there is one or none."""
-    for name in names:
-        return np.asarray(values[name], dtype=np.float64)[kept]
-    return None
 
 
 def _from_linear(link: Link) -> Callable[[FloatArray], FloatArray]:

@@ -1,49 +1,41 @@
-"""The terms of a response, such as ``time | cens(c)``: their text, columns and Stan code.
+"""The terms of a response, such as ``time | cens(c)``, in a formula: joins over the terms.
 
-:mod:`pyflowers.programs.families._response` has them in NumPy, by the names of the variables here.
+What a term itself is, in Stan and in NumPy, is in its module of
+:mod:`pyflowers.programs.families._response`. The terms of residuals are here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyflowers.data import Table
 from pyflowers.data.columns import number_text
 from pyflowers.errors import ConfigError, DataError
-from pyflowers.programs.families import Family, family_names, find_family
-from pyflowers.programs.families._response import WITH_SIGMA, with_known, with_units
-from pyflowers.programs.families._response import with_series as of_series
+from pyflowers.programs.families import Family, FloatArray
+from pyflowers.programs.families._response import TERMS
+from pyflowers.programs.families._response.residuals import with_series as of_series
+from pyflowers.programs.families._response.residuals import with_units
+from pyflowers.programs.families._response.term import (
+    NAME,
+    WITH_SIGMA,
+    Cells,
+    Columns,
+    ResponseTerm,
+    RowInStan,
+    Written,
+    called_at,
+    with_known,
+)
 from pyflowers.programs.terms import EDIT_PROGRAM, quote
 from pyflowers.text import in_words, suggestion
 
-FloatArray = NDArray[np.float64]
-
-NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _TERM = re.compile(r"([^\W\d]\w*)\s*\((.*)\)", re.DOTALL)
-
-_ARGUMENTS = {
-    "trials": ("n",),
-    "cens": ("censored", "y2"),
-    "trunc": ("lb", "ub"),
-    "se": ("se", "sigma"),
-    "weights": ("weights", "kind"),
-}
-"""The terms, each with its arguments in the order in which they may be given without names."""
-
-_EXAMPLES = {
-    "trials": "trials(n), where n is a column or a whole number",
-    "cens": "cens(c), where c is a column of -1, 0, 1 and 2, or of left, none, right and interval",
-    "trunc": "trunc(lb = 0), trunc(ub = 10) or both, where a bound is a number or a column",
-    "se": "se(s), where s is a column of standard errors, or se(s, sigma = TRUE)",
-    "weights": "weights(w), where w is a column, or weights(w, kind = precision)",
-}
 
 _OF_BRMS = {
     "mi": f"leave out the rows with --drop-missing, or {EDIT_PROGRAM}",
@@ -79,39 +71,15 @@ OF_RESIDUALS = {
 }
 """Names of variables in programs with these terms of the residuals."""
 
-CODES = {"none": 0, "right": 1, "left": -1, "interval": 2}
-"""The words in a column that says which rows are censored, each with its number."""
-
-KINDS = ("rows", "precision", "survey")
-"""What weights may be."""
-
-_MEANINGS = {
-    "rows": "the number of rows for which the row stands",
-    "precision": "the row's precision, by which its variance is divided",
-    "survey": "the number of units of a population for which the row stands",
-}
-
 
 @dataclass(frozen=True)
 class ResponseTerms:
-    """What follows the response and a bar; a column or a number is empty if it is not given.
+    """What follows the response and a bar, and the term of the residuals.
 
     Attributes
     ----------
-    trials : str
-        The column of the trials, or their number.
-    cens, y2 : str
-        The column that says which rows are censored, and that of the upper ends of intervals.
-    lb, ub : str
-        The columns of the bounds of truncation, or their numbers.
-    se : str
-        The column of standard errors.
-    adds_sigma : bool
-        Whether sigma is estimated in addition to the standard errors.
-    weights : str
-        The column of weights.
-    kind : str
-        What they are: `rows`, `precision` or `survey`.
+    given : mapping of str to mapping of str to str
+        The terms, each with its arguments by name.
     residuals : str
         How residuals depend on each other, as a term says: ``ar``, in ``ar(time, gr)``, or
         ``cosy``, in ``cosy(gr)``; empty if they are independent.
@@ -120,25 +88,27 @@ class ResponseTerms:
         series.
     """
 
-    trials: str = ""
-    cens: str = ""
-    y2: str = ""
-    lb: str = ""
-    ub: str = ""
-    se: str = ""
-    adds_sigma: bool = False
-    weights: str = ""
-    kind: str = "rows"
+    given: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     residuals: str = ""
     time: str = ""
     gr: str = ""
 
+    @cached_property
+    def written(self) -> list[Written]:
+        """What each term adds to the program, in the order in which they change the likelihood."""
+        return [its.written(self.given[name]) for name, its in TERMS.items() if name in self.given]
+
+    @property
+    def trials(self) -> str:
+        """The column of the trials, or their number; empty if they are not given."""
+        return self.given.get("trials", {}).get("n", "")
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the terms read."""
-        found = [self.trials, self.cens, self.y2, self.lb, self.ub, self.se, self.weights]
-        found += [self.time, self.gr]
-        return tuple(dict.fromkeys(each for each in found if each and not is_number(each)))
+        own = [its.columns(self.given[name]) for name, its in TERMS.items() if name in self.given]
+        found = [*(column for columns in own for column in columns), self.time, self.gr]
+        return tuple(dict.fromkeys(filter(None, found)))
 
     @property
     def series(self) -> list[str]:
@@ -152,31 +122,23 @@ class ResponseTerms:
 
     @property
     def is_likelihood(self) -> bool:
-        """Whether a row's likelihood differs from its density: censored, truncated or weighted."""
-        multiplies = self.weights and self.kind != "precision"
-        return bool(self.cens or self.lb or self.ub or multiplies)
+        """Whether a row's likelihood differs from its density, such as that of a censored row."""
+        return any(its.likelihood is not None for its in self.written)
 
     @property
     def separates_rows(self) -> bool:
         """Whether rows with the same covariates differ, so that their totals do not suffice."""
-        return bool(self.cens or self.lb or self.ub or self.se or self.weights or self.residuals)
+        return bool(self.residuals) or any(its.separates_rows for its in self.written)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables of the terms in the program, without the trials."""
-        found = [name for name in ("cens", "y2", "lb", "ub") if getattr(self, name)]
-        if self.se:
-            found.append("se" if self.adds_sigma else "sigma")
-        if self.weights:
-            own = {"rows": ["weights"], "precision": ["precision"]}
-            found += own.get(self.kind, ["weights", "weights_mean"])
-        of_residuals = {"ar": ["previous"], "cosy": ["unit"]}
-        return (*found, *of_residuals.get(self.residuals, []))
+        """The variables of the terms that ``response`` of ``[prediction]`` names."""
+        of_residuals = {"ar": ["previous"], "cosy": ["unit"]}.get(self.residuals, [])
+        return (*(name for its in self.written for name in its.variables), *of_residuals)
 
-
-def is_number(text: str) -> bool:
-    """Whether an argument is a number, and not a column."""
-    return re.fullmatch(_NUMBER, text) is not None
+    def that_gives(self, parameter: str) -> Written | None:
+        """Return the term that gives a parameter of the family; None if it is estimated."""
+        return next((its for its in self.written if its.known == parameter), None)
 
 
 # Reading
@@ -197,28 +159,26 @@ def read_terms_of_response(formula: str, text: str) -> ResponseTerms:
     ConfigError
         If they cannot be read; the message names the term and how to write it.
     """
-    found, about = ResponseTerms(), f"formula {formula!r}: "
-    seen = set[str]()
+    found, about = dict[str, dict[str, str]](), f"formula {formula!r}: "
+    names = list(TERMS)
     for term in split_at(text, "+"):
         match = _TERM.fullmatch(term)
         if match is None:
             raise ConfigError(
-                f"{about}only {in_words([f'{each}()' for each in _ARGUMENTS])}, joined by +, may "
+                f"{about}only {in_words([f'{each}()' for each in names])}, joined by +, may "
                 f"follow the response and |, not {term or 'nothing'!r}; correct it"
             )
         name, inside = match[1], match[2]
         if name in _OF_BRMS:
             raise ConfigError(f"{about}{name}() is not supported; {_OF_BRMS[name]}")
-        if name not in _ARGUMENTS:
+        if name not in names:
             raise ConfigError(
-                f"{about}{name}() after the response does not exist; "
-                f"{suggestion(name, list(_ARGUMENTS))}"
+                f"{about}{name}() after the response does not exist; {suggestion(name, names)}"
             )
-        if name in seen:
+        if name in found:
             raise ConfigError(f"{about}{name}() follows the response twice; keep only one")
-        seen.add(name)
-        found = replace(found, **_fields(name, _arguments(about, name, inside), about))
-    return found
+        found[name] = _arguments(about, TERMS[name], inside)
+    return ResponseTerms(found)
 
 
 def split_at(text: str, mark: str) -> list[str]:
@@ -233,31 +193,29 @@ def split_at(text: str, mark: str) -> list[str]:
     return [part.strip() for part in (*found, text[start:])]
 
 
-def _arguments(about: str, term: str, inside: str) -> dict[str, str]:
+def _arguments(about: str, term: ResponseTerm, inside: str) -> dict[str, str]:
     """Return the arguments of a term by their names."""
-    names, found = _ARGUMENTS[term], dict[str, str]()
-    how = f"write {_EXAMPLES[term]}"
+    names, found, called = term.arguments, dict[str, str](), f"{about}{term.name}()"
+    how = f"write {term.example}"
     for place, part in enumerate(split_at(inside, ",") if inside.strip() else []):
         name, equals, value = part.partition("=")
         name, value = name.strip(), value.strip()
         if not equals:
             name, value = names[place] if place < len(names) else "", part
         if not equals and not name:
-            raise ConfigError(f"{about}{term}() has more than {len(names)} arguments; {how}")
+            raise ConfigError(f"{called} has more than {len(names)} arguments; {how}")
         if name not in names:
-            hint = f"{term}() has the arguments {in_words(names)}"
-            if (term, name) == ("weights", "scale"):
-                hint = "write kind = survey, with which weights have the mean 1"
-            raise ConfigError(f"{about}{term}() has no argument {name}; {hint}")
+            usual = f"{term.name}() has the arguments {in_words(names)}"
+            hint = term.hints.get(name, usual)
+            raise ConfigError(f"{called} has no argument {name}; {hint}")
         if name in found:
-            raise ConfigError(f"{about}{term}() has {name} twice; keep only one")
+            raise ConfigError(f"{called} has {name} twice; keep only one")
         if not value:
-            raise ConfigError(f"{about}{term}() has no value of {name}; {how}")
+            raise ConfigError(f"{called} has no value of {name}; {how}")
         found[name] = value
-    is_given = names[0] in found or (term == "trunc" and found)
-    if not is_given:
-        raise ConfigError(f"{about}{term}() has no {names[0]}; {how}")
-    return found
+    if names[0] not in found and (term.needs_first or not found):
+        raise ConfigError(f"{called} has no {names[0]}; {how}")
+    return {name: _read(about, term, name, value) for name, value in found.items()}
 
 
 def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
@@ -318,42 +276,19 @@ def _with_units(terms: ResponseTerms, about: str, call: str, inside: str) -> Res
     return replace(terms, residuals="cosy", gr=found[1].strip("`"))
 
 
-def _fields(term: str, given: Mapping[str, str], about: str) -> dict[str, Any]:
-    """Return the fields of :class:`ResponseTerms` that a term sets."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if (term, name) == ("se", "sigma"):
-            found["adds_sigma"] = _truth(value, about)
-        elif (term, name) == ("weights", "kind"):
-            if (kind := value.strip("\"'")) not in KINDS:
-                raise ConfigError(
-                    f"{about}weights have no kind {kind!r}; {suggestion(kind, KINDS)}"
-                )
-            found["kind"] = kind
-        else:
-            found[{"n": "trials", "censored": "cens"}.get(name, name)] = _column(
-                term, name, value, about
-            )
-    return found
-
-
-def _truth(value: str, about: str) -> bool:
-    """Return whether a value is true."""
-    if value.upper() not in ("TRUE", "FALSE", "T", "F"):
-        raise ConfigError(f"{about}sigma in se() is {value}; write TRUE or FALSE")
-    return value.upper().startswith("T")
-
-
-def _column(term: str, name: str, value: str, about: str) -> str:
-    """Return a column, or a number where one is allowed."""
-    if term == "trunc" and is_number(value):
-        return value
-    if term == "trials" and value.isdecimal():
+def _read(about: str, term: ResponseTerm, name: str, value: str) -> str:
+    """Return an argument: an option, a number where one is allowed, or a column."""
+    if name in term.options:
+        try:
+            return term.options[name](value)
+        except ValueError as error:
+            raise ConfigError(f"{about}{error}") from None
+    if term.may_be_number(value):
         return value
     if re.fullmatch(NAME, value) is None:
         raise ConfigError(
-            f"{about}{name} in {term}() is {value!r}, which is not the name of a column; compute "
-            f"the column in the table, and write {_EXAMPLES[term]}"
+            f"{about}{name} in {term.name}() is {value!r}, which is not the name of a column; "
+            f"compute the column in the table, and write {term.example}"
         )
     return value.strip("`")
 
@@ -369,33 +304,17 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
     ConfigError
         If the family has no such terms; the message names families that have them.
     """
-    about = f"formula {formula!r}: family {family.name} "
-    has_sigma = family.name in WITH_SIGMA
-    for name, is_given in (("cens", terms.cens), ("trunc", terms.lb or terms.ub)):
-        if is_given and family.tails is None:
-            others = [each for each in family_names() if find_family(each).tails is not None]
-            raise ConfigError(
-                f"{about}takes no {name}(), as Stan has no accurate distribution function; choose "
-                f"one of {', '.join(others)}"
-            )
-    if terms.se and not has_sigma:
-        raise ConfigError(f"{about}takes no se(); choose gaussian or student")
-    if terms.weights and terms.kind == "precision" and not has_sigma:
-        raise ConfigError(
-            f"{about}takes no weights of the kind precision, which divide a variance sigma²; "
-            "choose gaussian or student, or another kind"
-        )
-    if terms.residuals:
-        _refuse_series(terms, family, f"formula {formula!r}: ")
-        family = of_series(family) if terms.residuals == "ar" else with_units(family)
-    if terms.se and not terms.adds_sigma and terms.weights and terms.kind == "precision":
-        raise ConfigError(
-            f"{about}has no sigma that weights of the kind precision could change, as se() gives "
-            "it; write se(…, sigma = TRUE), or leave one of them out"
-        )
-    if terms.se and not terms.adds_sigma:
-        return with_known(family, "sigma")
-    return family
+    for its in terms.written:
+        if refusal := its.refusal(family):
+            raise ConfigError(f"formula {formula!r}: family {family.name} {refusal}")
+        if its.known:
+            family = with_known(family, its.known)
+    if not terms.residuals:
+        return family
+    _refuse_series(terms, family, f"formula {formula!r}: ")
+    if terms.residuals == "ar":
+        return of_series(family)
+    return with_units(family)
 
 
 def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
@@ -410,8 +329,7 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
             f"{about}{terms.residuals}() needs the link identity, not {family.link}; leave one of "
             "them out"
         )
-    is_weighted = terms.weights and terms.kind != "precision"
-    if terms.cens or terms.lb or terms.ub or is_weighted:
+    if terms.is_likelihood:
         raise ConfigError(
             f"{about}{terms.residuals}() cannot be combined with cens(), trunc() or weights of "
             "rows, with which the residual of a row is not known; leave one of them out"
@@ -421,25 +339,9 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
 # The columns
 
 
-@dataclass(frozen=True)
-class ResponseValues:
-    """The values of the terms in each row; a number is repeated.
-
-    Attributes
-    ----------
-    of : mapping of str to array, shape (N,)
-        The values by the names of the variables.
-    has_words : bool
-        Whether the column of censored rows has words.
-    """
-
-    of: Mapping[str, FloatArray] = field(default_factory=dict)
-    has_words: bool = False
-
-
 def read_values(
     terms: ResponseTerms, family: Family, table: Table, response: str, y: FloatArray
-) -> ResponseValues:
+) -> Columns:
     """Return the values of the terms; reject those that contradict the response.
 
     Parameters
@@ -453,136 +355,25 @@ def read_values(
     y : array, shape (N,)
         Its values.
 
+    Returns
+    -------
+    mapping of str to array, shape (N,)
+        The values in each row by the names of the variables; a number is repeated.
+
     Raises
     ------
     DataError
         If a value is wrong; the message names its row, its column and a remedy.
     """
-    found = dict[str, FloatArray]()
-    has_words = False
-    if terms.cens:  # True and False are numbers, too
-        has_words = bool(np.isnan(table.typed(terms.cens).numbers_or_truth).any())
-    if terms.cens:
-        found["cens"] = _codes(terms.cens, table, has_words)
-    for name in ("y2", "lb", "ub"):
-        given = getattr(terms, name)
-        if given:
-            found[name] = _bound(given, table)
-    for name in ("se", "weights"):
-        given = getattr(terms, name)
-        if given:
-            found[name] = table.numbers(given, if_text="give a column of numbers")
-    values = ResponseValues(found, has_words)
-    for message, wrong in _wrongs(terms, family, response, y, found):
+    found = {name: its for each in terms.written for name, its in each.read(table).items()}
+    cells = Cells(family, response, y, found)
+    for message, wrong in (pair for its in terms.written for pair in its.wrongs(cells)):
         if np.any(wrong):
             row = int(np.argmax(wrong))
             for key, each in {**found, "y": y}.items():
                 message = message.replace(f"{{{key}}}", number_text(each[row]))
             raise DataError(f"{table.where(row)}: {message}")
-    if terms.weights and not found["weights"].any():
-        raise DataError(
-            f"{table.source}: {terms.weights} is 0 in every row, so no row counts; correct it"
-        )
-    return values
-
-
-def _codes(column: str, table: Table, has_words: bool) -> FloatArray:
-    """Return the number of each row's kind of censoring."""
-    if not has_words:
-        return table.numbers(column)
-    texts = table.texts(column)
-    wrong = ~np.isin(texts, list(CODES))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise DataError(
-            f"{table.where(row)}: {column} is {texts[row]!r}, but cens() reads left, none, right, "
-            "interval, True and False; rewrite the column"
-        )
-    return np.array([CODES[text] for text in texts], dtype=np.float64)
-
-
-def _bound(given: str, table: Table) -> FloatArray:
-    """Return a column, or a number for each row."""
-    if is_number(given):
-        return np.full(len(table), float(given))
-    return table.numbers(given, if_missing="fill it in, with any number where it does not apply")
-
-
-def _wrongs(
-    terms: ResponseTerms, family: Family, response: str, y: FloatArray, of: Mapping[str, FloatArray]
-) -> Iterator[tuple[str, Any]]:
-    """Yield messages on wrong values, each with the rows to which it applies."""
-    if terms.cens:
-        cens, name = of["cens"], terms.cens
-        yield (
-            f"{name} is {{cens}}, but cens() reads 0 for rows that are not censored, 1 for right-, "
-            "-1 for left- and 2 for interval-censored ones; recode it",
-            ~np.isin(cens, list(CODES.values())),
-        )
-        if not terms.y2:
-            yield (
-                f"{name} marks an interval, but its upper end is not known; name its column, "
-                f"cens({name}, y2 = …)",
-                cens == 2,
-            )
-        else:
-            yield (
-                f"{response} is {{y}} and {terms.y2} is {{y2}}, but an interval begins at "
-                f"{response} and ends above it, at {terms.y2}; correct one of them",
-                (cens == 2) & (of["y2"] <= y),
-            )
-        yield (
-            f"{name} marks every row as censored; give at least one row that is not, or another "
-            "column",
-            np.full(len(y), bool((cens == 1).all() or (cens == -1).all())),
-        )
-    if terms.lb and terms.ub:
-        yield (
-            "the lower bound {lb} is not below the upper bound {ub}; correct one of them",
-            of["lb"] >= of["ub"],
-        )
-    remedy = "correct it, the bound, or leave the row out"
-    if terms.lb:
-        yield f"{response} is {{y}}, below the bound {{lb}} of trunc(); {remedy}", y < of["lb"]
-    if terms.ub:
-        yield f"{response} is {{y}}, above the bound {{ub}} of trunc(); {remedy}", y > of["ub"]
-    for bound in ("lb", "ub"):
-        if getattr(terms, bound) and family.is_discrete:
-            yield (
-                f"the bound {{{bound}}} of trunc() is not a whole number, as {response} is; "
-                "round it",
-                of[bound] != np.floor(of[bound]),
-            )
-    if terms.lb and terms.cens:
-        yield (
-            f"{response} is left-censored at {{y}}, which is the bound {{lb}} of trunc(); leave "
-            "the row out",
-            (of["cens"] == -1) & (y <= of["lb"]) & (not family.is_discrete),
-        )
-    if terms.ub and terms.cens:
-        yield (
-            f"{response} is right-censored at {{y}}, which is the bound {{ub}} of trunc(); leave "
-            "the row out",
-            (of["cens"] == 1) & (y >= of["ub"]),
-        )
-    if terms.se:
-        yield (
-            f"{terms.se} is {{se}}, but a standard error must be above 0; correct it or "
-            "leave the row out",
-            of["se"] <= 0,
-        )
-    if terms.weights:
-        least = "0 or above"
-        if terms.kind == "precision":
-            least = "above 0"
-        wrong = of["weights"] < 0
-        if terms.kind == "precision":
-            wrong = of["weights"] <= 0
-        yield (
-            f"{terms.weights} is {{weights}}, but a weight must be {least}; correct it or "
-            "leave the row out",
-            wrong,
-        )
+    return found
 
 
 # The program
@@ -590,34 +381,7 @@ def _wrongs(
 
 def data_lines(terms: ResponseTerms, family: Family) -> list[str]:
     """Return the declarations of the terms' variables, with comments."""
-    lines, kind = [], "int" if family.is_discrete else "real"
-    if terms.trials:
-        lines.append(f"array[N] int<lower=0> trials; // {terms.trials}")
-    if terms.cens:
-        highest, interval = (2, ", 2: interval-") if terms.y2 else (1, "")
-        lines.append(
-            f"array[N] int<lower=-1, upper={highest}> cens; // {terms.cens}: 1: right-, -1: "
-            f"left-{interval}censored; 0: not"
-        )
-    if terms.y2:
-        own = "array[N] int" if family.is_discrete else "vector[N]"
-        lines.append(f"{own} y2; // {terms.y2}: the upper ends of intervals")
-    for name, which in (("lb", "lower"), ("ub", "upper")):
-        given = getattr(terms, name)
-        if given and is_number(given):
-            lines.append(f"{kind} {name}; // the {which} bound of what is in the table")
-        elif given:
-            own = "array[N] int" if family.is_discrete else "vector[N]"
-            lines.append(f"{own} {name}; // {given}: the {which} bound of what is in the table")
-    if terms.se and terms.adds_sigma:
-        lines.append(f"vector<lower=0>[N] se; // {terms.se}: the standard errors")
-    elif terms.se:
-        lines.append(f"vector<lower=0>[N] sigma; // {terms.se}: the standard errors")
-    if terms.weights:
-        name = "precision" if terms.kind == "precision" else "weights"
-        lines.append(f"vector<lower=0>[N] {name}; // {terms.weights}: {_MEANINGS[terms.kind]}")
-    if terms.weights and terms.kind == "survey":
-        lines.append("real<lower=0> weights_mean; // their mean")
+    lines = [line for its in terms.written for line in its.data(family)]
     if terms.residuals == "cosy":
         lines.append("int<lower=1> N_unit; // units")
         lines.append(f"array[N] int<lower=1, upper=N_unit> unit; // {terms.gr}")
@@ -634,32 +398,11 @@ def _when(terms: ResponseTerms) -> str:
     return f"{found} in each {terms.gr}" if terms.gr else found
 
 
-def sources_of(terms: ResponseTerms, values: ResponseValues) -> dict[str, dict[str, Any]]:
+def sources_of(terms: ResponseTerms, values: Columns, table: Table) -> dict[str, dict[str, Any]]:
     """Return the sources of the terms' variables."""
-    found = dict[str, dict[str, Any]]()
-    if terms.trials:
-        found["trials"] = {"column": terms.trials}
-        if terms.trials.isdecimal():
-            found["trials"] = {"value": int(terms.trials)}
-    if terms.cens:
-        found["cens"] = {"column": terms.cens}
-        if values.has_words:
-            found["cens"]["codes"] = dict(CODES)
-    for name in ("y2", "lb", "ub"):
-        given = getattr(terms, name)
-        if given:
-            found[name] = {"column": given}
-            if is_number(given):
-                number = float(given)
-                found[name] = {"value": int(number) if number == int(number) else number}
-    if terms.se:
-        found["se" if terms.adds_sigma else "sigma"] = {"column": terms.se}
-    if terms.weights:
-        name = "precision" if terms.kind == "precision" else "weights"
-        found[name] = {"column": terms.weights}
-    if terms.weights and terms.kind == "survey":
-        mean = float(np.mean(values.of["weights"]))
-        found["weights_mean"] = {"value": float(f"{mean:.12g}")}
+    found: dict[str, dict[str, Any]] = {}
+    for its in terms.written:
+        found |= its.sources(values, table)
     if terms.residuals == "cosy":
         found["unit"] = {"column": terms.gr, "index": True}
     if terms.residuals == "ar":
@@ -669,31 +412,20 @@ def sources_of(terms: ResponseTerms, values: ResponseValues) -> dict[str, dict[s
     return found
 
 
-def sigma_in_stan(terms: ResponseTerms, stands_for: Mapping[str, str]) -> dict[str, str]:
+def parameters_in_stan(terms: ResponseTerms, stands_for: Mapping[str, str]) -> dict[str, str]:
     """Return what the likelihood names instead of the family's parameters; ``{row}`` is a row."""
     found = dict(stands_for)
-    sigma = found.get("sigma", "sigma")
-    if terms.se and terms.adds_sigma:
-        sigma = f"hypot(se[{{row}}], {sigma})"
-    elif terms.se:
-        sigma = "sigma[{row}]"
-    if terms.weights and terms.kind == "precision":
-        sigma = f"{sigma} ./ sqrt(precision[{{row}}])"
-    if sigma != "sigma":
-        found["sigma"] = sigma
+    for its in terms.written:
+        found |= {name: of(found.get(name, name)) for name, of in its.stands_for.items()}
     return found
 
 
-def sigma_predicted(terms: ResponseTerms, sigma: str = "sigma") -> str:
-    """Return sigma of a row in ``[prediction]``; empty if no term changes it."""
-    found = sigma
-    if terms.se and terms.adds_sigma:
-        found = f"sqrt(se * se + ({sigma}) * ({sigma}))"
-    if terms.weights and terms.kind == "precision":
-        found = f"{found} / sqrt(precision)"
-    if found == sigma:
-        return ""
-    return found.replace("(sigma)", "sigma")
+def parameters_predicted(terms: ResponseTerms, where: Mapping[str, str]) -> dict[str, str]:
+    """Return `where` of ``[prediction]`` with the parameters that terms change in rows."""
+    found = dict(where)
+    for its in terms.written:
+        found |= {name: of(found.get(name, name)) for name, of in its.predicted.items()}
+    return found
 
 
 def row_likelihood(
@@ -710,45 +442,23 @@ def row_likelihood(
     sink : str
         The variable.
     """
-    lower, upper = _bound_of(terms.lb, "lb"), _bound_of(terms.ub, "ub")
-    below = lower
-    if lower and family.is_discrete:
-        below = f"{lower} - 1"
-    kind = "lpmf" if family.is_discrete else "lpdf"
-    own = _call(density, kind, "y[n]")
-
-    def between(low: str, high: str) -> str:
-        """Return the log probability of values above `low` and up to `high`; both may be empty."""
-        if not high:
-            return _call(cumulative, "lccdf", low)
-        if not low:
-            return _call(cumulative, "lcdf", high)
-        ends = _call(cumulative, "lcdf", high), _call(cumulative, "lcdf", low)
-        return f"log_diff_exp({ends[0]}, {ends[1]})"
-
-    lines = [f"{sink} = {own};"]
-    if terms.cens:
-        lines = [
-            "if (cens[n] == 1) {",
-            f"  {sink} = {between('y[n]', upper)};",
-            "} else if (cens[n] == -1) {",
-            f"  {sink} = {between(below, 'y[n]')};",
-        ]
-        if terms.y2:
-            lines += ["} else if (cens[n] == 2) {", f"  {sink} = {between('y[n]', 'y2[n]')};"]
-        lines += ["} else {", f"  {sink} = {own};", "}"]
-    if lower or upper:
-        lines.append(f"{sink} -= {between(below, upper)};")
-    if terms.weights and terms.kind == "rows":
-        lines.append(f"{sink} *= weights[n];")
-    elif terms.weights and terms.kind == "survey":
-        lines.append(f"{sink} *= weights[n] / weights_mean;")
+    row = RowInStan(family, density, cumulative, sink, *_bounds(terms))
+    lines = [f"{sink} = {row.own};"]
+    for its in terms.written:
+        if its.likelihood is not None:
+            lines = its.likelihood(row, lines)
     return lines
 
 
+def _bounds(terms: ResponseTerms) -> tuple[str, str]:
+    """Return the bounds of row n in Stan; empty if there is none."""
+    pairs = [its.bounds for its in terms.written if any(its.bounds)]
+    return pairs[0] if pairs else ("", "")
+
+
 def row_replicate(terms: ResponseTerms, family: Family, rng: str) -> list[str]:
-    """Return the statements that draw ``y_rep[n]``, cut off as the row is."""
-    lower, upper = _bound_of(terms.lb, "lb"), _bound_of(terms.ub, "ub")
+    """Return the statements that draw ``y_rep[n]`` within its bounds, and record it."""
+    lower, upper = _bounds(terms)
     lines = [f"y_rep[n] = {rng};"]
     outside = [f"y_rep[n] < {lower}"] * bool(lower) + [f"y_rep[n] > {upper}"] * bool(upper)
     if outside:
@@ -763,25 +473,10 @@ def row_replicate(terms: ResponseTerms, family: Family, rng: str) -> list[str]:
             "  tries += 1;",
             "}",
         ]
-    if not terms.cens:
-        return lines
-    least, most = ("min", "max") if family.is_discrete else ("fmin", "fmax")
-    lines += [
-        "if (cens[n] == 1) {",
-        f"  y_rep[n] = {least}(y_rep[n], y[n]);",
-        "} else if (cens[n] == -1) {",
-        f"  y_rep[n] = {most}(y_rep[n], y[n]);",
-    ]
-    if terms.y2:
-        start = "y[n] + (ceil((y_rep[n] - y[n]) / width) - 1) * width"
-        if family.is_discrete:
-            start = f"to_int({start})"
-        lines += [
-            "} else if (cens[n] == 2) {",
-            "  real width = y2[n] - y[n];",
-            f"  y_rep[n] = {start};",
-        ]
-    return [*lines, "}"]
+    for its in terms.written:
+        if its.recorded is not None:
+            lines += its.recorded(family)
+    return lines
 
 
 IN_TIME = """
@@ -833,7 +528,7 @@ def rows_in_series(
         "  seen += ar * (y[before] - eta[before]);",
         "  drawn += ar * (y_rep[before] - eta[before]);",
         "}",
-        f"log_lik[row] = {_call(distribution('seen', 'row'), 'lpdf', 'y[row]')};",
+        f"log_lik[row] = {called_at(distribution('seen', 'row'), 'lpdf', 'y[row]')};",
         f"y_rep[row] = {rng('drawn', 'row')};",
     ]
 
@@ -901,38 +596,9 @@ def rows_in_units(family: Family, sigma: str) -> dict[str, list[str]]:
     }
 
 
-def _bound_of(given: str, name: str) -> str:
-    """Return a bound of row n in Stan; empty if there is none."""
-    if not given:
-        return ""
-    return name if is_number(given) else f"{name}[n]"
-
-
-def _call(distribution: str, kind: str, at: str) -> str:
-    """Return a distribution's density or distribution function at a value, in Stan."""
-    name, _, arguments = distribution.partition("(")
-    return f"{name}_{kind}({at} | {arguments}"
-
-
 def about_terms(terms: ResponseTerms, response: str) -> Sequence[str]:
     """Return sentences that say what the terms mean."""
-    found = []
-    if terms.cens:
-        found.append(
-            f"Where {terms.cens} marks {response} as censored, the likelihood is the probability "
-            "of all values that it may have, and replicated data are censored as the data are."
-        )
-    if terms.lb or terms.ub:
-        found.append(
-            f"The table has no {response} outside the bounds of trunc(), and replicated data have "
-            "none either; predictions are those without these bounds."
-        )
-    if terms.se and terms.adds_sigma:
-        found.append(f"The variance of a row is sigma² plus the square of {terms.se}.")
-    elif terms.se:
-        found.append(f"The sd of a row is known: {terms.se}.")
-    if terms.weights:
-        found.append(_ABOUT_WEIGHTS[terms.kind].format(w=terms.weights))
+    found = [sentence for its in terms.written for sentence in its.about(response)]
     if terms.residuals == "cosy":
         found.append(
             f"Any two residuals of a {terms.gr} have the correlation cosy; the log likelihood of a "
@@ -945,18 +611,3 @@ def about_terms(terms: ResponseTerms, response: str) -> Sequence[str]:
             "before."
         )
     return found
-
-
-_ABOUT_WEIGHTS = {
-    "rows": (
-        "A row counts as {w} equal rows: its log likelihood is multiplied by {w}, LOO leaves all "
-        "of them out together, and replicated data have one value for them."
-    ),
-    "precision": ("The variance of a row is divided by {w}, in LOO and in replicated data, too."),
-    "survey": (
-        "The log likelihood of a row is multiplied by {w} over its mean, which estimates what a "
-        "fit to the whole population would give; the design of the survey is not known, so "
-        "intervals and LOO's standard errors may be too narrow, and replicated data are those of "
-        "the sample without weights."
-    ),
-}

@@ -138,7 +138,7 @@ def test_what_loo_and_replicates_mean_is_said(censored):
 
 
 def test_the_exact_engine_refuses_the_terms_that_it_does_not_know():
-    with pytest.raises(ConfigError, match=r"cens\(\), trunc\(\) or weights that mult"):
+    with pytest.raises(ConfigError, match=r"does not have weights\(\), with which"):
         pyflowers.fit("effect | weights(error) ~ 1", SCHOOLS, seed=1, engine="exact")
 
 

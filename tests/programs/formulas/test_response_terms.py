@@ -16,7 +16,8 @@ from pyflowers.engines.stanli.density import Interpreted
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.programs import Program
 from pyflowers.programs.families import family_names, find_family
-from pyflowers.programs.families._response import _limits, as_censored, family_of, recorded
+from pyflowers.programs.families._response import family_of
+from pyflowers.programs.families._response.cens import _limits, as_censored, recorded
 from pyflowers.programs.formulas.edits import with_terms
 
 DOCS = Path(__file__).parents[3] / "docs"
