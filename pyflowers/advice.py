@@ -9,8 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 Step = Literal["fit", "new", "sensitivity", ""]
-"""What advice leads to: a refit, a copy of the program to edit, the sensitivity to the prior, or
-nothing that a command could do."""
+"""The action that advice leads to: a refit, an edited copy, the prior's sensitivity, or none."""
 
 
 class Advice(str):
@@ -19,7 +18,7 @@ class Advice(str):
     Attributes
     ----------
     step : str
-        What the advice leads to: ``fit``, ``new``, ``sensitivity``, or empty.
+        The action: ``fit``, ``new``, ``sensitivity``, or empty.
     change : mapping of str to Any
         The inputs of a refit that differ from those of the fit, by their names in
         :func:`pyflowers.fit`.

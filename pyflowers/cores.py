@@ -42,7 +42,7 @@ PROCESS_LIMIT = (
 )
 
 _SIGNS_OF_LIMIT = ("can't start new thread", "pthread_create failed", "fork")
-"""What Python, OpenBLAS and shells print when the limit is reached; see `is_process_limit`."""
+"""The messages of Python, OpenBLAS and shells at the limit; see `is_process_limit`."""
 
 
 def is_process_limit(message: str) -> bool:

@@ -1,6 +1,6 @@
 """How numbers, tables and results are shown: by ``print``, on the terminal and in a notebook.
 
-A result defines once, in :meth:`Shown.contents`, what a reader sees of it: lines of text and
+A result defines once, in :meth:`Shown.contents`, its contents for a reader: lines of text and
 tables. The command that produces the result prints the same text.
 """
 
@@ -62,7 +62,7 @@ class Styled(str):
     style : dict
         Arguments of :func:`click.style`.
     html : str
-        What a notebook shows instead of the text; empty if it shows the text.
+        The text for a notebook; empty if it is the same.
     """
 
     style: dict[str, Any]
@@ -114,7 +114,7 @@ class Result(Shown):
     Attributes
     ----------
     holds : str
-        What the folder of such a result holds, such as ``checks``; the record is ``checks.json``.
+        The contents of such a result's folder, such as ``checks``; the record is ``checks.json``.
     """
 
     holds: ClassVar[str]
@@ -173,7 +173,7 @@ def wrapped(text: str, indent: int | None = None) -> str:
     text : str
         One or several lines.
     indent : int, optional
-        Where a broken line goes on. Default: two places after its beginning.
+        Where a broken line continues. Default: two places after its beginning.
     """
     made, goes_on = [], False
     for line in text.split("\n"):

@@ -6,7 +6,7 @@ of each family maximise
 
     log p(y | η + shift, θ) = Σ log p(y[n] | η[n] + shift, θ).
 
-The shift is needed because the linear predictor of a zero-inflated count, for example, is that of
+The shift is needed because the linear predictor of a zero-inflated count, for example, describes
 the counts without excess zeros. Maxima are compared by Schwarz' criterion [1]_: each parameter
 costs ½ log N. This decides between two answers to one finding, as an excess of zeros and
 overdispersion both increase the variance and the share of zeros.
@@ -49,7 +49,7 @@ class Likely:
     values : dict of str to float or array, shape (N,)
         Its parameters other than the linear predictor, and the trials.
     shift : float
-        What is added to the linear predictor.
+        The number that is added to the linear predictor.
     log_lik : float
         The log likelihood, less the cost of the parameters.
     """
@@ -82,7 +82,7 @@ def likely_alternatives(
     predictor : Predictor
         The predictions of its rows; see :func:`few_draws`.
     more : array, shape (N,), optional
-        What terms that the formula lacks would add to the linear predictor.
+        The part of the linear predictor from terms that the formula lacks.
     """
     alternatives = fit.model.alternatives
     if not alternatives:

@@ -81,7 +81,7 @@ MOST_AS_PERCENT = 2.0
 """From this ratio on, the text says ``2.4 times as many`` instead of ``140% more``."""
 
 MOST_SENTENCES = 12
-"""The largest number of effects that are also told in sentences."""
+"""The largest number of effects that are also described in sentences."""
 
 _WHERE = {
     "population": " in the population of groups",
@@ -160,7 +160,7 @@ class Effects(Result):
     >>> found.draws().shape
     (4, 1000, 1)
 
-    Differences in a mean that is modelled by its log are also told as ratios:
+    Differences in a mean that is modelled by its log are also shown as ratios:
 
     >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "seizures": [30, 22, 14, 9, 8, 4]})
     >>> fit = pyflowers.fit("seizures ~ dose", frame, family="poisson", seed=1, engine="stanli")
@@ -199,7 +199,7 @@ class Effects(Result):
 
     @property
     def is_of_data(self) -> NDArray[np.bool_]:
-        """Whether each effect is that for the groups of the rows, shown after the population's."""
+        """Whether each effect is for the groups of the rows, shown after the population's."""
         if self.groups != BOTH:
             return np.zeros(len(self.index), dtype=bool)
         return np.asarray(self.index.get_level_values("groups") == "data")
@@ -245,7 +245,7 @@ class Effects(Result):
 
     @property
     def response(self) -> str:
-        """What changes, such as ``expected y`` or ``sigma``."""
+        """The quantity that changes, such as ``expected y`` or ``sigma``."""
         if self.outcomes:
             return f"probability of each {what_of_outcomes(self.fit)}"
         return self.parameter or f"expected {self.fit.data.scored_name}"
@@ -261,7 +261,7 @@ class Effects(Result):
 
     @property
     def meaning(self) -> str:
-        """What the effects are, such as ``average difference of the expected y``."""
+        """The effects in words, such as ``average difference of the expected y``."""
         what = f"{self.response}{self.of_trials}"
         the = what if self.parameter else f"the {what}"
         odds = f"probabilities of {self.fit.data.scored_name}"
@@ -872,7 +872,7 @@ def _varies(fit: Fit, parameter: str | None, change: Change, tables: Mapping[int
 
 
 def _same(one: FloatArray, other: FloatArray) -> bool:
-    """Return whether effects are equal but for rounding."""
+    """Return whether effects are equal up to rounding."""
     return np.allclose(one, other, rtol=1e-6, atol=1e-9 * float(np.abs(one).max()))
 
 

@@ -127,8 +127,8 @@ class Calibration(Result):
     priors : mapping of str to float
         Hyperparameters of the fits.
     called : str
-        What tables and figures call the model: its name, or the formula with its family; empty for
-        the name of the program.
+        The name of the model in tables and figures: its own name, or the formula with its family;
+        empty for the name of the program.
 
     See Also
     --------
@@ -653,7 +653,7 @@ def _refuse_terms(model: Model, posterior: bool) -> None:
 def _tasks(
     made: PriorPredictive, spec: Spec, sims: int, thin: int, more: Sequence[str]
 ) -> Iterator[Task]:
-    """Yield a task for each simulated data set, with the sampler that `spec` asks for."""
+    """Yield a task for each simulated data set, with the sampler of `spec`."""
     # Only the options that were given are passed on, because engines reject options that they do
     # not use.
     sampling = {name: getattr(spec, name) for name in spec.model_fields_set & OF_FITS}

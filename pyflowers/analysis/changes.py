@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 MOST_CODES = 4
 """The largest number of distinct whole numbers of a column that are compared with each other by
-default, because another number, such as one more than the largest, may mean nothing."""
+default, because another number, such as one more than the largest, may have no meaning."""
 
 STEP = 0.01
 """Distance between a derivative's nodes, in sds of the column; the derivative then has a relative
@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class How:
-    """How columns are changed: the arguments of :func:`pyflowers.effects` that say so."""
+    """How columns are changed: the arguments of :func:`pyflowers.effects` on changes."""
 
     slopes: bool = False
     step: float | str | None = None

@@ -19,9 +19,9 @@ If the program declares a prediction, :mod:`.patterns` looks for patterns in the
 mean and of the spread, along covariates, in levels of factors and in groups, and in the order of
 the rows. Their p-values are adjusted for their number, and small ones count.
 
-Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn anew from
-the population. A group that does not belong to the population is therefore found even if the model
-fits its mean.
+Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn from the
+population. A group that does not belong to the population is therefore found even if the model fits
+its mean.
 
 Predictions of each observation from the others are checked by their probability integral
 transforms (`loo_pit`),
@@ -104,8 +104,8 @@ from pyflowers.programs import Capability, Draws
 from pyflowers.text import counted
 
 LIMIT = 0.0025
-"""A check fails if its p-value is below this limit, or above 1 minus it: one of fifty
-fits of a right model has a check that fails."""
+"""A check fails if its p-value is below this limit, or above 1 minus it: one of fifty fits of a
+correct model has a check that fails."""
 
 BAND_PROB = 0.99
 """Probability of the simultaneous band in which PITs must stay."""
@@ -127,7 +127,7 @@ by chance."""
 
 SMALL_SPREAD = 0.15
 """The largest root mean square difference in spread that is too small to matter for averages and
-effects. A 90% interval that is by so much too narrow or too wide covers 84% or 94%."""
+effects. A 90% interval that is too narrow or too wide by this much covers 84% or 94%."""
 
 OUTLYING = 0.01
 """If the largest or smallest value is as far out as in less than this share of the replicates, the
@@ -555,7 +555,7 @@ def check(
 
 
 def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[Statistic]:
-    """Return the usual and the requested statistics, and those of groups and times."""
+    """Return the usual and the requested statistics, including those of groups and times."""
     usual = usual_statistics(fit)
     wanted = find_statistics(statistics, usual)
     if fit.model.has_categories:

@@ -17,8 +17,8 @@ the column ``subject`` is ``308``. Several conditions are separated by commas.
 Such a fit also has these quantities, unless the posterior has one with their name:
 
 ``effect[x]``, ``effect[f, b - a]``
-    The average effects of a column that :func:`pyflowers.effects` shows, or one of them; of an
-    effect that varies between groups, that in the population.
+    The average effects of a column that :func:`pyflowers.effects` shows, or one of them; if an
+    effect varies between groups, the effect in the population.
 ``mean[f]``, ``mean[f = b, x = 2]``
     The marginal mean: the expected response averaged over the fit's rows, all of which are set to
     the values.

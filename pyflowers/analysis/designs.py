@@ -1,4 +1,4 @@
-"""How much a study will tell: simulated data of several sizes, fitted as the study will be.
+"""How precise a study will be: simulated data of several sizes, fitted as the study will be.
 
 The model is fitted to pilot data. Data are then simulated for each design, with all parameters at
 their posterior medians, except those that the user sets, and with new groups drawn from the
@@ -71,7 +71,7 @@ _OF_PILOT = {*READING, "seed", "engine", "cmdstan", "interval", "name"}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Design(Result):
-    """What designs of several sizes will tell about some parameters.
+    """The precision that designs of several sizes give for some parameters.
 
     Attributes
     ----------
@@ -252,7 +252,7 @@ class Design(Result):
 
 
 def _error_of_share(is_so: pd.Series[bool]) -> float:
-    """Return the standard error of a share; of 0 and 1, that of a share with one more of each."""
+    """Return the standard error of a share; for 0 and 1, one success and one failure are added."""
     share = (is_so.sum() + 1) / (len(is_so) + 2) if is_so.nunique() == 1 else is_so.mean()
     return float(np.sqrt(share * (1 - share) / len(is_so)))
 
@@ -339,12 +339,12 @@ def design(
     program : str, Path, Program or Spec
         A program whose rows can be predicted, as every formula's can.
     data : path, DataFrame or mapping
-        The pilot data. Their covariates are those of the designs.
+        The pilot data. The designs use their covariates.
     out : path
         The folder of the batch; see :func:`pyflowers.batch`.
     effects : mapping of str to float
         The parameters of interest, such as ``{"b[x]": 0.3}``, and their true values. The other
-        parameters are not changed; an intercept is that of covariates at 0.
+        parameters are not changed; an intercept applies where the covariates are 0.
     rows : int, str or sequence of int
         The numbers of rows of each group or, without groups, of the table: ``[5, 10]``, ``"5,10"``
         or ``"10:50:10"``, whose end belongs to it.
@@ -454,7 +454,7 @@ def _pilot(spec: Spec) -> Fit:
 
 
 def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
-    """Refuse a model of which no data can be simulated, and parameters that it does not have."""
+    """Reject a model from which no data can be simulated, and unknown parameters."""
     model, name = pilot.model, pilot.called
     if not model.predicts_rows:
         raise ConfigError(
@@ -549,7 +549,7 @@ def _true_values(
 def _refuse_impossible(
     pilot: Fit, effects: Mapping[str, float], at: Mapping[str, NDArray[np.float64]]
 ) -> None:
-    """Refuse values that the parameters cannot have, of which data could still be simulated."""
+    """Reject values that the parameters cannot have, though data could be simulated from them."""
     declared = pilot.program.source.blocks.parameters
     for effect, value in effects.items():
         name = effect.partition("[")[0]

@@ -16,7 +16,7 @@ squared, and their effective sample size replaces the number of draws. The error
 added as if they were independent, although the refits share the draws of the full fit.
 
 Densities and probabilities have no common scale: a density may exceed 1. If models of integers are
-compared with models of real numbers, the latter predict the rounded response: their elpd is that of
+compared with models of real numbers, the latter predict the rounded response: their elpd uses
 P(y[n] − 1/2 < y < y[n] + 1/2 | y without y[n]), the density integrated by Gauss-Legendre nodes.
 
 Leave-one-group-out tests the population of a multilevel model: how well it predicts a new plant,
@@ -26,8 +26,8 @@ Each term comes from a refit. Importance sampling from the full fit does not wor
 posterior of a group's parameters is entirely different without the group.
 
 The engine ``exact`` integrates the effects of a group out. With its fits of formulas, densities of
-observations, and of whole labels of this group, are those with the effects integrated out, given
-all else; see :mod:`pyflowers.engines.integrated.held_out`. Their weights can be trusted in both
+observations, and of whole labels of this group, have the effects integrated out, given all other
+quantities; see :mod:`pyflowers.engines.integrated.held_out`. Their weights can be trusted in both
 cases, so only labels with a large k-hat are refitted.
 
 The standard error is computed over groups, as sqrt(G var_g), since groups are the sampling units.
@@ -109,7 +109,7 @@ _FOLDS = {
     True: f"pyflowers loo --folds {MOST_REFITS}",
     False: f"pyflowers.k_fold with {MOST_REFITS} folds",
 }
-"""What the notes name, by whether the caller is a command of the shell."""
+"""The commands or calls in notes, by whether the caller is a command of the shell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class ModelElpd:
         return {"refits": self.terms.size}
 
     def of_failed(self, failed: Sequence[object], num: int, left_out: str = "") -> list[str]:
-        """Return the caution that some of `num` refits, without what is named, have failed."""
+        """Return the caution that some of `num` refits, without the named units, have failed."""
         if not failed:
             return []
         return [
@@ -178,7 +178,7 @@ class ElpdComparison(Result):
     models: tuple[ModelElpd, ...]
     called: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     dependent: tuple[str, ...] = field(default=(), kw_only=True)
-    """The models in which the density of a row is that given the rows before it."""
+    """The models in which the density of a row is conditional on the rows before it."""
 
     @property
     def best(self) -> ModelElpd:
@@ -402,7 +402,7 @@ class LooComparison(ElpdComparison):
     weighted : tuple of str
         Models whose weights multiply the log likelihood.
     explained : Explained or None
-        How much the models explain, if it was asked for.
+        How much the models explain, if it was requested.
     called : mapping of str to tuple of str
         The formula or program, and the family, of each model, by the name in tables.
     dependent : tuple of str

@@ -4,10 +4,11 @@ With m_n the expected response of row n in a draw, and v_n its variance,
 
     R² = V / (V + v),    V = var_n(m_n),    v = mean_n(v_n)                        ([1]_, eq. 3).
 
-The conditional R² takes the groups of the rows as they are. The marginal R² credits only what does
-not vary between groups: m_n is the mean over the population of groups, and v_n the variance of a
-response of any group, which includes that between groups; for a normal model these are the R² of
-[2]_. The R² of residuals replaces v by var_n(y_n - m_n) ([1]_, section 3, as in brms).
+The conditional R² takes the groups of the rows as they are. The marginal R² counts as explained
+only what does not vary between groups: m_n is the mean over the population of groups, and v_n the
+variance of a response of any group, which includes the variance between groups; for a normal model
+these are the R² of [2]_. The R² of residuals replaces v by var_n(y_n - m_n) ([1]_, section 3, as in
+brms).
 
 LOO-R² is 1 - var_n(e_n) / var_n(y_n), where e_n = y_n - E(y_n | the other rows) by PSIS. Its draws
 are those of the Bayesian bootstrap over rows ([3]_).
@@ -18,9 +19,9 @@ that of the family on this scale: pi²/3 for logit, 1 for probit, pi²/6 for clo
 itself for the identity, and log(1 + v / m²) for log ([4]_, table 1). On the scale of the response,
 it is integrated over the population of groups ([5]_).
 
-For families that are compared by logs, such as lognormal and gamma, R² and ICC are those of log y;
-numbers of successes are shares of the trials. The variance of the family student, which may be
-infinite, is its squared scale.
+For families that are compared by logs, such as lognormal and gamma, R² and ICC refer to log y; for
+numbers of successes, they refer to shares of the trials. The variance of the family student, which
+may be infinite, is its squared scale.
 
 References
 ----------
@@ -90,7 +91,7 @@ class Explained(Result):
     fits : tuple of Fit
         The fits.
     shares : mapping of str to mapping of (str, str) to array
-        For each model, the draws of each share, by measure and what it is of.
+        For each model, the draws of each share, by the measure and its variance.
     notes : tuple of str
         What was left out, and why.
 
@@ -413,7 +414,7 @@ def _of_population(
 
 
 def _is_linear(family: Family) -> bool:
-    """Return whether the mean, or that of log y, is linear in the effects of groups."""
+    """Return whether the mean of y, or of log y, is linear in the effects of groups."""
     is_linear = family.link == "identity" and family.shape_of_mean in ("", "linear")
     return is_linear or family.compares_logs
 

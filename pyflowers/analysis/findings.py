@@ -164,12 +164,12 @@ def of_statistic(
 
 
 def _is_unbounded(fit: Fit) -> bool:
-    """Whether the program is that of a formula whose family has no limits."""
+    """Whether the program was written for a formula whose family has no limits."""
     return fit.program.declaration.formula is not None and fit.model.family.is_unbounded
 
 
 def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
-    """Return what a response with a limit needs, such as another family."""
+    """Return the need of a response with a limit, such as another family."""
     y, formula = fit.data.y, fit.program.declaration.formula
     assert formula is not None
     num, most = len(np.unique(y)), float(y.max())
@@ -201,7 +201,7 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
     fit : Fit
         The fit.
     patterns : Patterns
-        All its patterns, with the terms that explain those of the mean.
+        All its patterns, with the terms that explain the patterns of the mean.
     judged : Judged
         The pattern that failed.
     """

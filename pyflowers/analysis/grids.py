@@ -68,7 +68,7 @@ def grid(fit: Fit, *, balanced: bool = False, **columns: Any) -> pd.DataFrame:
     **columns
         The values of a column: one value, a sequence, or text such as ``"0:10:5"``, for 0, 5 and
         10; ``"low|high"``, for two labels; or ``"*"``, for all levels of a factor, labels of a
-        group or distinct numbers. If the name of a column is no name in Python, write
+        group or distinct numbers. If the name of a column is not a valid name in Python, write
         ``**{"the name": values}``.
 
     Returns
@@ -82,7 +82,7 @@ def grid(fit: Fit, *, balanced: bool = False, **columns: Any) -> pd.DataFrame:
     Raises
     ------
     ConfigError
-        If a column is not one on which predictions depend, or a value does not suit its column.
+        If predictions do not depend on a column, or a value does not suit its column.
 
     See Also
     --------

@@ -1,9 +1,9 @@
 """The advice on failed checks, followed: models are refitted as advised, checked and compared.
 
-Each failed check of a fit names a formula, a family or options of the sampler. All that are named
-are fitted, one by one, and the advice on these fits is followed in turn. Of the models that pass
-all checks, those that predict about as well as the best by PSIS-LOO are equal, and the first that
-was tried is chosen, because the first advice is the one that answers most.
+Each failed check of a fit names a formula, a family or options of the sampler. All of these are
+fitted, one by one, and the advice on these fits is followed in turn. Of the models that pass all
+checks, those that predict about as well as the best by PSIS-LOO count as equal, and the first that
+was tried is chosen, because the first advice answers most failures.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Tried:
     def advice(self) -> dict[Advice, tuple[str, ...]]:
         """The advice on these checks that leads to a refit, and the checks that gave it.
 
-        How the model is sampled matters only if nothing else is wrong with it.
+        Advice on sampling is used only if nothing else is wrong with the model.
         """
         verdict = self.checks.verdict
         return _advice_of(verdict.data, verdict.prior) or _advice_of(verdict.computation)
@@ -256,7 +256,7 @@ class Improvement(Result):
         -------
         DataFrame
             ``after``, the number of the model whose checks advised it; ``result``; elpd by PSIS-LOO
-            and the difference from the best with its standard error; and what the model costs: the
+            and the difference from the best with its standard error; and the cost of the model: the
             number of parameters and the seconds of its sampling.
         """
         elpd = {}
@@ -386,6 +386,6 @@ def _folder(out: Path, name: str, trials: list[Tried]) -> Path:
 
 
 def _known_by(fit: Fit, change: Mapping[str, Any]) -> str:
-    """Return what two questions have in common if they are the same."""
+    """Return a value that is equal for two sets of inputs if they give the same fit."""
     inputs = changed_inputs(fit, change)
     return repr(sorted((name, repr(its)) for name, its in inputs.items()))

@@ -314,7 +314,7 @@ def compare(
     Parameters
     ----------
     program : str, Path, Program or Spec
-        The program; or all of the question, of which other inputs that are given change their own.
+        The program; or a :class:`pyflowers.Spec` with all inputs, which other arguments override.
     data : path, DataFrame, mapping or Data, optional
         The data; see :func:`pyflowers.fit`. Default: the example of the program.
     nuts : Fit, optional

@@ -58,9 +58,9 @@ class ModelTable(Result):
     inline : bool
         Whether an interval is on the line of its estimate instead of below it.
     elpd : LooComparison or None
-        The comparison of the models by PSIS-LOO, if it was asked for.
+        The comparison of the models by PSIS-LOO, if it was requested.
     explained : tuple of Explained or str
-        How much each model explains, if it was asked for; for a model without R², the reason.
+        How much each model explains, if it was requested; for a model without R², the reason.
 
     See Also
     --------
@@ -179,7 +179,7 @@ class ModelTable(Result):
 
     @property
     def _note(self) -> str:
-        """What the numbers of the table are."""
+        """The numbers of the table in words."""
         note = f"Posterior {self.estimate}s, with {percent(self.interval)} intervals in brackets."
         if self.elpd is not None:
             note += " elpd by PSIS-LOO, with standard errors in parentheses."
@@ -187,7 +187,7 @@ class ModelTable(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the table should know about the models."""
+        """Cautions on the models for the reader of the table."""
         found = [
             f"{name}: the sampling did not converge, so do not report its estimates"
             for name, fit in zip(self.names, self.fits, strict=True)
@@ -310,7 +310,7 @@ def table(
     estimate : str
         ``median`` or ``mean`` of the posterior.
     interval : float, optional
-        Probability of the central intervals. Default: that of the fits.
+        Probability of the central intervals. Default: as in the fits.
     inline : bool
         Whether intervals are on the lines of the estimates instead of below them.
     loo : bool
@@ -456,7 +456,7 @@ def _merged(orders: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _chosen(rows: Rows, tables: Sequence[pd.DataFrame]) -> dict[str, tuple[str, ...]]:
-    """Return the parameters of each row by its label, in the order in which they are asked for."""
+    """Return the parameters of each row by its label, in the order of the request."""
     known = list(dict.fromkeys(str(name) for table in tables for name in table.index))
     found = dict[str, tuple[str, ...]]()
     for name, label in _asked(rows, known):

@@ -11,8 +11,8 @@ model can fit. Therefore e* hardly depends on the parameters, and has the same d
 from the model as for data replicated from the fit: these are score tests [1]_, whose distribution
 is simulated.
 
-Linear patterns are sums c = W'e*, where W has the columns of what the model may lack, without what
-A fits. A check is large if c' C⁻ c is, with C = W'W:
+Linear patterns are sums c = W'e*, where W has the columns of terms that the model may lack, without
+the part that A fits. A check is large if c' C⁻ c is, with C = W'W:
 
     mean[x]           an effect of each bin of a covariate, or of each level
     curvature[x]      the square of a covariate
@@ -112,7 +112,7 @@ MOST_PAIRS = 45
 
 FARTHEST = 4.0
 """Residuals are limited to this many standard deviations, so that a single outlier, which other
-checks find, is no pattern."""
+checks find, does not count as a pattern."""
 
 FEWEST_REPLICATES = 200
 """With fewer replicated data sets, no remedy is sought."""
@@ -127,7 +127,7 @@ FEWEST_KNOTS = DEFAULT_SIZES["s"]
 """The number of knots of ``s(x)``."""
 
 LOGNORMAL = "lognormal"
-"""The family of values whose logs are those of a normal family."""
+"""The family of values whose logs have a normal family."""
 
 SMALLEST = 0.1
 """The smallest root mean square of residuals by which statistics are divided."""
@@ -148,7 +148,7 @@ ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
 
 STRUCTURAL = ("mean", "curvature", "interaction", "slopes")
-"""Kinds of patterns that another predictor would explain, in contrast to those of the errors."""
+"""Kinds of patterns that another predictor would explain, in contrast to patterns of the errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class Pattern:
     weights : matrix or None
         For linear patterns, the columns that would explain the pattern, shape (N, k).
     is_signed : bool
-        Whether both tails count. Neighbours that alternate are no pattern: this does no harm.
+        Whether both tails count. Neighbours that alternate are not a pattern: this does no harm.
     bins : tuple of str
         The names of the bins, for a statistic with a value for each bin.
     where : array of int or None
@@ -249,7 +249,7 @@ class Step:
         The strongest pattern.
     term : str
         The terms, as in a formula: ``s(x)``, ``x * sex``, ``(x | g)``. Terms that explain the
-        spread are those of the parameter that sets it: ``x``, ``(1 | g)``.
+        spread belong to the parameter that sets it: ``x``, ``(1 | g)``.
     """
 
     found: Judged
@@ -285,9 +285,9 @@ class Patterns:
 
 
 class Residuals:
-    """Standardised residuals of data sets, and what the model can fit of them.
+    """Standardised residuals of data sets, and the part of them that the model can fit.
 
-    Those of categories are residuals of their numbers.
+    For categories, they are residuals of the categories' numbers.
 
     Parameters
     ----------
@@ -474,7 +474,7 @@ def _explained_spreads(
 ) -> tuple[list[Step], Sequence[Judged]]:
     """Return the terms that explain unequal spreads, and what is left if these are removed.
 
-    What a model with this spread would fit is removed, too, from the data and the replicates.
+    The part that a model with this spread would fit is also removed, in data and replicates.
     """
     steps, remove = list[Step](), search.residuals.projection(extra)
     own, again, scale = remove(search.own), remove, np.ones(search.own.shape[1])
@@ -724,14 +724,14 @@ def _strength(pattern: Pattern, statistics: FloatArray) -> FloatArray:
 
 
 def _size(pattern: Pattern, ratio: FloatArray, error: FloatArray) -> float:
-    """Return how much the spreads of the rows differ: the root mean square, less that of chance."""
+    """Return how much the spreads of rows differ: the root mean square, less its chance value."""
     assert pattern.where is not None
     share = np.bincount(pattern.where[pattern.where >= 0]) / np.sum(pattern.where >= 0)
     return float(np.sqrt(max(0.0, share @ (np.square(ratio - 1) - np.square(error)))))
 
 
 Remove = Callable[[FloatArray], FloatArray]
-"""Function that takes out of residuals what the model fits."""
+"""Function that removes the part of residuals that the model fits."""
 
 
 def _patterns(
@@ -1032,7 +1032,7 @@ def _scale(e: FloatArray) -> FloatArray:
 
 
 def _left(e: FloatArray, explained: FloatArray) -> FloatArray:
-    """Return the mean square of residuals that is left by what a pattern explains."""
+    """Return the mean square of residuals that a pattern does not explain."""
     whole = _scale(e)
     return np.asarray(np.maximum(whole - explained / e.shape[1], 1e-3 * whole))
 

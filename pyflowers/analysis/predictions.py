@@ -226,7 +226,7 @@ class RowSets:
 
 
 def names_in(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return one name, or several, as a tuple in which each stands once."""
+    """Return one name, or several, as a tuple without duplicates."""
     if isinstance(by, str):
         return (by,)
     return tuple(dict.fromkeys(by or ()))
@@ -766,24 +766,24 @@ def _predict_rows(
 
 
 def what_of_outcomes(fit: Fit) -> str:
-    """Return what has probabilities, in words."""
+    """Return in words the quantities that have probabilities."""
     if fit.model.has_categories:
         return f"category{_of_response(fit)}"
     return f"outcome of {fit.data.scored_name}"
 
 
 def _of_response(fit: Fit) -> str:
-    """Return of what the categories are, in words; empty if they are columns."""
+    """Return the variable of the categories, in words; empty if they are columns."""
     return "" if fit.model.has_columns else f" of {fit.data.category_name}"
 
 
 def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:
-    """Return what is predicted if no kind is asked for.
+    """Return the kind of prediction if none is given.
 
     Raises
     ------
     ConfigError
-        If outcomes of the response are asked for, but a parameter is predicted.
+        If outcomes of the response are requested, but a parameter is predicted.
     """
     if outcome is not None and parameter is not None:
         raise ConfigError(
@@ -794,7 +794,7 @@ def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expect
 
 
 def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
-    """Return the rows of a grid that was asked for; None if there is none."""
+    """Return the rows of the requested grid; None if there is none."""
     if grid is None:
         if not balanced:
             return None
@@ -807,12 +807,12 @@ def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
 def outcomes_of(
     fit: Fit, kind: str, outcome: Any, parameter: str | None = None
 ) -> tuple[Outcome, ...]:
-    """Return the outcomes whose probabilities are asked for; none for other kinds.
+    """Return the outcomes whose probabilities are requested; none for other kinds.
 
     Raises
     ------
     ConfigError
-        If the response has no probabilities, or an outcome is not one.
+        If the response has no probabilities, or an outcome is not valid.
     """
     model = fit.model
     if model.has_categories and parameter is None and kind != "probability":
@@ -859,7 +859,7 @@ def outcomes_of(
 
 
 def _categories_of(fit: Fit, outcome: Any) -> tuple[Outcome, ...]:
-    """Return the categories that are asked for, by default all."""
+    """Return the requested categories, by default all."""
     names = fit.model.categories
     if outcome is None:
         outcome = names

@@ -478,8 +478,8 @@ def power_scale(
     Returns
     -------
     Scaled
-        The weights; with a refusal if the log density is not finite, or k-hat at 0.99 or 1.01 is
-        too large.
+        The weights; or the reason why there are none: the log density is not finite, or k-hat at
+        0.99 or 1.01 is too large.
     """
     limit = good_k(log_density.size)
     odd = int(np.count_nonzero(~np.isfinite(log_density)))

@@ -1,10 +1,10 @@
 """The remedy for each need that a failed predictive check points to.
 
 A failed check points to a need, such as a response with more variation. `REMEDIES` lists the
-remedies for each need, of which the first that applies to the fit is advised. Whether one applies
-is asked of the model: its formula, its family and the alternatives that the family names, its
-covariates and groups. For a fit of a formula, most remedies are another formula or family, as text
-that can be pasted.
+remedies for each need, of which the first that applies to the fit is suggested. The model
+determines whether one applies: its formula, its family with its alternatives, its covariates and
+groups. For a fit of a formula, most remedies are another formula or family, as text that can be
+pasted.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def refit(
     family : str
         Another family.
     more : str
-        What the advice ends with.
+        The end of the advice.
 
     Returns
     -------
@@ -346,7 +346,7 @@ def _of_formula(text: str, **change: Any) -> Remedy:
 
 
 def _of_program(text: str, *, counts: bool = False) -> Remedy:
-    """Return a remedy that applies to programs in Stan, or to those of counts."""
+    """Return a remedy that applies to programs in Stan, or only to programs of counts."""
 
     def remedy(case: Case) -> str:
         if case.family is not None or (counts and not case.fit.program.counts):

@@ -80,7 +80,7 @@ class Sheet:
     parts : tuple of tuple of Row
         The rows, in parts between which formats draw a rule.
     note : str
-        What the numbers are, in words.
+        The numbers in words.
     """
 
     models: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Tasks on a Dask cluster: each Dask worker owns worker processes, as a pool does.
 
 A fit never runs in a Dask worker itself. The Dask worker only passes jobs on, so it stays in
-contact with its scheduler during a fit, and goes on if the fit crashes or exceeds its time limit.
+contact with its scheduler during a fit, and continues if the fit crashes or exceeds its time limit.
 
 ``submit(key=…, pure=True)`` names each future by its task's key, and a future is released as soon
 as its outcome has arrived, so that the scheduler's memory does not grow with the batch.
@@ -46,7 +46,7 @@ class Cluster:
         A connected client. Its workers should have one thread each (``--nthreads 1``), or
         `resources` should limit the number of simultaneous fits to the number of cores.
     resources : mapping of str to float, optional
-        How much of each resource of a Dask worker a fit takes.
+        The amount of each resource of a Dask worker that a fit takes.
     """
 
     def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:

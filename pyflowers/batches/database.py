@@ -236,7 +236,7 @@ def guarded(folder: Path, sentence: str) -> Iterator[None]:
     folder : Path
         The batch's folder.
     sentence : str
-        What to say of an error of the system, with places for the file, the folder and the reason.
+        The message on an error of the system, with places for the file, the folder and the reason.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def values_of(database: sqlite3.Connection) -> Values:
 
 
 def checked(found: tuple[Any, ...], key: str | None = None) -> Row:
-    """Return the row of a task; ValueError if it is damaged, or is that of another key."""
+    """Return the row of a task; ValueError if it is damaged, or belongs to another key."""
     if key not in (None, found[1]):
         raise ValueError(f"its index leads to the wrong row, {found[0]}")
     if digest_of_row(found[1:-1]) != found[-1] or not _is_of(found[:-1], _KINDS_OF_ROW):

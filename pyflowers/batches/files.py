@@ -19,7 +19,7 @@ class BatchFiles:
     Attributes
     ----------
     name : str
-        What the files hold, such as ``calibration``; the record is ``calibration.json``.
+        The contents of the files, such as ``calibration``; the record is ``calibration.json``.
     keys : frozenset of str
         Keys by which the record is known as one that pyflowers wrote.
     """
@@ -43,7 +43,7 @@ class BatchFiles:
         return FileKind(self.name, self._is_own)
 
     def check(self, folder: str | Path, names: Iterable[str] = ()) -> None:
-        """Refuse a folder in which a file that pyflowers did not write would be replaced.
+        """Reject a folder in which a file that pyflowers did not write would be replaced.
 
         Raises
         ------

@@ -200,7 +200,7 @@ class Keep:
 
 
 def is_short(given: str) -> bool:
-    """Whether text names a built-in table, or nothing, but not ``module:function``."""
+    """Whether text names a built-in table or is not valid, but is not ``module:function``."""
     return given.partition(":")[0] in BUILT_IN or ":" not in given
 
 

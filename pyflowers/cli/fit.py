@@ -94,8 +94,8 @@ def fit_command(
     gets a run folder.
 
     The run folder is written to --out, or to runs/NAME. If it holds the fit of the same inputs, the
-    fit is not repeated, but read and shown. A seed or an engine that is not given is that of the
-    run in the folder.
+    fit is not repeated, but read and shown. If no seed or engine is given, those of the run in the
+    folder are used.
 
     If the diagnostics do not pass and sampling took at most 10 seconds, their remedies are tried,
     in at most three refits, and the verdict names the command that passes. With --quiet, nothing is

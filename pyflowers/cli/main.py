@@ -150,10 +150,10 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _status(args: list[str]) -> int:
-    """Return the exit status of a command, or that of the signal that was to end it.
+    """Return the exit status of a command, or the status of a signal that should have ended it.
 
     The exception that a signal raises is lost if it is raised within a destructor or a callback,
-    and the command then goes on to its end.
+    and the command then runs to its end.
     """
     status = _run(args)
     if not _arrived:
@@ -211,7 +211,7 @@ def _takes(ctx: click.Context | None, option: str) -> bool:
 
 
 def _usage(error: click.ClickException) -> str:
-    """Return what is wrong with a command line, as a sentence like those of other errors."""
+    """Return what is wrong with a command line, as a sentence like other error messages."""
     if isinstance(error, click.NoSuchOption):
         near = nearest(error.option_name, error.possibilities or ())
         text = f"no such option {error.option_name}"

@@ -34,7 +34,7 @@ SECTIONS = {
 
 
 class InSections(click.Command):
-    """A command whose help lists its own options first, then those of each section."""
+    """A command whose help lists its own options first, then the options of each section."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by section."""
@@ -269,7 +269,7 @@ grid_options = options(
         "values, over which the result is averaged with equal weights.",
     ),
 )
-"""Options of commands whose rows may be those of a grid."""
+"""Options of commands whose rows may come from a grid."""
 
 
 def groups_option(default: str) -> Decorator:

@@ -63,7 +63,7 @@ class Labels:
 
 
 def shared(columns: Sequence[Labels]) -> list[Labels]:
-    """Return columns whose labels are those of all of them, in order of appearance."""
+    """Return the columns with the labels of all of them, in order of appearance."""
     names = tuple(dict.fromkeys(name for each in columns for name in each.names))
     place = {name: i for i, name in enumerate(names)}
     return [

@@ -60,7 +60,7 @@ class Table(Shown):
         Levels, in order, of the columns that are factors even if their cells look like numbers:
         categorical columns of a data frame, and columns of text whose cells are all numbers.
     ordered : collection of str
-        The columns whose levels have an order, as those of an ordered Categorical do.
+        The columns whose levels have an order, as in an ordered Categorical.
     quoted : collection of str
         The columns of a text file that are factors, although their cells look like numbers, because
         these are in quotes and those of other columns are not.
@@ -762,9 +762,9 @@ class Table(Shown):
         return chosen
 
     def _first_wrong(self, name: str, wrong: NDArray[np.bool_]) -> int:
-        """Return the first wrong row whose cell is no mark of a missing value, or else the first.
+        """Return the first wrong row whose cell is not a mark of a missing value, or the first.
 
-        In a column of numbers, the marks would be read as missing but for such a cell.
+        In a column of numbers, the marks would be read as missing without such a cell.
         """
         unmarked = wrong & ~self.typed(name).is_mark
         if unmarked.any():

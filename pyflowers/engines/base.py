@@ -35,7 +35,7 @@ ENGINES: dict[str, str] = {
     "exact": "exact (draws without a Markov chain, for programs and formulas that allow it)",
     "auto": "or auto (cmdstan for a program whose executable is ready, otherwise stanli)",
 }
-"""What the help says about each engine, in this order.
+"""The help on each engine, in this order.
 
 The module of the engine's name in this package defines ``ENGINE``. Only ``cmdstan``, which needs a
 CmdStan, and ``auto``, which chooses between it and ``stanli``, are cases of ``find_engine``.
@@ -78,8 +78,8 @@ class SamplerOptions(Record):
     warmup, draws : int
         Iterations of each chain during adaptation and after it.
     thin : int
-        Keep every `thin`-th of the `draws` iterations. Divergences, tree depth and E-BFMI are those
-        of all iterations.
+        Keep every `thin`-th of the `draws` iterations. Divergences, tree depth and E-BFMI refer to
+        all iterations.
     adapt_delta : float
         Target acceptance statistic of the step size adaptation.
     max_treedepth : int
@@ -215,8 +215,8 @@ class ChainProgress(NamedTuple):
     is_warmup : bool
         Whether it is in its warm-up.
     is_exact : bool
-        Whether the iterations are known. An engine that cannot see those of the warm-up gives all
-        of them.
+        Whether the iterations are known. An engine that cannot count the iterations of the warm-up
+        gives all of them.
     """
 
     chain: int
@@ -246,7 +246,7 @@ size; Stan holds a given metric if there are fewer than 150."""
 
 @dataclass(frozen=True)
 class State:
-    """Where the chains of a fit ended, and what they had adapted: the start of another fit.
+    """Where the chains of a fit ended, with step sizes and metrics: the start of other chains.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class State:
     inv_metric : array, shape (chain, n) or (chain, n, n), or None
         The inverse metric of each chain for its n unconstrained parameters; None for the identity.
     fit : str
-        What messages call the fit: its run folder or its model.
+        The name of the fit in messages: its run folder or its model.
     """
 
     values: Mapping[str, NDArray[np.float64]]
@@ -281,7 +281,7 @@ class State:
 
     @property
     def sha256(self) -> str:
-        """Digest of what determines the draws of chains that start here, with their warm-up."""
+        """Digest of all that determines the draws of chains that start here, with their warm-up."""
         return digest_of([self.values, self.step_size, self.inv_metric, WARM_UP])
 
     def shortened(self, options: SamplerOptions) -> SamplerOptions:
@@ -364,7 +364,7 @@ class Sample:
 
 
 class Identity(Protocol):
-    """What identifies the draws of a program and an engine, apart from data and options."""
+    """The identity of the draws of a program and an engine, apart from data and options."""
 
     @property
     def engine(self) -> str:

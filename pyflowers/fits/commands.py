@@ -33,7 +33,7 @@ _OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order
 
 
 class Fitted(Protocol):
-    """What a command that repeats a fit needs of it."""
+    """The facts about a fit that a command needs to repeat it."""
 
     @property
     def program(self) -> Program:
@@ -86,7 +86,7 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     -------
     dict of str to Any
         The values by the names of the arguments of :func:`pyflowers.fit`. Of initial values, only
-        a radius or a file is included. A known covariance K is that of a file K.csv, because the
+        a radius or a file is included. A known covariance K is read from a file K.csv, because the
         record does not name its file.
     """
     record, data = fit.record, fit.data

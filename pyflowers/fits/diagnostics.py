@@ -19,8 +19,8 @@ not disagree more than their ESS explains. So does an ESS of 25 to 100 per chain
 its limit, and so do treedepth hits, after which draws are valid, but costly.
 
 A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
-posterior median of a parameter lies outside the central 99% of its prior, or what the likelihood
-alone says about it does, where the interval is widened by the error of that estimate. A posterior
+posterior median of a parameter lies outside the central 99% of its prior, or the estimate from the
+likelihood alone does, where the interval is widened by the error of that estimate. A posterior
 median alone does not show a conflict that the prior wins, because the posterior is then the prior.
 The tail probability is divided by the number of priors and, for a vector, of its elements, so that
 data from the prior raise an alarm for about 1% of fits. Under a prior whose density is highest at
@@ -166,7 +166,7 @@ def diagnose(
         For NUTS, the checks of divergences, tree depth and E-BFMI. For all Markov chains, the
         checks of R-hat, bulk ESS and tail ESS over all elements that vary. For independent draws,
         the checks of their number and of whether their quantiles are finite; for weighted draws,
-        also those of the tail and of the effective number of the weights [6]_.
+        also checks of the tail and of the effective number of the weights [6]_.
     """
     if independent is not None:
         checks = tuple(_independent(posterior, summary, independent))
@@ -540,7 +540,7 @@ def examine_prior(model: Model, summary: pd.DataFrame, draws: Draws | None = Non
     summary : DataFrame
         The summary of the posterior, with medians.
     draws : mapping of str to array, optional
-        The draws, from which the program computes what the likelihood alone says, and quantities
+        The draws, from which the program computes estimates by the likelihood alone, and quantities
         that have a declared prior and are not in the summary.
 
     Returns

@@ -110,8 +110,9 @@ class Fit(Questions, Result):
     folder : Path or None
         The run folder that the fit was loaded from, or that a command writes; None otherwise.
     states : mapping of str to State
-        Under ``end``, where the chains ended and what they had adapted, for :meth:`update` with
-        ``warm``; under ``start``, the same of the fit from which they started, if they did.
+        Under ``end``, where the chains ended, with their adapted step sizes and metrics, for
+        :meth:`update` with ``warm``; under ``start``, the same of the fit from which they started,
+        if they did.
 
     See Also
     --------
@@ -178,7 +179,7 @@ class Fit(Questions, Result):
 
     @property
     def called(self) -> str:
-        """What a reader calls the fit: its own name, the formula, or the program's name."""
+        """The name of the fit for readers: its own name, the formula, or the program's name."""
         return self.record.name or self.program.called
 
     @property
@@ -250,7 +251,8 @@ class Fit(Questions, Result):
         Parameters
         ----------
         name : str or None
-            What tables and figures call the fit; see :func:`pyflowers.fit`. None changes nothing.
+            The name of the fit in tables and figures; see :func:`pyflowers.fit`. None changes
+            nothing.
 
         Returns
         -------
@@ -416,7 +418,7 @@ class Fit(Questions, Result):
         ----------
         names : str or sequence of str, optional
             Quantities such as ``mu_plant``, and elements such as ``mu_plant[2]``. Default: all,
-            but for a formula those with a row for each group or coefficient of a curve.
+            except, for a formula, quantities with a row for each group or coefficient of a curve.
         interval : float, optional
             Probability of the central interval that is shown. Default: the fit's interval.
         all : bool
@@ -453,7 +455,7 @@ class Fit(Questions, Result):
     def group_effects(self) -> tuple[str, ...]:
         """The quantities of a formula that have a value for each group, or draw a curve.
 
-        Tables leave them out unless all rows are asked for.
+        Tables leave them out unless all rows are requested.
         """
         if self.program.declaration.formula is None:
             return ()

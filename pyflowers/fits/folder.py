@@ -157,7 +157,7 @@ class StartRecord(Record):
         The run folder of that fit, or its model if it was not saved. The states are kept in
         ``chains.nc`` of this run.
     warmup : int
-        The iterations of warm-up, at most those of the options.
+        The iterations of warm-up, at most as many as in the options.
     """
 
     fit: str
@@ -212,8 +212,8 @@ class RunRecord(Record):
     independent : mapping of str to float, or None
         Without Markov chains, the measurements of the sampler; None for Markov chains.
     weighted : bool
-        Whether the draws are weighted points, resampled by their weights, as those of formulas with
-        the engine ``exact``.
+        Whether the draws are weighted points, resampled by their weights, as for formulas with the
+        engine ``exact``.
     metric_held : bool or None
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     streamed : bool
@@ -224,7 +224,8 @@ class RunRecord(Record):
     trials : tuple of table
         The remedies for failed sampling that were tried.
     name : str
-        What tables and reports call the fit; empty for its formula, or the name of its program.
+        The name of the fit in tables and reports; empty for its formula, or the name of its
+        program.
     packages : mapping of str to str
         Versions of the packages on which a fit depends.
     omitted_groups : tuple of str
@@ -306,7 +307,7 @@ class SavedRun:
     summary : bytes
         ``summary.csv`` if the run was streamed. Other runs compute it from the draws.
     chains : bytes
-        ``chains.nc``, which runs without chains and those of earlier versions do not have.
+        ``chains.nc``, which runs without chains and runs of earlier versions do not have.
     """
 
     folder: Path
@@ -318,7 +319,7 @@ class SavedRun:
 
 @contextmanager
 def reading_run(folder: Path) -> Iterator[SavedRun]:
-    """Open a run folder, and check that its files are those that were written with its record.
+    """Open a run folder, and check that its files were written with its record.
 
     A file that is open remains the same file when another process replaces the run.
 

@@ -3,8 +3,8 @@
 Missing values are imputed M times outside of pyflowers, and each of the M completed tables is
 fitted. The draws of all fits together represent the posterior, with its uncertainty about the
 missing values: p(θ | observed) is about the mean of p(θ | table m) over the tables m. Chains of one
-table must agree with each other, but those of different tables need not; so R-hat is that of each
-table.
+table must agree with each other, but chains of different tables need not; so R-hat is computed for
+each table.
 
 References
 ----------
@@ -151,7 +151,7 @@ class PooledFit(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What users should know of the pooled draws."""
+        """Cautions on the pooled draws."""
         share, num = self.between.max(), len(self.fits)
         found = list(dict.fromkeys(note for fit in self.fits for note in fit.record.notes))
         if num < FEW_TABLES and share > LARGE_SHARE:
@@ -255,7 +255,7 @@ def _names(fit: Fit) -> set[str]:
 
 
 def _worst_part(parts: Sequence[Part]) -> Part:
-    """Return one part of the verdicts, in which each check is that of its worst table."""
+    """Return one part of the verdicts, in which each check is taken from its worst table."""
     worst = max(parts, key=lambda part: _ORDER.index(part.status) if part.checks else -1)
     numbered = [(check, number) for number, part in enumerate(parts, 1) for check in part.checks]
     names = dict.fromkeys(check.name for check, _ in numbered)

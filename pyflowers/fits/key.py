@@ -1,7 +1,7 @@
 """The key of a fit: everything that determines its draws, as a record of named parts.
 
 Two fits with equal keys have equal draws. The key is known before anything is compiled or sampled,
-and comparing two keys tells in sentences what has changed.
+and the comparison of two keys describes in sentences what has changed.
 """
 
 from __future__ import annotations

@@ -56,13 +56,13 @@ SECONDS_LONG = 30.0
 """The expected time of NUTS above which an engine without Markov chains is named."""
 
 SECONDS_FIRST = 10.0
-"""The time after which that of all iterations is judged."""
+"""The time after which the time for all iterations is estimated."""
 
 _STARTED = (
     "the chains started from the last states of {}, with a short warm-up; R-hat shows whether they "
     "disagree, but not a mode of the posterior that none of them had reached there"
 )
-"""The note on a fit that did not start anew."""
+"""The note on a fit whose chains started from another fit."""
 
 _UNSET = -(2.0**31)
 """Stan's value for an ``int`` that a program declares but never sets."""
@@ -108,8 +108,8 @@ def fit(
         table. A list of completed versions of one table, whose missing values were imputed, is
         fitted table by table, and the draws are pooled.
     out : path, optional
-        Run folder to write. If it holds the fit of the same inputs, that fit is read instead. A
-        seed that is not given is that of the run in the folder.
+        Run folder to write. If it holds the fit of the same inputs, that fit is read instead. If no
+        seed is given, the seed of the run in the folder is used.
     refit : bool
         Whether to refit even if `out` holds the fit of the same inputs.
     overwrite : bool
@@ -348,7 +348,7 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
     data : Data
         Its data, as :meth:`pyflowers.Spec.read` returns them.
     engine : Engine, optional
-        The engine. Default: that of the question.
+        The engine. Default: the engine of `spec`.
 
     Raises
     ------
@@ -420,7 +420,7 @@ class Prepared:
 
     @property
     def called(self) -> str:
-        """What messages call the fit."""
+        """The name of the fit in messages."""
         return self.name or self.program.called
 
     @cached_property

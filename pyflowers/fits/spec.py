@@ -1,4 +1,4 @@
-"""What is asked of a fit: each input once, with its help, its range and its default.
+"""The inputs of a fit: each once, with its help, its range and its default.
 
 The arguments of :func:`pyflowers.fit` and the other functions that fit, the options of the command
 line, the keys of experiment and batch files, the tasks of a batch and the command that repeats a
@@ -190,7 +190,7 @@ OF_SAMPLERS_ELSEWHERE = ("options", "sampler", "sampler_options", "control", "it
 """Where other packages, and earlier versions, take the options of the sampler."""
 
 LONGEST_NAME = 50
-"""The most characters of a name, which is also that of a folder and stands in tables."""
+"""The most characters of a name, which is also the name of a folder and appears in tables."""
 
 
 def _checked_name(name: str) -> str:
@@ -212,11 +212,11 @@ def _checked_name(name: str) -> str:
 
 
 Name = Annotated[str, Strict(), AfterValidator(_checked_name)]
-"""What a fit is called."""
+"""The name of a fit."""
 
 
 class Spec(Reading, Sampling):
-    """What is asked of a fit: a program, data, and everything else that shapes its result.
+    """The inputs of a fit: a program, data, and everything else that shapes its result.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class Spec(Reading, Sampling):
 
     Examples
     --------
-    One question, asked of two engines:
+    The same inputs with two engines:
 
     >>> import pyflowers
     >>> spec = pyflowers.Spec("iid_normal", seed=1, draws=500)
@@ -335,7 +335,7 @@ class Spec(Reading, Sampling):
 
     @classmethod
     def of_call(cls, program: Any, data: Any = None, **inputs: Any) -> Spec:
-        """Return the question that the arguments of a call ask.
+        """Return the inputs that the arguments of a call give.
 
         Parameters
         ----------

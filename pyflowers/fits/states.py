@@ -1,4 +1,4 @@
-"""The states of the chains of a fit: where they started, if at those of another fit, and ended.
+"""The states of the chains of a fit: where they ended, and where they started.
 
 A run folder keeps them in a small file, so that the chains of a changed fit can start from them.
 """
@@ -56,7 +56,7 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
     path : Path
         The file, which error messages name.
     fit : str
-        What messages call the fit from which the chains started.
+        The name in messages of the fit from which the chains started.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
 def _agree(
     step_size: NDArray[Any], metric: NDArray[Any] | None, values: Mapping[str, NDArray[Any]]
 ) -> bool:
-    """Whether the arrays of a state are those of equally many chains."""
+    """Whether the arrays of a state have equally many chains."""
     arrays = [step_size, *values.values()]
     if metric is not None:
         arrays.append(metric)

@@ -68,8 +68,8 @@ def update(
     Returns
     -------
     Fit
-        The new fit; `fit` does not change. Its seed and engine are those of `fit`, unless they are
-        given.
+        The new fit; `fit` does not change. It keeps the seed and the engine of `fit`, unless they
+        are given.
 
     Raises
     ------
@@ -125,16 +125,16 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
         The fit.
     change : mapping of str to Any
         The new inputs by their names in :func:`pyflowers.fit`. Priors are changed one by one; None
-        restores a default. What does not apply to a changed program is left out.
+        restores a default. Inputs that do not apply to a changed program are left out.
     warm : bool
-        Whether the chains start from the last states of those of the fit. Otherwise they start
-        anew, also if those of the fit did not.
+        Whether the chains start from the last states of the fit's chains. Otherwise they start at
+        random, even if the fit's chains did not.
 
     Returns
     -------
     Spec
-        The question. Its seed and engine are those of the fit, and its table is that of the fit,
-        which has only the columns that the fit used.
+        The question. It keeps the seed, the engine and the table of the fit, which has only the
+        columns that the fit used.
 
     Raises
     ------

@@ -241,7 +241,7 @@ def _predictor(fit: Fit, table: Table, groups: Any = "none", **how: Any) -> Pred
 
 
 def value_name(fit: Fit) -> str:
-    """Return what a figure of effects shows of the response: its mean, or the share of trials."""
+    """Return the quantity in a figure of effects: the mean response, or the share of trials."""
     if fit.model.trials:
         return f"share of {fit.data.scored_name}"
     return f"expected {fit.data.scored_name}"

@@ -389,11 +389,11 @@ def values_of_result(
         Their draws. If there are more than 30 values, those with the 15 largest and the 15 smallest
         medians are drawn.
     interval : float
-        Probability of the wider interval; that of the narrower one is 50%.
+        Probability of the wider interval; the narrower one has 50%.
     what : str
-        What the values are, for the axis.
+        The label of the values on the axis.
     of_rows : str
-        What the names of the rows are.
+        The meaning of the names of the rows.
     sort : str
         ``down`` or ``up`` to sort the rows by their medians. Default: the order of the names,
         unless there are more than 30 values.

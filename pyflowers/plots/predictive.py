@@ -155,7 +155,7 @@ def _rootogram(
     interval: float,
     theme: Theme,
 ) -> tuple[int, int, float, str]:
-    """Draw observed counts, or `each` of what is numbered from 1, as bars with intervals.
+    """Draw observed counts, or labels of the kind `each`, numbered from 1, as bars with intervals.
 
     Returns the number of bars outside, the number of bars, and the number outside that is expected,
     which is the mean over the replicated data sets.
@@ -541,7 +541,7 @@ def elpd_differences(
     interval : float
         Probability of the intervals, which are normal approximations.
     labels : mapping of str to str, optional
-        What the figure calls each model. Default: its name.
+        The name of each model in the figure. Default: its name.
     theme : Theme
         Colours of the figure.
 

@@ -109,7 +109,7 @@ def _of_effects(found: Effects) -> Drawings:
 
 
 def _names_of_effects(index: pd.MultiIndex) -> tuple[list[str], str]:
-    """Return the name of each effect, and what the names are: a single column is named once."""
+    """Return the names of effects, and a title for them: a single column is named once."""
     titles = list(map(str, index.names))
     if index.get_level_values(0).nunique() == 1:
         titles[1] = str(index[0][0])
@@ -180,4 +180,4 @@ _DRAWINGS: dict[str, Callable[[Any], Drawings]] = {
     "prior": _of_prior,
     "sensitivity": _of_sensitivity,
 }
-"""The functions that return the drawings of a result, by what its folder holds."""
+"""The functions that return the drawings of a result, by the contents of its folder."""

@@ -27,7 +27,7 @@ from pyflowers.text import counted
 
 FloatArray = NDArray[np.float64]
 State = MutableMapping[str, Any]
-"""What a term computed from the rows of the fit; empty when it is first computed."""
+"""The values that a term computed from the rows of the fit; empty at first."""
 
 
 def spline(
@@ -149,7 +149,7 @@ def smooth_basis(x: FloatArray, num: int, period: float | None = None) -> dict[s
 
 
 def _refuse_few(x: FloatArray, least: int, option: str, highest: int) -> None:
-    """Reject a column with too few distinct values for the number of columns that is asked for."""
+    """Reject a column with too few distinct values for the requested number of columns."""
     num = len(np.unique(x))
     if num < least:
         remedy = f"write {option}={highest}"

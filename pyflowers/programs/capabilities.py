@@ -84,7 +84,7 @@ class MeanField(Marginals, Protocol):
 
 
 class Capable(Declaring, Protocol):
-    """What a capability asks of a program."""
+    """The attributes of a program that a capability uses."""
 
     @property
     def python(self) -> Capabilities:
@@ -463,18 +463,18 @@ class MissingMoment:
 
 @dataclass(frozen=True)
 class LikelihoodAlone:
-    """What the likelihood alone says about a parameter, by a normal approximation.
+    """An estimate of a parameter from the likelihood alone, by a normal approximation.
 
     Attributes
     ----------
     estimate : array, of the parameter's shape
         The estimate.
     variance : array, of the parameter's shape
-        Its squared error; that of the log of the estimate if `is_log`.
+        Its squared error, on the scale of the log if `is_log`.
     is_log : bool
         Whether the approximation is to the log of the parameter.
     dof : float
-        Degrees of freedom of a t distribution, if the error is that of few values.
+        Degrees of freedom of a t distribution, if the error comes from few values.
     """
 
     estimate: NDArray[np.float64]
@@ -514,8 +514,8 @@ class Capabilities:
         Function of the data block, priors included. Returns the means and variances that the
         posterior does not have, as ``pyflowers.programs.MissingMoment``.
     likelihood_alone : callable
-        Function of (draws, data). Returns what the likelihood alone says about parameters with a
-        prior, by name; the verdict compares it with the prior.
+        Function of (draws, data). Returns estimates, from the likelihood alone, of parameters with
+        a prior, by name; the verdict compares them with the prior.
     rescaling : callable
         Function of the data block and of a limit. Returns what to rescale first if the sampling
         fails: a covariate whose mean is more sds from 0 than the limit. Empty if there is none.

@@ -255,7 +255,7 @@ class Data(Shown):
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
-        """The number of each rating in predictions; None if the observed values are no labels.
+        """The number of each rating in predictions; None if the observed values are not labels.
 
         The user's own numbers, such as -3 to 3; or 1, 2, 3 and so on if a label is not a number.
         """
@@ -276,7 +276,7 @@ class Data(Shown):
 
     @property
     def category_name(self) -> str:
-        """What an observed category is a value of, without the numbers of labels."""
+        """The variable of an observed category, without the numbers of labels."""
         return "category" if self.counted else self.response_name
 
     @property
@@ -342,7 +342,7 @@ class Data(Shown):
         """Return the data block with some of the observations.
 
         This is for computations that treat observations one by one: the groups, labels and table
-        remain those of all rows.
+        still describe all rows.
 
         Parameters
         ----------
@@ -490,7 +490,7 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
 
 
 def _check_roles(table: Table, declared: Declaration, names: Mapping[str, str]) -> None:
-    """Refuse a table without the column of a role that the user could have named, and say how.
+    """Reject a table without the column of a role that the user could have named, and say how.
 
     Raises
     ------

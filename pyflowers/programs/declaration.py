@@ -51,7 +51,7 @@ OBS = "obs"
 
 
 class Readable(Protocol):
-    """The rows of a table, as the kinds of sources ask for them; see ``programs/data.py``."""
+    """The rows of a table, as the kinds of sources use them; see ``programs/data.py``."""
 
     @property
     def table(self) -> Sized:
@@ -180,8 +180,8 @@ class Column(Kind):
     codes : mapping of str to float
         The numbers that stand for the words in a column of words; True and False are 1 and 0.
     shared : tuple of str
-        Columns, this one among them, that have the same labels: those of all of them. Default:
-        the column has labels of its own.
+        The columns, this one included, that share one set of labels: the labels of all of them.
+        Default: the column has labels of its own.
     """
 
     fills: ClassVar = (1, "a vector")
@@ -665,7 +665,7 @@ class FormulaText(Record):
         Digest of the program and its ``[prediction]`` as they were written. If either has been
         edited since, the edited text is used, without the NumPy code that comes with a formula.
     given : mapping of str to str
-        The priors that the user gave, by the name of what has them: ``sd`` or ``b[age]``.
+        The priors that the user gave, by the name of the parameter: ``sd`` or ``b[age]``.
     stated : mapping of str to str
         The same priors by the element in the program, such as ``b[1]``.
     """
@@ -969,7 +969,7 @@ class Declaration(Record):
 
 
 class Declaring(Protocol):
-    """What reading data and predicting rows ask of a program."""
+    """The attributes of a program that reading data and predicting rows use."""
 
     @property
     def name(self) -> str:
@@ -977,7 +977,7 @@ class Declaring(Protocol):
 
     @property
     def called(self) -> str:
-        """What a reader calls it."""
+        """Its name for readers."""
 
     @property
     def source(self) -> Source:

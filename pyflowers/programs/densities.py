@@ -76,8 +76,7 @@ class StatedPrior:
     arguments : tuple of float
         Its arguments.
     lower, upper : float or None
-        The bounds of the values that have the prior: those of the density, and of ``T[lower,
-        upper]``.
+        The bounds of the values that have the prior, by the density and ``T[lower, upper]``.
     cut : str
         The truncation as it is written; empty without one.
     """

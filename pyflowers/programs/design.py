@@ -171,7 +171,7 @@ class Origin:
 
 
 def origins_of(text: str, cells: Mapping[str, Any]) -> tuple[Origin, ...]:
-    """Return the origin of each column of a design matrix, except that of the intercept."""
+    """Return the origin of each column of a design matrix, except the intercept."""
     made = _evaluated(read_terms(text).text, cells, {}, {}, DataError)
     quoted, found = hide_columns(text)[1], list[Origin]()
     for term, positions in made.model_spec.term_indices.items():
@@ -308,7 +308,7 @@ def _num_rows(cells: Mapping[str, Any]) -> int:
 def _transform(function: Callable[..., FloatArray]) -> Any:
     """Return a function of :mod:`.bases` as formulaic calls it, which keeps the function's state.
 
-    Rows of another table are then evaluated as those of the fit.
+    Rows of another table are then evaluated like the rows of the fit.
     """
     from formulaic.utils.stateful_transforms import stateful_transform
 

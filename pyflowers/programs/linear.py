@@ -73,8 +73,7 @@ class Coefficients:
         The matrix that turns the coefficients into the quantity of this name; None if they are the
         quantity.
     target : str
-        The parameter of the family in whose linear predictor they are; empty for that of the
-        response.
+        The parameter of the family in whose linear predictor they are; empty for the response.
     """
 
     name: str
@@ -190,7 +189,7 @@ class Given:
 
 
 Stated = Parameter | Coefficients | Effects | Penalised | Offset | Given
-"""What a part of a formula states."""
+"""The statement of a part of a formula."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -992,7 +992,7 @@ class Predictor:
         return found
 
     def _refuse_student(self, name: str) -> None:
-        """Refuse to average over effects with a Student t distribution."""
+        """Reject averages over effects with a Student t distribution."""
         if _function_of(self.rule.effects[name]) in _STUDENT:
             raise ConfigError(
                 f"groups 'population': the population of {name} is a Student t distribution, over "

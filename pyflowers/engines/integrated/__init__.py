@@ -57,7 +57,7 @@ LARGEST_K = 10.0
 """The largest k-hat that is recorded: it is infinite where too few points have all the weight."""
 
 FEWEST_POINTS = 1_000
-"""The smallest number of points that are weighed, however few draws are asked for."""
+"""The smallest number of points that are weighed, however few draws are requested."""
 
 CHECKED = 50
 """The number of points at which the error of integrals is measured."""
@@ -87,7 +87,7 @@ class Method(Protocol):
 
     @property
     def log_constant(self) -> float:
-        """What is added to the log density to make it that of all observations and parameters.
+        """The constant that completes the log density of all observations and parameters.
 
         NaN if a prior is improper.
         """
@@ -240,8 +240,8 @@ def _few_points(
 ) -> tuple[Weighted, Values, FloatArray]:
     """Return weighted points, draws and kept points of a method with costly densities.
 
-    There are fewer points than draws, those of the first round are used, too, and each point gets
-    its draws when its density is computed.
+    As there are fewer points than draws, the points of the first round are also used, and each
+    point gets its draws when its density is computed.
     """
     assert method.num_points is not None
     num, each = method.num_points, math.ceil(total / method.num_points)

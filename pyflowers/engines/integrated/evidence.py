@@ -53,7 +53,7 @@ def lattice_integral(
     Returns
     -------
     tuple of (float, float), or None
-        The log of the integral, and how much it differs from that on a lattice with twice the
+        The log of the integral, and how much it differs from the result on a lattice with twice the
         step, which is far more than its error. None if the density ends so far away that more
         points are needed.
     """

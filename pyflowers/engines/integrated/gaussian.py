@@ -5,13 +5,13 @@
 with normal or flat priors on b. Given sigma and the L_k, (b, r) is normal. With standard normal
 u_k = L_k^-1 r_k, b in units of its prior sd, and C all columns in these units, its precision matrix
 is Q = C'C / sigma² + P, where P is 1 on the diagonal, or 0 for a flat prior. With h = C'y / sigma²,
-and y minus what the prior means predict,
+and y minus the prediction of the prior means,
 
     log p(y) = -N/2 log(2π sigma²) - 1/2 log|Q| - 1/2 (y'y / sigma² - h' Q^-1 h).
 
 Curves and effects with a known covariance are further columns with normal coefficients. Known
-standard errors and precisions scale the rows; a sigma besides standard errors is the sd of effects
-of the rows.
+standard errors and precisions scale the rows; a sigma in addition to standard errors is the sd of
+effects of the rows.
 
 Only the cross products of the columns and y enter, so the number of rows does not matter. In the
 Cholesky factor of Q with h and y'y / sigma² as its last row, the last element squared is the last
@@ -57,7 +57,7 @@ MOST_PRODUCTS = 30_000_000
 """The largest number of products of cross products that are kept, 0.4 GB."""
 
 OF_ROWS = "effects of rows"
-"""The name of effects whose sd is sigma, besides known standard errors; they are not kept."""
+"""The name of effects with sd sigma, in addition to known standard errors; they are not kept."""
 
 Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
@@ -107,7 +107,7 @@ def _students(model: LinearModel) -> list[tuple[float, float, float]]:
 
 
 class GaussianModel:
-    """The posterior of the standard deviations and correlations, and draws of all else.
+    """The posterior of the standard deviations and correlations, and draws of all other quantities.
 
     Parameters
     ----------
@@ -534,7 +534,7 @@ class _Reduced:
         return np.asarray(pivot * (mean + rng.standard_normal(len(mean)) / np.sqrt(whole)))
 
     def _first(self, counts: NDArray[np.intp], u: FloatArray, rng: Generator) -> FloatArray:
-        """Draw the standardised effects that were eliminated, given all else."""
+        """Draw the standardised effects that were eliminated, given all others."""
         of = self.of
         assert of.first is not None
         num, size = of.first.num_labels, of.first.num_effects
@@ -566,9 +566,9 @@ class _Reduced:
 def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray, float]:
     """Return a model whose rows have one standard deviation, with its response.
 
-    Rows are divided by what is known of their standard deviations; the last result is the log of
-    the Jacobian. The sd of a row with a standard error and a sigma is that of an effect of the row,
-    whose sd is sigma.
+    Rows are divided by the known parts of their standard deviations; the last result is the log of
+    the Jacobian. A row with a standard error and a sigma gets an effect of its own, whose sd is
+    sigma.
     """
     if model.se is None and model.precision is None:
         return model, y, 0.0
@@ -603,7 +603,7 @@ def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray,
 
 
 def _divided(its: Columns, rows: NDArray[np.int64], scale: FloatArray) -> Columns:
-    """Return what has columns with the rows of observations, scaled."""
+    """Return terms with the rows of observations in their columns, scaled."""
     return replace(its, columns=its.columns[rows] * scale[:, None])
 
 
@@ -622,8 +622,8 @@ def _indicators(its: Effects, model: LinearModel) -> Any:
 def _pair_products(n12: Any, size: int) -> Any:
     """Return the matrix that maps the inverse blocks of all labels to Σ B_i' A_i^-1 B_i.
 
-    Its rows are the elements of the upper triangle, its columns those of the upper triangle of each
-    label's block. None if there are too many products.
+    Its rows are the elements of the upper triangle, its columns the elements of the upper triangle
+    of each label's block. None if there are too many products.
     """
     from scipy import sparse
 

@@ -11,9 +11,9 @@ effects of a label with one observation from their posterior to their prior. So 
 small, and whole labels can be left out without a refit.
 
 Normal responses have closed forms: with leverage h and residual e of row n in its label's fit, its
-density is that of N(e; 0, sigma² / (1 - h)) at e / (1 - h). For other families the integrals are
-adaptive quadratures. Of labels with many observations, p(y_n | …) is the harmonic mean of the
-likelihood of n over the nodes, because one observation hardly changes the effect.
+density is N(e; 0, sigma² / (1 - h)) at e / (1 - h). For other families the integrals are adaptive
+quadratures. Of labels with many observations, p(y_n | …) is the harmonic mean of the likelihood of
+n over the nodes, because one observation hardly changes the effect.
 
 References
 ----------

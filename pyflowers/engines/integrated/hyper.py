@@ -3,7 +3,7 @@
 A parameter with a lower bound is the exponential of a coordinate, one with two bounds its logistic
 function; ordered parameters are a first value and the logs of the differences; a correlation matrix
 of effects has the inverse hyperbolic tangents of its canonical partial correlations as coordinates.
-The density of the coordinates is that of the parameters times the Jacobian.
+The density of the coordinates is the density of the parameters times the Jacobian.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Coordinates:
 
     @property
     def log_constant(self) -> float:
-        """What makes the priors integrate to 1 within their bounds; NaN if one is improper."""
+        """The constant that normalises the priors within their bounds; NaN if one is improper."""
         total = 0.0
         for its in self.parameters:
             for prior in its.priors:

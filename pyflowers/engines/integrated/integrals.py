@@ -30,8 +30,8 @@ _MOST_ROUNDS = 2_000
 """The largest number of times that an effect is proposed."""
 
 _MARGIN = 0.1
-"""What is added to the log of the ratio of density to proposal at the nodes, to allow for larger
-ratios between them."""
+"""The margin that is added to the log of the ratio of density to proposal at the nodes, to allow
+for larger ratios between them."""
 
 _PLACES = (-4.0, -2.6, -1.7, -1.0, -0.5, 0.0, 0.5, 1.0, 1.7, 2.6, 4.0)
 """Where density and proposal are compared, in units of the proposal's scales."""
@@ -88,7 +88,7 @@ class Integrals:
     of : Integrand
         The rows.
     values : dict of str to array, shape (T, …)
-        What their likelihood needs.
+        The values that their likelihood needs.
     eta : array, shape (T, row)
         The linear predictor without the effects.
     sd : array, shape (T, 1)
@@ -111,7 +111,7 @@ class Integrals:
     def _find_modes(self) -> None:
         """Find the modes by Newton steps, halved where an integrand would become smaller.
 
-        The widths are those of the curvature at the modes.
+        The widths follow from the curvature at the modes.
         """
         of = self.of
         step = of.step / max(float(np.abs(of.z).max(initial=0.0)), 1e-300)

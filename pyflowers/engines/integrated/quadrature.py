@@ -10,11 +10,11 @@ parameter values at once, in a coordinate z,
 
     u = mode + (l + r) / 2 z + (r - l) / 2 (√(1 + z²) - 1),
 
-whose scale is l far to the left and r far to the right, as that of the integrand: that of a label
-whose counts are all 0 falls slowly to the left. The number of nodes is chosen so that more nodes
-change nothing. Two effects of a label have integrals in two dimensions; see :mod:`.pairs`. What
-remains is the density of b, s and the other parameters. The effects are
-drawn from their one-dimensional densities by rejection, under a split Student t distribution.
+whose scale is l far to the left and r far to the right, like the integrand's: the integrand of a
+label whose counts are all 0 falls slowly to the left. The number of nodes is chosen so that more
+nodes change nothing. Two effects of a label have integrals in two dimensions; see :mod:`.pairs`.
+What remains is the density of b, s and the other parameters. The effects are drawn from their
+one-dimensional densities by rejection, under a split Student t distribution.
 
 References
 ----------
@@ -255,7 +255,7 @@ class OneFactorModel:
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator
     ) -> tuple[FloatArray, Values]:
-        """Return the log density at points, and draws of all else, `num_draws` for each."""
+        """Return the log density at points, and `num_draws` draws of all else for each."""
         counts = np.full(len(points), num_draws)
         return self.log_density(points), self.draw(points, counts, rng)
 

@@ -144,7 +144,7 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
 
 
 def _reporting(watch: Watch | None) -> Callable[[ChainProgress], object]:
-    """Return a function of the progress of each chain that reports that of all of them."""
+    """Return a function of the progress of each chain that reports the progress of all."""
     if watch is None:
         return _ignored
     latest: dict[int, ChainProgress] = {}

@@ -1,4 +1,4 @@
-"""What the engine and the interpreter's process say to each other."""
+"""The messages between the engine and the interpreter's process."""
 
 from __future__ import annotations
 

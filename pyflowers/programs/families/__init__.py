@@ -168,8 +168,8 @@ class Family:
         Function of (eta, values) that returns the expected response.
     moments : callable
         Function of (eta, values) that returns the mean and the variance of the response, or of its
-        log if `compares_logs`; for counts of categories, those of the mean number of a row's
-        categories. Predictive checks standardise residuals with them.
+        log if `compares_logs`; for counts of categories, of the mean number of a row's categories.
+        Predictive checks standardise residuals with them.
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
@@ -185,10 +185,10 @@ class Family:
     with_predictors : callable or None
         Function of the names of linear predictors that returns the family with them. There are
         then several categories without an order, of which each but the first, the reference, has a
-        linear predictor; that of the reference is eta, which is 0. None if the response has one
+        linear predictor; eta, which is 0, belongs to the reference. None if the response has one
         linear predictor.
     compares_logs : bool
-        Whether `moments` are those of the log of the response, because its spread is a factor.
+        Whether `moments` describe the log of the response, because its spread is a factor.
     alternatives : tuple of str
         The names of the families that may describe the response if this one does not: families of
         the same linear predictor with more spread, heavier tails, skewness or more zeros.
@@ -200,11 +200,11 @@ class Family:
     shape_of_mean : str
         How `mean` depends on eta, and with it the average over groups: ``linear``; ``exp``, if it
         is proportional to exp(eta); ``curved``, if it is integrated numerically; or ``averaged``,
-        if `mean` averages over ``values["sd_eta"]``, the sd of eta between groups. Default:
-        what the link implies.
+        if `mean` averages over ``values["sd_eta"]``, the sd of eta between groups. Default: as the
+        link implies.
     meaning : str
-        What the linear predictor is, in words, where ``{}`` stands for the response. Default: what
-        the link says.
+        What the linear predictor is, in words, where ``{}`` stands for the response. Default: the
+        text of the link.
     links : tuple of str
         The names of the other links that it allows.
     of_mean, of_mean_rng : str
@@ -271,9 +271,9 @@ class Family:
 
     @property
     def text(self) -> str:
-        """What :func:`find_family` finds it by.
+        """The text by which :func:`find_family` finds it.
 
-        It is the `title` or, for a family of categories, its name with those of their linear
+        It is the `title` or, for a family of categories, its name with the names of their linear
         predictors in brackets.
         """
         if self.predictors:
@@ -395,7 +395,7 @@ class Family:
 
 
 def _limit(text: str) -> float:
-    """Return a bound in Stan as a number; that of ratings, ``J``, is no limit."""
+    """Return a bound in Stan as a number; the bound of ratings, ``J``, does not count."""
     return {"-pi()": -np.pi, "pi()": np.pi, "J": np.inf}.get(text) or float(text)
 
 
@@ -507,7 +507,7 @@ def find_family(name: str) -> Family:
 
 
 def family_text(family: str | None, link: str | None) -> str | None:
-    """Return the text of the family and the link that were asked for; None if neither was.
+    """Return the text of the requested family and link; None if neither is given.
 
     Raises
     ------
@@ -557,7 +557,7 @@ def _linked(name: str, link: str) -> Family:
 
 
 def _with_link(family: Family, link: ResponseLink) -> Family:
-    """Return a family with another link; what it computes from eta is computed with its usual one.
+    """Return a family with another link; all functions of eta use its usual link.
 
     Eta on the usual link is a function of eta on the other link.
     """
@@ -642,7 +642,7 @@ def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
 
     Where sd is below 2, the integrand is smooth, and Gauss-Hermite nodes are exact. Elsewhere
     inv_logit is written as the distribution function of a logistic variable l, so that the average
-    is that of Phi((eta - l) / sd) over l; a sum over equally spaced l is exact for any sd. The
+    is taken of Phi((eta - l) / sd) over l; a sum over equally spaced l is exact for any sd. The
     error is below 1e-8.
     """
     from scipy.special import expit, ndtr

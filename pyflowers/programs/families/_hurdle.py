@@ -45,7 +45,7 @@ def draw(above: FloatArray, zero: FloatArray, rng: Generator) -> FloatArray:
 def moments(
     above: tuple[FloatArray, FloatArray], zero: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the variance, from those of the responses above 0."""
+    """Return the mean and the variance, from the moments of the responses above 0."""
     mean, variance = above
     return (1 - zero) * mean, (1 - zero) * (variance + zero * mean**2)
 
@@ -53,7 +53,7 @@ def moments(
 def moments_above_zero(
     counts: tuple[FloatArray, FloatArray], log_none: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the variance of the counts above 0, from those of all counts.
+    """Return the mean and the variance of the counts above 0, from the moments of all counts.
 
     Parameters
     ----------

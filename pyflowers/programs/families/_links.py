@@ -53,7 +53,7 @@ class ResponseLink:
 
 
 def _log(values: FloatArray) -> FloatArray:
-    """Return logs; that of a number below 0 is NaN, as it is no expected response."""
+    """Return logs; the log of a number below 0 is NaN, as it cannot be an expected response."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(values))
 

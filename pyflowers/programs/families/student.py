@@ -8,7 +8,7 @@ from numpy.random import Generator
 from pyflowers.programs.families import SIGMA, Auxiliary, Family, FloatArray, Tails, Values
 
 LARGE = 1e6
-"""The degrees of freedom above which the density's constant is that of a series."""
+"""The degrees of freedom above which the density's constant is computed by a series."""
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:

@@ -20,7 +20,7 @@ def draw(counts: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def moments(counts: tuple[FloatArray, FloatArray], values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and variance, from those of the counts without zero inflation."""
+    """Return the mean and variance, from the moments of the counts without zero inflation."""
     (mean, variance), zi = counts, values["zi"]
     return (1 - zi) * mean, (1 - zi) * (variance + zi * mean**2)
 

@@ -7,9 +7,9 @@
  * flowers ~ 1 + (1 | plant)
 
 A formula passes through these modules: `grammar` parses it, `model` combines it with the table, and
-`predictor` adds priors and parametrisations. `parts` lists what the model consists of, from which
+`predictor` adds priors and parametrisations. `parts` lists the parts of the model, from which
 `writer` writes the program and `declared` its declaration. `checks` rejects models that the data do
-not identify, and notes what users should know before sampling.
+not identify, and writes notes for users before sampling.
 """
 
 from __future__ import annotations

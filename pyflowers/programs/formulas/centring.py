@@ -62,7 +62,7 @@ class Centring:
 
 
 def refuse_unknown_groups(model: Model, asked: Mapping[str, bool]) -> None:
-    """Refuse names of groups that the formula does not have."""
+    """Reject names of groups that the formula does not have."""
     known = [its.term.group for its in model.effects]
     for name in asked:
         if name not in known:
@@ -167,7 +167,7 @@ def _is_standardised(its: Effects) -> bool:
 
 
 def _refuse_standardised(its: Effects, name: str) -> None:
-    """Refuse to centre a term whose effects are sampled standardised only."""
+    """Reject centring for a term whose effects are sampled standardised only."""
     if _is_standardised(its):
         raise ConfigError(
             f"centered {name}: the effects of {its.term} are sampled standardised only; leave the "
@@ -365,15 +365,16 @@ class _Groups:
 def is_curve_known(model: Model, terms: str) -> bool:
     """Return whether the data determine the coefficients of a smooth better than their sd does.
 
-    What the curves explain is that of least squares for the response `linked`, within the labels of
-    the group that has most of them. As for groups, its 95% lower limit is compared with its error.
+    The part that the curves explain comes from least squares for the response `linked`, within the
+    labels of the group that has most of them. As for groups, its 95% lower limit is compared with
+    its error.
 
     Parameters
     ----------
     model : Model
         The model.
     terms : str
-        The terms whose columns are those of the smooth.
+        The terms with the columns of the smooth.
     """
     own, _ = model.design(terms)
     others = [model.design(curve.terms)[0] for curve, _ in model.curves if curve.terms != terms]

@@ -134,7 +134,7 @@ def _largest_factor(model: Model) -> str:
 
 
 def _about_factor(model: Model, name: str) -> str:
-    """Return a sentence on a factor from which the effects of other columns cannot be told."""
+    """Return a sentence on a factor that leaves nothing for other columns to explain."""
     levels = model.levels(model.population)[name]
     is_dates = are_dates(levels)
     remedy = f"write a group term, (1 | {name})"
@@ -303,7 +303,7 @@ def _refuse_several_levels(model: Model, term: GroupTerm) -> None:
 
 
 def _refuse_weights(model: Model, term: GroupTerm) -> None:
-    """Refuse weights of members from which no mean can be computed."""
+    """Reject weights of members from which no mean can be computed."""
     table = model.table
     values = np.stack([table.numbers(name) for name in term.weights])
     if not term.is_scaled:

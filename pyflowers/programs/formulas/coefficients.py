@@ -1,10 +1,10 @@
 """The default prior of the population's coefficients.
 
 A coefficient has the prior normal(0, 2.5 s / sd(x)), independently of the others, where x is its
-column. This is no prior for columns that are nearly combinations of each other, such as a year and
-its square, because it limits coefficients that have to be large and nearly cancel. Such columns are
-*linked*, and their coefficients have a joint prior. With the linked columns, minus their means, in
-the matrix X, and S = X'X / (N - 1),
+column. This prior does not suit columns that are nearly combinations of each other, such as a year
+and its square, because it limits coefficients that have to be large and nearly cancel. Such columns
+are *linked*, and their coefficients have a joint prior. With the linked columns, minus their means,
+in the matrix X, and S = X'X / (N - 1),
 
     b ~ N(0, (2.5 s)² S^-1).
 
@@ -74,7 +74,7 @@ def coefficient_prior(
     Parameters
     ----------
     matrix : array, shape (N, K)
-        The columns, without that of the intercept.
+        The columns, without the intercept.
     origins : sequence of Origin
         The term of each column.
     scale : float
@@ -137,7 +137,7 @@ def _left(
 ) -> FloatArray:
     """Return the share of the squares of a term's columns that other columns leave unexplained.
 
-    For a column of 0 and 1 it is the share of what other such columns leave.
+    For a column of 0 and 1 it is the share that other such columns leave.
     """
     left = _rest(columns[:, own], columns[:, others])
     coded = _rest(columns[:, own], columns[:, others & codes])

@@ -51,13 +51,13 @@ WIDEST, SHORTEST = 2.0, 1.75
 half ranges of the column, and in half widths of the interval for each basis function.
 
 With k functions on an interval of half width L, shorter length scales than 1.75 L / k cannot be
-told apart (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
+distinguished (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
 are nearly straight.
 """
 
 
 class Predictor(Protocol):
-    """What the part of a curve must know of its linear predictor."""
+    """The facts about a linear predictor that the part of a curve needs."""
 
     @property
     def target(self) -> Target:
@@ -65,7 +65,7 @@ class Predictor(Protocol):
 
     @property
     def parameter(self) -> str:
-        """The parameter of the family that it predicts; empty for that of the response."""
+        """The parameter of the family that it predicts; empty for the response."""
 
     @property
     def tag(self) -> str:
@@ -82,7 +82,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Defaults:
-    """What the priors of curves are made from.
+    """The numbers from which the priors of curves are made.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Smooth:
     text : str
         The term.
     terms : Sum
-        The terms whose columns are those of the curves.
+        The terms with the columns of the curves.
     num : int
         The number of columns of each curve.
     by : str
@@ -424,8 +424,8 @@ def _with_levels(part: Part, its: Smooth, name: str) -> Part:
 def monotonic(linear: Predictor, its: Monotonic) -> Part:
     """Return the part of a monotonic effect.
 
-    The effect of level j is that of the lowest level plus the first j - 1 steps. The steps have one
-    sign, and the shares of their total have a Dirichlet prior.
+    The effect of level j is the effect of the lowest level plus the first j - 1 steps. The steps
+    have one sign, and the shares of their total have a Dirichlet prior.
     """
     name, rows = f"{its.name}{linear.tag}", linear.rows
     mo, k, passed = f"mo_{name}", f"K_mo_{name}", f"passed_{name}"

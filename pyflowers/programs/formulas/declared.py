@@ -1,4 +1,4 @@
-"""The declaration of a formula's parts: the sources of its data, its priors, and what it means."""
+"""The declaration of a formula's parts: sources of data, priors, and meanings of names."""
 
 from __future__ import annotations
 

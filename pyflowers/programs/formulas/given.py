@@ -1,9 +1,9 @@
-"""The priors that a user gives, such as ``b[x] ~ normal(0.5, 0.2)``, and what they are priors of.
+"""The priors that a user gives, such as ``b[x] ~ normal(0.5, 0.2)``, and their parameters.
 
 A prior belongs to one element, ``b[x]``; to a vector, ``b`` or ``sd_g``; or to all sds or
 correlations of group effects, ``sd`` and ``cor``, or to all sds of smooths, ``sds``. The more
-specific one counts. Those of another
-parameter's linear predictor end with its name: ``b_sigma[x]``, ``sd_sigma``.
+specific one counts. Names of another parameter's linear predictor end with its name:
+``b_sigma[x]``, ``sd_sigma``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Element:
     place : str
         Its name in the program, such as ``b[2]``.
     classes : tuple of str
-        What else names it, the most specific first.
+        Its other names, the most specific first.
     lower, upper : float or None
         Its bounds.
     remedy : str
@@ -63,7 +63,7 @@ def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPri
     Parameters
     ----------
     given : mapping of str to str
-        The priors as text, by the user's name for what has them.
+        The priors as text, by the user's name for the parameter.
     model : Model
         The model.
 
@@ -94,8 +94,8 @@ def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPri
 def _refuse_apart(its: Effects, found: Collection[str]) -> None:
     """Reject priors of single correlations that do not share an effect.
 
-    Those of one effect with others are independent under the LKJ prior, so that each can have a
-    prior of its own; others are not.
+    The correlations of one effect with others are independent under the LKJ prior, so that each can
+    have a prior of its own; other correlations are not.
     """
     pairs = itertools.combinations(its.effects, 2)
     places = (f"cor_{its.name}[{i}]" for i in itertools.count(1))
@@ -182,7 +182,7 @@ def _of_levels(its: Effects) -> Iterator[_Element]:
 
 
 def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, num: int) -> None:
-    """Reject a prior that does not suit what it is given to."""
+    """Reject a prior that does not suit its parameter."""
     about = f"prior {name} ~ {text}: "
     if its.refusal:
         raise ConfigError(f"{about}{its.refusal}")

@@ -5,7 +5,7 @@
 
 Brackets with a bar, and curves, are extracted here. The remainder, and the part of each bracket
 before its bar, are sums of terms for :mod:`pyflowers.programs.terms`. The formulas of other
-parameters follow that of the response after semicolons, or on lines of their own.
+parameters follow the formula of the response after semicolons, or on lines of their own.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class GroupTerm:
 
     @property
     def columns(self) -> list[str]:
-        """The columns whose combination is the group, or those of its members."""
+        """The columns whose combination is the group, or the columns of its members."""
         return list(self.members) or self.group.split(":")
 
     @property
@@ -122,7 +122,7 @@ class CurveTerm:
     function : str
         The function.
     call : str
-        The term without `by`; it is a term whose columns are those of the curve.
+        The term without `by`; it is a term with the columns of the curve.
     argument : str
         The column, or an expression of it.
     by : str
@@ -136,7 +136,7 @@ class CurveTerm:
 
     @property
     def terms(self) -> str:
-        """The sum of terms whose columns are those of the curve."""
+        """The sum of terms with the columns of the curve."""
         if self.by:
             return f"0 + {self.call}:{self.by}"
         return f"0 + {self.call}"
@@ -211,7 +211,7 @@ class Formula:
     counted: tuple[str, ...] = ()
 
     def with_predictors(self, names: Sequence[str]) -> Formula:
-        """Return the formula with those of the linear predictors of categories.
+        """Return the formula with the formulas of the linear predictors of categories.
 
         Predictors without a formula of their own have the terms of the response.
         """
@@ -241,7 +241,7 @@ class Formula:
 
 
 def parse(text: str) -> Formula:
-    """Parse a formula, and those of other parameters that follow it.
+    """Parse a formula, and the formulas of other parameters that follow it.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def _sides(text: str) -> tuple[str, str]:
 
 
 def _of_response(text: str, whole: str) -> Formula:
-    """Return the formula of the response; `whole` is the text with those of parameters."""
+    """Return the formula of the response; `whole` is the text with the formulas of parameters."""
     left, right = _sides(text)
     if not left.strip():
         raise ConfigError(
@@ -465,7 +465,7 @@ _SLASH = re.compile(rf"\s*(1\b[^/]*)/({_GROUP.pattern})\s*")
 
 
 def _refuse_slash_for_bar(text: str, before: str, inside: str) -> None:
-    """Refuse ``(1 / g)``, which is meant as ``(1 | g)``; nobody writes the intercept nested."""
+    """Reject ``(1 / g)``, which is meant as ``(1 | g)``; nobody writes the intercept nested."""
     slashed = _SLASH.fullmatch(inside)
     if slashed and not re.search(r"[\w.`]$", before):
         raise ConfigError(

@@ -437,7 +437,7 @@ def _with_given(
 def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
     """Return what effects add to the rows, in the program and in ``[prediction]``.
 
-    It is that of the row's label, or the mean of those of its members.
+    It is the effect of the row's label, or the mean of its members' effects.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the likelihood alone says about the parameters of a formula, one step from the posterior.
+"""Estimates of a formula's parameters by the likelihood alone, one step from the posterior.
 
 The estimates start at the posterior means. With the sds of group effects held there, Newton steps
 without the priors of the coefficients β lead to the solution of the mixed model equations. With the
@@ -75,7 +75,7 @@ def likelihood_alone(
     family : Family
         The family of the response.
     linear : sequence of LinearPredictor
-        The linear predictor of the response and those of other parameters.
+        The linear predictors of the response and of other parameters.
     draws : mapping of str to array, shape (chain, draw, …)
         The posterior.
     data : Data
@@ -409,7 +409,7 @@ class _Effects:
     ) -> Iterator[tuple[str, LikelihoodAlone]]:
         """Yield the estimate of each sd, with the other sds at their posterior means.
 
-        The likelihood is that of a normal response with the weights w, without the effects.
+        It is the likelihood of a normal response with the weights w, without the effects.
         """
         if self.z is None or len(r) > MOST_EFFECTS:
             return
@@ -467,7 +467,7 @@ class _Effects:
     def step(
         self, columns: FloatArray, w: FloatArray, u: FloatArray, r: FloatArray, step: FloatArray
     ) -> FloatArray:
-        """Return the step of the effects, given that of the coefficients."""
+        """Return the step of the effects, given the step of the coefficients."""
         if self.z is None:
             return np.zeros(0)
         return np.asarray(self.factor.solve(self.score - self.cross @ step))

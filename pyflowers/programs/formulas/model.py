@@ -57,7 +57,7 @@ _OF_STAN = """for in while if else return break continue true false target funct
     auto static export extern struct typedef"""
 _TAGGED = ("Intercept", "b", "b_adjusted", "b_free", "X", "K", "adjustment", "offset")
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
-"""What the names of the variables of another parameter's predictor are made of."""
+"""The parts of the names of variables of another parameter's predictor."""
 
 _PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known|u|weight|share)_"
 MOST_CATEGORIES = 50
@@ -357,7 +357,7 @@ class Model:
         return found
 
     def levels_of(self, column: str) -> tuple[str, ...]:
-        """Return the levels of a column that is no term, in the order of a factor."""
+        """Return the levels of a column that is not a term, in the order of a factor."""
         names = self.table.labels(column, order="value", order_asked=False).names
         if column in self.table.ordered:
             return tuple(level for level in self.table.levels[column] if level in names)
@@ -414,7 +414,7 @@ class Model:
         ConfigError
             If there is none.
         DataError
-            If it is no covariance of the labels.
+            If it is not a covariance of the labels.
         """
         name = term.covariance
         if name not in self.known:
@@ -494,7 +494,7 @@ class Model:
         return replace(self, family=family, formula=self.formula.with_predictors(names))
 
     def _refuse_reference(self, categories: Sequence[str], names: Sequence[str]) -> None:
-        """Refuse a formula of the reference category, whose linear predictor is 0."""
+        """Reject a formula of the reference category, whose linear predictor is 0."""
         name, (reference, *others) = self.formula.response, categories
         own = f"mu{re.sub(r'[^A-Za-z0-9]', '', reference)}"
         given = next((each for each in self.formula.parameters if each.parameter == own), None)
@@ -530,7 +530,7 @@ class Model:
         return labels
 
     def _refuse_many(self, labels: Labels) -> None:
-        """Refuse a response with one category, or with as many as a column of numbers has."""
+        """Reject a response with one category, or with as many as a column of numbers has."""
         where, name = f"{self.table.source}: {self.formula.response} has ", self.family.name
         if len(labels) < 2:
             raise DataError(
@@ -739,8 +739,8 @@ def _sums_of(formula: Formula | ParameterFormula) -> list[str]:
 def with_given_levels(formula: Formula, table: Table) -> Table:
     """Return a table whose columns of labels have the levels that a formula gives them.
 
-    The levels are in order, as those of an ordered Categorical. They are those of the column in all
-    terms of the formula. A term, such as ``C(x, levels=[2, 1])``, orders numbers by itself.
+    The levels are in order, as in an ordered Categorical. The column has them in all terms of the
+    formula. A term, such as ``C(x, levels=[2, 1])``, orders numbers by itself.
 
     Raises
     ------
@@ -815,7 +815,7 @@ def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: s
     curves : sequence of CurveTerm
         The curves of a linear predictor.
     groups : collection of str
-        The names of groups, which differ from those of all variables of curves.
+        The names of groups, which differ from the names of all variables of curves.
     tag : str
         The tag of the linear predictor.
     """

@@ -31,7 +31,7 @@ Source = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """What a linear predictor predicts.
+    """The target of a linear predictor.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Target:
     inverse_link: str = "{}"
 
     def of(self, total: str) -> str:
-        """Return the expression of the target, given that of the sum."""
+        """Return the expression of the target, given the expression of the sum."""
         return self.inverse_link.format(total)
 
 
@@ -94,7 +94,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Part:
-    """What one part of a formula adds to its program, its declaration and its prior draws.
+    """All that one part of a formula adds to its program, its declaration and its prior draws.
 
     Lines are statements of Stan, with their comments. Mappings have the names of the program's
     variables as keys.
@@ -118,10 +118,11 @@ class Part:
     is_constant : bool
         Whether the summand is one number for all rows.
     stands_for : mapping of str to str
-        What the likelihood names instead of a parameter of the family; ``{row}`` is a row.
+        The expression that replaces a parameter of the family in the likelihood; ``{row}`` is a
+        row.
     likelihood, before_pointwise, pointwise : sequence of str
-        Lines of the likelihood, and in the generated quantities, of what precedes the loop over
-        rows n, and of the loop. They can use the linear predictors.
+        Lines of the likelihood, and in the generated quantities: those before the loop over rows n,
+        and those in the loop. They can use the linear predictors.
     sources : mapping of str to Source
         Where the data come from.
     numbers : mapping of str to Number
@@ -146,7 +147,7 @@ class Part:
         Function of (values, draws) that computes quantities from the draws of all parameters.
     stated : callable or None
         Function of the data block that returns what the part adds to a
-        :class:`~pyflowers.programs.linear.LinearModel`; None if that cannot be stated.
+        :class:`~pyflowers.programs.linear.LinearModel`; None if this cannot be stated.
     """
 
     target: Target | None = None
@@ -280,7 +281,7 @@ def with_given_draws(
     lower: float | None,
     rng: Generator,
 ) -> FloatArray:
-    """Return draws of a vector, given those of its elements with the default prior."""
+    """Return draws of a vector, given draws of its elements with the default prior."""
     if not given:
         return others
     found = np.empty((*others.shape[:2], len(given)))
@@ -325,7 +326,7 @@ def summands(parts: Iterable[Part], target: Target, name: str) -> list[str]:
 
 
 def predictors_first(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts with those of linear predictors first, as readers meet them in tables."""
+    """Return the parts, with the parts of linear predictors first, in the order of tables."""
     return sorted(parts, key=lambda part: part.target is None)
 
 

@@ -84,7 +84,7 @@ def parameters_of(linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxilia
     Parameters
     ----------
     linear : sequence of LinearPredictor
-        The linear predictor of the response and those of other parameters, in this order.
+        The linear predictors of the response and of other parameters, in this order.
     auxiliary : sequence of Auxiliary
         The family's other parameters, with their priors. Those with a linear predictor are left
         out.
@@ -305,7 +305,7 @@ def _with_means(part: Part, linear: LinearPredictor, means: tuple[float, ...]) -
 
 
 def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
-    """Add the priors of the coefficients that are sampled: normal ones, and those of the user."""
+    """Add the priors of the sampled coefficients: normal priors, and the user's."""
     x, b, k = f"X{linear.tag}", f"b{linear.tag}", f"K{linear.tag}"
     scale, size, dim = f"{b}_scale", k, x
     prior = f"normal(0, {scale})" if its.scales else ""
@@ -487,7 +487,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
     model : Model
         The model.
     stands_for : mapping of str to str
-        What stands for parameters of the family; see :class:`Part`.
+        The expressions that replace parameters of the family; see :class:`Part`.
     """
     family, terms = model.family, model.formula.terms
     stands_for = parameters_in_stan(terms, stands_for)
@@ -670,7 +670,7 @@ _PRIORS: dict[str, Callable[[Generator, Sequence[float], int], FloatArray]] = {
     "lognormal": lambda rng, given, num: rng.lognormal(given[0], given[1], num),
     "normal": lambda rng, given, num: rng.normal(given[0], given[1], num),
 }
-"""The priors of the parameters of families; the Student t prior is that of positive parameters."""
+"""The priors of the parameters of families; positive parameters have the Student t prior."""
 
 
 def _draw_thresholds(

@@ -93,7 +93,7 @@ def _draw_prior(data: Data, num: int, rng: Generator) -> dict[str, FloatArray]:
 
 
 def _completed(parts: Sequence[Part], values: Values, draws: PriorDraws) -> PriorDraws:
-    """Add what follows from draws of all parameters, and leave out what a fit does not keep."""
+    """Add quantities that follow from the parameters, and drop those that a fit does not keep."""
     found = dict(draws)
     for part in parts:
         found |= part.derive(values, found)
@@ -102,7 +102,7 @@ def _completed(parts: Sequence[Part], values: Values, draws: PriorDraws) -> Prio
 
 
 def _linear_model(data: Data) -> LinearModel:
-    """Return what the parts of an unedited program state, with the observations.
+    """Return the statements of an unedited program's parts, with the observations.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def _from_linear(link: Link) -> Callable[[FloatArray], FloatArray]:
 
 
 def _not_stated(formula: str, what: str) -> ConfigError:
-    """Return the error for a formula with a part that the engine exact does not know."""
+    """Return the error for a formula with a part that the engine exact does not support."""
     return ConfigError(
         f"{formula}: the engine exact does not have {what}; leave out --engine exact, so that NUTS "
         "samples the model"
@@ -200,7 +200,7 @@ def _parts_of(data: Data) -> list[Part]:
 
 
 def _formula_of(data: Data) -> tuple[Formula, Family]:
-    """Return the formula of an unedited program, with that of each parameter, and its family."""
+    """Return the formulas of an unedited program, one for each parameter, and its family."""
     about, rule = data.declaration.formula, data.declaration.prediction
     assert about is not None
     assert rule is not None
@@ -306,8 +306,8 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
 def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     """Return the moments that the posterior of a negative binomial's shape lacks.
 
-    For large shapes the likelihood tends to that of Poisson counts, which is above 0, so the
-    posterior falls like the prior, shape^(-alpha - 1).
+    For large shapes the likelihood tends to the likelihood of Poisson counts, which is above 0, so
+    the posterior falls like the prior, shape^(-alpha - 1).
     """
     family = find_family(name)
     if not family.is_discrete or "shape_alpha" not in data.values:

@@ -1,4 +1,4 @@
-"""The linear predictor of a formula as plain values: all that its parts need to know."""
+"""The linear predictor of a formula as plain values: all that its parts need."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Population:
         See :class:`~pyflowers.programs.formulas.coefficients.CoefficientPrior`.
     given : tuple of StatedPrior or None
         The prior that the user gives to each coefficient; None for one with the normal prior, and
-        empty if all have it. `scales` are those of the normal priors only.
+        empty if all have it. `scales` refer to the normal priors only.
     """
 
     terms: Sum
@@ -87,7 +87,7 @@ class Group:
     outer : str
         The column of the group `within`; empty if there is none.
     has_index : bool
-        Whether the index belongs to this term, and not to that of another linear predictor.
+        Whether the index belongs to this term, and not to a term of another linear predictor.
     factor : str
         The column whose levels have standard deviations and correlations of their own; empty if
         there is none.
@@ -144,7 +144,7 @@ class Group:
 
     @property
     def indices(self) -> list[str]:
-        """The index of the labels, or those of the members of a row."""
+        """The index of the labels, or the indices of the members of a row."""
         return [f"{self.index}_{i}" for i in range(1, len(self.members) + 1)] or [self.index]
 
     @property
@@ -183,7 +183,7 @@ class LinearPredictor:
     target : Target
         What it predicts.
     meaning : str
-        What a coefficient changes, such as ``expected y``.
+        The quantity that a coefficient changes, such as ``expected y``.
     rows : str
         Its size in the program: ``N``, or ``D`` for cells of rows that share a value.
     per : str
@@ -200,7 +200,7 @@ class LinearPredictor:
         The group terms; terms on which others are centred come first.
     is_shifted : bool
         Whether the columns are sampled minus their means, so that the intercept, or the thresholds
-        in its place, are those where the terms have their means.
+        in its place, refer to terms at their means.
     given_intercept : StatedPrior or None
         The prior that the user gives to the intercept.
     """
@@ -236,7 +236,7 @@ def linear_predictors(
     parametrisations: Mapping[str, bool],
     stated: Stated | None = None,
 ) -> list[LinearPredictor]:
-    """Return the linear predictor of the response and those of other parameters.
+    """Return the linear predictors of the response and of other parameters.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def linear_predictors(
         The default priors.
     parametrisations : mapping of str to bool
         Whether the term of a group, or a smooth by a name such as ``s_x``, is centred, where the
-        user decides this; the terms of other parameters are not centred unless they are asked for
+        user decides this; the terms of other parameters are not centred unless they are requested
         by their names, such as ``g_sigma``.
     stated : mapping of str to StatedPrior, optional
         The priors that the user gives, by element.
@@ -367,7 +367,7 @@ def _offsets(model: Model) -> tuple[Sum, ...]:
 
 
 def _meaning(model: Model) -> str:
-    """Return what a linear predictor is, in words."""
+    """Return a description of a linear predictor in words."""
     family, y = model.family, model.formula.response
     if model.parameter is not None:
         place = family.predictors.index(model.parameter.name) + 1

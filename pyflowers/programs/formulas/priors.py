@@ -1,4 +1,4 @@
-"""The default priors of formulas: those of pyflowers, and those of brms, as two values.
+"""The default priors of formulas, of pyflowers and of brms, as two values.
 
 References
 ----------
@@ -27,11 +27,12 @@ from pyflowers.programs.terms import read_terms
 FloatArray = NDArray[np.float64]
 
 LEAST_SCALE = 2.5
-"""The smallest scale of the priors, and that of families whose linear predictor has no unit."""
+"""The smallest scale of the priors, which families without a unit of eta use."""
 
 ON_LINK = 1.0
-"""The prior sd of what a column, minus its mean and divided by its sd, adds to the log or the log
-odds of another parameter of a family, such as sigma, and the scale for the sds of group effects."""
+"""The prior sd of the term that a column, minus its mean and divided by its sd, adds to the log or
+the log odds of another parameter of a family, such as sigma, and the scale for the sds of group
+effects."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
     """Return the location and the scale of the prior on the intercept of another parameter.
 
     The location is the median of the prior that the parameter has without terms, on the link; an
-    open scale is that of the data.
+    open scale is taken from the data.
     """
     deviation = _deviation(model.linked) or float(np.std(model.linked)) or 1.0
     values = _values(model, about, deviation)

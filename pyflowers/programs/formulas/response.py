@@ -81,7 +81,7 @@ class ResponseTerms:
     given : mapping of str to mapping of str to str
         The terms, each with its arguments by name.
     residuals : str
-        How residuals depend on each other, as a term says: ``ar``, in ``ar(time, gr)``, or
+        How residuals depend on each other, by the term: ``ar``, in ``ar(time, gr)``, or
         ``cosy``, in ``cosy(gr)``; empty if they are independent.
     time, gr : str
         The columns of its times and of its series; empty for the order of the rows, and for one
@@ -219,7 +219,7 @@ def _arguments(about: str, term: ResponseTerm, inside: str) -> dict[str, str]:
 
 
 def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
-    """Return the terms of a response with ``ar(…)``, which stands among the other terms.
+    """Return the terms of a response with ``ar(…)``, which is written among the other terms.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
 
 
 def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
-    """Refuse a response whose residuals cannot be autoregressive."""
+    """Reject a response whose residuals cannot be autoregressive."""
     if family.name not in WITH_SIGMA:
         raise ConfigError(
             f"{about}family {family.name} has no residuals for {terms.residuals}(); choose "

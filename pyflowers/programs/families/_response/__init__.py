@@ -64,7 +64,7 @@ def on_rows(response: Collection[str]) -> list[OnRows]:
 
 
 def family_of(text: str, response: Sequence[str] = ()) -> Family:
-    """Return a family whose likelihood is that of a response with terms.
+    """Return a family with the likelihood of a response with terms.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def has_terms(family: Family, response: Sequence[str]) -> bool:
 
 
 def given_rows(family: Family, response: Sequence[str], rows: Values) -> Family:
-    """Return a family whose likelihood knows the rows' values of the response's terms.
+    """Return a family whose likelihood uses the rows' values of the response's terms.
 
     Parameters
     ----------

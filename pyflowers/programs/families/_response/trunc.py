@@ -30,7 +30,7 @@ from pyflowers.programs.families._response.term import (
 )
 
 MOST_REDRAWN = 10
-"""How often values outside the bounds are drawn anew before their distribution is inverted."""
+"""How often values outside the bounds are redrawn before their distribution is inverted."""
 
 _STEPS = 80
 """Bisections of an interval, which leave a relative error below 1e-15."""
