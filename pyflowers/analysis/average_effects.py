@@ -607,7 +607,7 @@ def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool
         how.slopes or how.pairs or how.step is not None or scale != "difference" or has_region
     ):
         raise ConfigError(
-            "means are no comparisons, so slopes, pairs, step, scale and rope do not apply to "
+            "means are not comparisons, so slopes, pairs, step, scale and rope do not apply to "
             "them; leave these options out"
         )
     if how.pairs and (how.slopes or how.step is not None or how.between is not None):

@@ -437,7 +437,9 @@ def _effect(fit: Fit, text: str) -> xr.DataArray:
         found = effects(fit, column, groups="population", **_options_of(fit, column, change))
     labels = list(map(str, found.index.get_level_values("change")))
     if change and change not in labels:
-        raise ConfigError(f"{column} has no change {change!r}; choose another, such as {labels[0]}")
+        raise ConfigError(
+            f"{change!r} is not a change of {column}; choose another, such as {labels[0]}"
+        )
     draws = np.asarray(found.draws())
     if change:
         return _array(draws[..., labels.index(change)])

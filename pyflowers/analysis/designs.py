@@ -101,8 +101,8 @@ class Design(Result):
     notes_on_pilot : tuple of str
         What is doubtful about the fit to the pilot data.
     called : str
-        What tables and figures call the model: its name, or the formula with its family; empty for
-        the name of the program.
+        The name of the model in tables and figures: its own name, or the formula with its family;
+        empty for the name of the program.
 
     See Also
     --------
@@ -636,7 +636,7 @@ class _Tasks:
             except np.linalg.LinAlgError as error:
                 raise ConfigError(
                     "effect: with these values, the correlations of the effects of a group are "
-                    "not those of any distribution; change them, or set the other ones, too"
+                    "impossible; change them, or set the other ones, too"
                 ) from error
             for y in simulated[: self.sims - first]:
                 yield y.astype(np.int64) if is_int else y

@@ -217,8 +217,8 @@ class ElpdComparison(Result):
         if not self.dependent:
             return []
         return [
-            f"In {in_words(self.dependent)}, the elpd of a row is that given the rows before it in "
-            "its series or unit, not given all other rows, with which it is usually larger; a "
+            f"In {in_words(self.dependent)}, the elpd of a row is conditional on the rows before "
+            "it in its series or unit, not on all other rows, with which it is usually larger; a "
             "model without ar() or cosy() that ranks higher may not predict better."
         ]
 
@@ -539,7 +539,7 @@ class LooComparison(ElpdComparison):
             else:
                 few = f"few parameters, here {num}"
                 if model.num_integrated:
-                    few = f"{few} besides the effects that are integrated out"
+                    few = f"{few} in addition to the effects that are integrated out"
                 why = (
                     f"a large k-hat in a model with {few}, points to outliers or "
                     f"misspecification; see {_CHECK[is_in_shell()]}."

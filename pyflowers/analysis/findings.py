@@ -145,7 +145,7 @@ def of_statistic(
         "group": group,
         "time": time,
         "within": _within_groups(fit),
-        "order": f"if {time} does not order the rows in time, do not declare it as the time",
+        "order": f"if {time} is not the time of the rows, do not declare it as the time",
     }
     need = if_smaller
     if is_larger:

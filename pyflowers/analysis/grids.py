@@ -185,7 +185,7 @@ def parse_grid(text: str, known: Sequence[str]) -> dict[str, str]:
     for place, end in zip(places, ends, strict=True):
         name, values = place[1], text[place.end() : end].strip()
         if name in found:
-            raise ConfigError(f"grid {text!r}: {name} stands twice; give its values once")
+            raise ConfigError(f"grid {text!r}: {name} appears twice; give its values once")
         if place[2] and not values:
             raise ConfigError(f"grid {text!r}: {name} has no values; write them, {_SYNTAX}")
         if not place[2] and text[place.end() : end].strip():

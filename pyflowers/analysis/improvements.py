@@ -185,7 +185,7 @@ class Improvement(Result):
         """The result in one sentence."""
         first, best = self.trials[0], self.best
         if best is None and len(self.trials) == 1 and not self.refused:
-            return f"{first.model} fails, and its checks name no other model"
+            return f"{first.model} fails, and its checks suggest no other model"
         if best is None:
             if len(self.trials) == 1:
                 return f"{first.model} fails, and no other model could be fitted"

@@ -399,8 +399,8 @@ def _checked_names(names: Sequence[str], num: int) -> list[str]:
             raise ConfigError(f"names: two models are called {name!r}; give each its own name")
     if len(found) != num:
         raise ConfigError(
-            f"names: the number of names is {len(found)}, but that of models is {num}; give one "
-            "name for each model"
+            f"names: the number of names is {len(found)}, but the number of models is {num}; give "
+            "one name for each model"
         )
     return found
 

@@ -44,7 +44,7 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     "source",
     metavar="RUN",
     type=PATH,
-    help="Run folder whose inputs are those of this fit, except the ones that are given.",
+    help="Run folder from which this fit takes its inputs, except those that are given.",
 )
 @click.option(
     "--warm",

@@ -74,8 +74,8 @@ class ExactEngine:
         formula = program.declaration.formula
         if formula is not None and not program.can(Capability.CLOSED_FORM):
             raise ConfigError(
-                f"{program.called}: the program for {formula.text} was edited, so its density is "
-                "known to Stan only; leave out --engine exact, or fit the formula"
+                f"{program.called}: the program for {formula.text} was edited, so only Stan can "
+                "compute its density; leave out --engine exact, or fit the formula"
             )
         program.require(Capability.CLOSED_FORM)
         return ExactProgram(program)

@@ -310,7 +310,7 @@ class Spec(Reading, Sampling):
         lt=1,
     )
     name: Name | None = asked(
-        "What tables, reports, figures and the default run folder call the fit.",
+        "Name of the fit in tables, reports, figures and the default run folder.",
         unset="its formula, or the name of its program",
         metavar="NAME",
     )

@@ -187,7 +187,8 @@ def _last_state(fit: Fit, change: Mapping[str, Any]) -> State:
     """Return where the chains of a fit ended, under the name of the fit."""
     if "inits" in change:
         raise ConfigError(
-            "inits: with warm, the chains start from those of the fit; leave out one of the two"
+            "inits: with warm, the chains start where the chains of the fit ended; leave out one "
+            "of the two"
         )
     called = fit.called if fit.folder is None else str(fit.folder)
     if END not in fit.states:

@@ -136,7 +136,7 @@ class Model:
 
     @property
     def rule(self) -> PredictionRule:
-        """The declared rule; a ``ConfigError`` tells what to declare if there is none."""
+        """The declared rule; without one, a ``ConfigError`` shows what to declare."""
         rule = rule_of(self.program)
         return rule_of_parameter(rule, self.parameter)[0] if self.parameter else rule
 

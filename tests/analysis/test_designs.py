@@ -163,7 +163,7 @@ def test_mistaken_requests_are_refused(pilot, tmp_path, given, message):
             "y ~ x + (x | g)",
             "gaussian",
             {"cor_g[Intercept,x]": 1.5},
-            "not those of any distribution",
+            "are impossible; change them",
         ),
     ],
 )

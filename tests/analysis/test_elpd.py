@@ -366,7 +366,10 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
         (
             [model("a", 0), model("b", -9, 0.9, num_parameters=33, num_integrated=30)],
             100,
-            ["b: k-hat of 1", "b: .*here 3 besides the effects that are integrated out, points to"],
+            [
+                "b: k-hat of 1",
+                "b: .*here 3 in addition to the effects that are integrated out, points to",
+            ],
         ),
         (
             [model("a", 0, p_loo=3.4)],

@@ -190,7 +190,7 @@ BAD = [
     (MIXED, "gaussian", {"grid": "x = 0:10:-1"}, "never reaches 10"),
     (MIXED, "gaussian", {"grid": "x = 0:10:0"}, "never reaches 10"),
     (MIXED, "gaussian", {"grid": "x = 0:1:0.000001"}, "choose a larger step"),
-    (MIXED, "gaussian", {"grid": "x = 1, x = 2"}, "stands twice"),
+    (MIXED, "gaussian", {"grid": "x = 1, x = 2"}, "appears twice"),
     (MIXED, "gaussian", {"grid": "dose = medium"}, "'medium' is not a level of dose"),
     (MIXED, "gaussian", {"grid": {"x": []}}, "x has no values"),
     (MIXED, "gaussian", {"grid": {"hours": 1}}, "do not depend on 'hours'"),

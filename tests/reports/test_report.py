@@ -563,7 +563,7 @@ def test_the_report_says_where_the_chains_started():
     page = Page(render_report([warm], sections=[PROVENANCE]))
     (methods,) = (text_of(quote) for quote in page.nodes("blockquote"))
     assert "4 chains of 100 warmup iterations and 1,000 draws each" in methods
-    assert "The chains started from the last states of those of an earlier fit." in methods
+    assert "The chains started from the last states of the chains of an earlier fit." in methods
     assert "started from the last states of iid_normal, but this command starts it" in text_of(
         page.tree
     )
@@ -672,7 +672,7 @@ def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
     section = right.by_id("calibration")
     said = text_of(section)
     assert "iid_normal is calibrated: over 200 data sets, all 2 quantities stay inside" in said
-    assert "Its priors differ from those of the fit: mu_sd = 2." in said
+    assert "Its priors differ from the fit's priors: mu_sd = 2." in said
     assert len(right.nodes("img", under="calibration")) == 1
     assert "The calibration passes." in right.output("banner")
     assert right.by_id("banner").get("class") == "banner pass"

@@ -67,7 +67,7 @@ def reason_against(model: LinearModel) -> str:
     if model.penalised:
         return f"for {family}, {model.penalised[0].name} cannot be integrated out"
     if model.se is not None or model.precision is not None:
-        return f"for {family}, standard errors and precisions do not enter the integrals"
+        return f"for {family}, standard errors and precisions are not supported"
     if len(model.effects) > 1:
         return (
             f"it has {len(model.effects)} group terms, and for {family} only one can be "

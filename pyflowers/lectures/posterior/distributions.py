@@ -538,7 +538,7 @@ class SufficientStatistics:
         """
         x = as_floats(x)
         if x.ndim == 0:
-            raise DataError("x must be an array of observations, but is a single number")
+            raise DataError("x must be an array of observations, not a single number")
         num = x.shape[-1]
         if not num:
             return cls(*np.zeros((3, *x.shape[:-1])))

@@ -150,7 +150,7 @@ def about_response(model: Model) -> list[str]:
     """Return a note on a response that is the same in every row, or whose unit is too large."""
     if model.family.has_columns:
         return [
-            f"{name} is 0 in every row, so that its log odds rest on their priors"
+            f"{name} is 0 in every row, so its log odds depend only on their priors"
             for name, own in zip(model.categories, model.y.T, strict=True)
             if not own.any()
         ]

@@ -442,8 +442,8 @@ class Model:
         if wrong.size:
             one, other = (labels[i] for i in wrong[0])
             raise DataError(
-                f"known {name}: the covariance of {one} and {other} is not a number, or not that "
-                f"of {other} and {one}; correct it"
+                f"known {name}: the covariance of {one} and {other} is not a number, or "
+                f"differs from the covariance of {other} and {one}; correct it"
             )
         matrix = (matrix + matrix.T) / 2
         if np.linalg.eigvalsh(matrix)[0] <= 1e-10 * np.trace(matrix) / len(labels):
@@ -455,7 +455,7 @@ class Model:
 
     @property
     def predicts_response(self) -> bool:
-        """Whether its linear predictor is one of the response, and not of another parameter."""
+        """Whether its linear predictor belongs to the response, and not to another parameter."""
         return self.parameter is None or self.parameter.is_predictor
 
     @property
@@ -463,7 +463,7 @@ class Model:
         """The order of ordinal responses: by value, or the levels of an ordered Categorical.
 
         The categories of other responses are in the order of their levels or, without levels, by
-        value, and otherwise by alphabet.
+        value, and otherwise alphabetical.
         """
         name = self.formula.response
         if name in self.table.ordered:

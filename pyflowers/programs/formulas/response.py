@@ -249,7 +249,7 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
     order, cov = found.pop("p", "1"), found.pop("cov", "FALSE")
     if order != "1":
         raise ConfigError(
-            f"{about}{call} has the order {order}, but only that of 1 is supported; leave p out, "
+            f"{about}{call} has the order {order}, but only order 1 is supported; leave p out, "
             f"or {EDIT_PROGRAM}"
         )
     if cov not in ("FALSE", "F"):
@@ -259,7 +259,7 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
         )
     for key, value in found.items():
         if re.fullmatch(NAME, value) is None:
-            raise ConfigError(f"{about}{call}: {key} is {value!r}, which is no column; {how}")
+            raise ConfigError(f"{about}{call}: {key} is {value!r}, which is not a column; {how}")
     time, gr = (found.get(key, "NA").strip("`") for key in ("time", "gr"))
     return replace(
         terms, residuals="ar", time="" if time == "NA" else time, gr="" if gr == "NA" else gr

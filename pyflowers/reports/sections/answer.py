@@ -276,7 +276,7 @@ def _directed(quantiles: Sequence[float], more: str, fewer: str) -> tuple[Markup
 
 
 def _direction(probability: float) -> Markup:
-    """Return the likelier sign of an effect with its probability, given that of above 0."""
+    """Return the likelier sign of an effect, given the probability that it is above 0."""
     sign, likelier, above = "positive", probability, ""
     if probability < 0.5:
         sign, likelier = "negative", 1 - probability

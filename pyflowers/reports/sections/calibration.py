@@ -69,7 +69,7 @@ def _in_words(material: Material, found: Calibration) -> Text:
     changed: Text = ""
     priors = _changed_priors(material, found)
     if priors:
-        changed = fill("Its priors differ from those of the fit: {}.", names_of(priors))
+        changed = fill("Its priors differ from the fit's priors: {}.", names_of(priors))
     return join([said, *notes, changed])
 
 

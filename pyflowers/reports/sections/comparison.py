@@ -64,8 +64,8 @@ def content(material: Material) -> Iterator[Block]:
         yield paragraph(
             "R2 is the share of the variance of the response that a model explains: with the "
             "groups of the rows (conditional), or without what varies between groups (marginal). "
-            "LOO R2 is that of rows that are left out. An ICC is the share of the variance that is "
-            "between groups (Gelman et al. 2019; Nakagawa et al. 2017)."
+            "LOO R2 is computed from predictions of left-out rows. An ICC is the share of the "
+            "variance that is between groups (Gelman et al. 2019; Nakagawa et al. 2017)."
         )
         explained = material.explained.table().rename(material.labels)
         if material.alone:

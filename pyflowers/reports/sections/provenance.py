@@ -172,7 +172,7 @@ def _of_sampling(material: Material) -> str:
     warmup, start = record.options.warmup, ""
     if record.start is not None:
         warmup = record.start.warmup
-        start = " The chains started from the last states of those of an earlier fit."
+        start = " The chains started from the last states of the chains of an earlier fit."
     engine = " ".join([record.engine.name, *list(record.engine.versions.values())[:1]])
     return (
         f"The posterior was sampled by Stan's no-U-turn sampler ({version}, {engine}; "

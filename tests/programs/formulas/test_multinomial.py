@@ -201,7 +201,7 @@ def test_a_category_without_units_is_noted():
     frame.loc[frame.late == 1, "bus"] = 0
     program = Program.from_formula("cbind(walk, bus, never) ~ late", frame, family="multinomial")
     _, notes = program.fill(program.read(frame), program.resolve_priors({}))
-    assert "never is 0 in every row, so that its log odds rest on their priors" in notes
+    assert "never is 0 in every row, so its log odds depend only on their priors" in notes
     assert "where late is 1, every bus is 0, so that b_mubus[late] rests on its prior" in notes
 
 

@@ -189,12 +189,14 @@ def test_the_elpd_of_a_row_is_not_said_to_be_that_given_all_others(fits):
     said, (first, last) = " ".join(found.cautions), found.models
     assert (first.name, last.name) == ("Model 2", "Model 1")
     assert last.difference < -2 * last.difference_se
-    assert "In Model 1, the elpd of a row is that given the rows before it in its" in said
-    assert "given the rows before" not in " ".join(pyflowers.loo(other).cautions)
+    assert "In Model 1, the elpd of a row is conditional on the rows before it" in said
+    assert "conditional on the rows before" not in " ".join(pyflowers.loo(other).cautions)
     folds = " ".join(pyflowers.k_fold(fit, 2).cautions)
     assert "a model without ar() or cosy() that ranks higher may not predict better" in folds
     # All rows of a unit have their joint density.
-    assert "given the rows before" not in " ".join(pyflowers.k_fold(fit, 2, column="g").cautions)
+    assert "conditional on the rows before" not in " ".join(
+        pyflowers.k_fold(fit, 2, column="g").cautions
+    )
 
 
 @pytest.mark.parametrize(
