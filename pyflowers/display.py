@@ -201,7 +201,7 @@ def command_lines(command: str, indent: int = 0) -> str:
     spaces = " " * indent
     if len(command) + indent <= width():
         return f"{spaces}{command}"
-    if not command.startswith("pyflowers "):  # a call in Python, which may go on in any line
+    if not command.startswith("pyflowers "):  # a call in Python, which may continue on any line
         return wrapped(f"{spaces}{command}", indent + 4)
     lines = [spaces]
     for option in re.split(r" (?=--)", command):

@@ -800,7 +800,7 @@ class _Averages:
         try:
             return self._of(changed, way)
         except DataError as error:
-            # If this succeeds, only the change is to blame.
+            # If this succeeds, the change is the only cause of the error.
             self._of_table(way)
             if self.slopes:
                 raise

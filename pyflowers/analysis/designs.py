@@ -616,7 +616,7 @@ class _Tasks:
         made = pd.concat(parts, ignore_index=True)
         others = {each for name in self.pilot.model.groups for each in name.split(":")}
         for name in others - {self.column, *self.pilot.model.covariates}:
-            made[name] = "n" + made[name].astype(str)  # their effects are also drawn anew
+            made[name] = "n" + made[name].astype(str)  # their effects are also redrawn
         return made
 
     def _responses(self, table: pd.DataFrame, size: Sequence[int]) -> Iterator[NDArray[Any]]:

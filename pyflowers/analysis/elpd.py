@@ -855,9 +855,9 @@ def _check_terms(term: str, having: Sequence[Fit], fits: Sequence[Fit]) -> None:
     lacking = [fit for fit in fits if fit not in having]
     if having and lacking:
         raise ConfigError(
-            f"loo: the response of {having[0].called} has {term} and that of {lacking[0].called} "
-            "has not, so their likelihoods are of different data; write the same term in both "
-            "formulas"
+            f"loo: the response of {having[0].called} has {term}, but the response of "
+            f"{lacking[0].called} does not, so their likelihoods are of different "
+            "data; write the same term in both formulas"
         )
 
 

@@ -441,7 +441,7 @@ def _latent_variance(
         return None
     eta = np.broadcast_to(np.log(mean)[..., None], (*mean.shape, len(rows)))
     at_mean, variance = family.moments(eta, predictor.parameters)
-    if not np.allclose(at_mean, np.exp(eta)):  # the mean is not that of the link
+    if not np.allclose(at_mean, np.exp(eta)):  # the mean is not exp(eta)
         return None
     ratio = np.log1p(variance / np.square(at_mean))
     return np.asarray(np.broadcast_to(ratio, eta.shape)[..., rows].mean(axis=-1))

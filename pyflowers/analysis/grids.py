@@ -140,7 +140,7 @@ def grid_of(fit: Fit, asked: str | Mapping[str, Any], *, balanced: bool = False)
     groups = fit.model.groups.keys()
     chosen = {name for name in groups if name in values or {*name.split(":")} <= values.keys()}
     kept = {name: its for name, its in made.cells.items() if name not in groups - values.keys()}
-    # The response is not predicted from, and the columns that were chosen come first.
+    # Predictions do not depend on the response; the chosen columns come first.
     needed = {*known, *values}
     order = [*named, *(name for name in kept if name in needed and name not in named)]
     about = {"reading": own.reading, "levels": own.levels, "ordered": own.ordered}

@@ -381,7 +381,7 @@ def follow_advice(
 
 def _folder(out: Path, name: str, trials: list[Tried]) -> Path:
     """Return the run folder of a trial: NAME or, if the model was tried before, NAME-2."""
-    num = sum(each.fit.name == name for each in trials[1:])  # the first is not in `out`
+    num = sum(each.fit.name == name for each in trials[1:])  # the first fit is not in `out`
     return out / (f"{name}-{num + 1}" if num else name)
 
 

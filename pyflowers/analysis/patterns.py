@@ -449,7 +449,7 @@ def _explained(
 def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
     """Return a family under which the spreads are equal; empty if none is known."""
     fit, residuals = search.fit, search.residuals
-    # What the remedies of the mean explain would otherwise count as spread.
+    # Otherwise the part that the remedies of the mean explain would count as spread.
     explained = (residuals.projection()(search.own) - remove(search.own))[0]
     more = explained / np.where(np.abs(residuals.weight) > SMALL_WEIGHT, residuals.weight, np.inf)
     for likely in likely_alternatives(fit, residuals.predictor, more):
@@ -568,7 +568,7 @@ def _ratios(spread: Judged) -> FloatArray:
     """Return the ratio of each row's spread to that which the model predicts, by its bin."""
     where = spread.pattern.where
     assert where is not None
-    ratio = np.append(np.maximum(spread.by_bin, 1e-3), 1.0)  # -1 is the place of rows in no bin
+    ratio = np.append(np.maximum(spread.by_bin, 1e-3), 1.0)  # -1 marks rows in no bin
     return np.asarray(ratio[where])
 
 
@@ -716,7 +716,7 @@ def _strength(pattern: Pattern, statistics: FloatArray) -> FloatArray:
     away, sd = scaled - scaled[1:].mean(), scaled[1:].std()
     if (
         sd <= _ROUNDING
-    ):  # without what the model and the remedies fit, only rounding errors are left
+    ):  # if the model and the remedies fit everything, only rounding errors are left
         return np.zeros_like(away)
     if pattern.is_signed:
         return np.asarray(np.abs(away / sd))
@@ -799,9 +799,9 @@ def _linear(
     basis = left[:, size > 1e-4 * np.linalg.norm(raw, axis=0).max()]
     if not basis.shape[1]:
         return
-    # Overdispersion is no pattern, so sums of squares are divided by what they leave. Counts in
-    # a few cells, however, are compared with the variance that follows from their mean, as
-    # nothing else would be left to compare.
+    # Overdispersion is not a pattern, so sums of squares are divided by the mean square of the
+    # rest. Counts in a few cells, however, are compared with the variance that follows from their
+    # mean, because there would be nothing else to compare.
     is_most = basis.shape[1] > (len(raw) - residuals.num_fitted) / 2
     is_bare = residuals.family.is_discrete and is_most
     sign = np.sign(basis[:, 0] @ rest[:, 0])

@@ -312,7 +312,7 @@ class Groups:
 
     @classmethod
     def of_rows(cls, num_obs: int) -> Groups:
-        """Return groups each of which is a row."""
+        """Return groups with one row each."""
         return cls(np.arange(num_obs), np.ones(num_obs, dtype=np.int64), counts=True)
 
     def means(self, y: FloatArray) -> FloatArray:

@@ -133,7 +133,7 @@ def cli() -> None:
     logger = logging.getLogger("pyflowers")
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
-    if shows_progress():  # the bars show the same as the log
+    if shows_progress():  # the bars show the same information as the log
         logger.setLevel(logging.WARNING)
 
 
@@ -288,7 +288,7 @@ def unwinding_on_signals() -> Iterator[None]:
 
 def _unwind(signum: int, _: Any) -> None:
     _arrived.append(signum)
-    # Within a destructor or a callback, Python would print the exception and go on.
+    # Within a destructor or a callback, Python would print the exception and continue.
     sys.unraisablehook = _ignore
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a further signal must not cut the cleanup short

@@ -240,13 +240,13 @@ def _quoted_columns(text: str, separator: str, numeric: set[int]) -> set[int]:
     next(rows)  # the header
     for row in rows:
         missing = {i for i, cell in enumerate(row) if cell.strip().lower() in MISSING}
-        # A cell with a separator needs quotes, so they say nothing about it.
+        # A cell with a separator needs quotes, so the quotes do not show its type.
         quoted = {i for i, its in enumerate(row) if its.startswith('"') and separator not in its}
         found, ever = found & (quoted | missing), ever | quoted
         is_every = is_every and len(quoted | missing) == len(row)
         if not found:
             return found
-    # A file in which all cells are in quotes says nothing about their types.
+    # If all cells of a file are in quotes, the quotes do not show their types.
     return set() if is_every else found & ever
 
 

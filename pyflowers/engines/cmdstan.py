@@ -186,7 +186,7 @@ def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]
     found: dict[str, Any] = {
         "iter_warmup": options.warmup,
         "max_treedepth": options.max_treedepth,
-        # The engine auto may turn to CmdStan, which has no pilot runs.
+        # The engine auto may choose CmdStan, which has no pilot runs.
         "metric": options.metric.replace("pilot", "diag_e"),
         "adapt_engaged": options.warmup > 0,
     }
@@ -305,7 +305,7 @@ def _inv_metric(comments: Iterable[str]) -> list[Any] | None:
     for line in lines:
         try:
             rows.append([float(value) for value in line.removeprefix("#").split(",")])
-        except ValueError:  # the comments go on with the times
+        except ValueError:  # the next comments are the times
             break
     if found[1] == "E":
         return rows

@@ -469,7 +469,7 @@ def _weights(measures: Mapping[str, float]) -> list[Check]:
         _judge("weights' ESS", measures["weights_ess"], "≥", DRAWS_AT_LEAST, source, advice),
         _judge(
             "error of the log integrals",
-            measures.get("integral_error", math.inf),  # one that is not finite is not recorded
+            measures.get("integral_error", math.inf),  # a value that is not finite is not recorded
             "≤",
             INTEGRAL_ERROR_AT_MOST,
             "Pinheiro and Bates (1995)",
@@ -508,7 +508,7 @@ def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *li
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
     num, advice = int(divergent.sum()), Advice(ON_DIVERGENCES)
     # Few divergences disappear with slightly shorter steps. Much shorter ones would need deeper
-    # trees, and would take the longer for nothing.
+    # trees, and would take longer without any benefit.
     if num <= FEW_DIVERGENCES * divergent.size and options.adapt_delta < 0.95:
         advice = Advice(
             f"refit with --adapt-delta 0.95; if divergences remain, also {advice}",
@@ -662,7 +662,7 @@ def _against_prior(model: Model, its: _Judged, num_priors: int) -> Check:
     scale, values = edges, estimates
     if its.alone.is_log:
         scale, values = edges.in_logs, np.log(estimates)
-    if scale.distance(values, errors).max() <= 1:  # with t quantiles, it is nearer still
+    if scale.distance(values, errors).max() <= 1:  # t quantiles give a smaller distance
         return check
     far = scale.distance(values, errors, its.alone.dof)
     worst = int(np.argmax(far))

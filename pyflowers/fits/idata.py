@@ -590,7 +590,7 @@ def _labels(column: str, names: NDArray[Any], codes: NDArray[Any]) -> Labels:
     Raises
     ------
     ValueError
-        If the labels are not distinct, or a position is not that of a label.
+        If the labels are not distinct, or a position has no label.
     """
     found = tuple(map(str, names))
     if len(set(found)) < len(found):

@@ -226,7 +226,8 @@ def _fit_tables(
             spec = as_in_folder(spec, folder)
         try:
             spec = spec.with_table()
-            # The priors of a formula are on the scale of its table: that of the first serves all.
+            # The priors of a formula are on the scale of its table: the priors of the first table
+            # are used for all.
             opened = opened or spec.open()
             seed = spec.options().seed if seed is None else seed
             spec = Spec.of_call(spec, seed=(seed + number - 1) % (LARGEST_SEED + 1))
@@ -546,7 +547,7 @@ class Prepared:
         keep = kept_elements(options.keep, program, self.data)
         loaded = self.engine.load(program)
         inputs, watch = self.record_with(loaded), None
-        if threading.current_thread() is threading.main_thread():  # elsewhere it is one of many
+        if threading.current_thread() is threading.main_thread():  # elsewhere, many fits run
             watch = _Pace(self.called, program, self.data, options.chains, time.monotonic())
         # An engine with chains draws a bar for each of them.
         has_clock = show_progress and "warmup" not in self.engine.uses
@@ -563,7 +564,7 @@ class Prepared:
                 watch=watch,
             )
         outcome = {
-            # The engine auto may have turned to CmdStan.
+            # The engine auto may have chosen CmdStan.
             "engine": _engine_record(loaded),
             "notes": (*self.notes, *_notes_on(sample)),
             "messages": _as_dict(sample.messages),
@@ -605,7 +606,7 @@ class _Pace:
 
     @property
     def share(self) -> float:
-        """The share of the iterations that is done at most."""
+        """The largest share of the iterations that may be done."""
         return sum(its.iteration / its.total for its in self.chains) / self.num_chains
 
     def so_far(self) -> str:

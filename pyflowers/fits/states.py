@@ -159,7 +159,7 @@ def check_start(
 
 
 def _fit(own: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    """Whether a shape is the wanted one, in which None is any size."""
+    """Whether a shape is the required one, in which None is any size."""
     return len(own) == len(wanted) and all(
         size in (None, its) for its, size in zip(own, wanted, strict=True)
     )

@@ -269,7 +269,7 @@ class Part:
         for check in checks:
             if not math.isfinite(check["value"]):
                 check["value"] = None
-            if check["passed"]:  # it is the meaning of a failure, which would be untrue
+            if check["passed"]:  # it explains a failure, and there is none
                 check["finding"] = ""
         return {"status": self.status, "checks": checks, "note": self.note, "claim": self.claim}
 

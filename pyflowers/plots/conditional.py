@@ -621,7 +621,7 @@ def _held(fit: Fit, *but: str, group: str | None = None) -> str:
         if own.is_factor(name):
             return str(row.texts(name)[0])
         number, largest = float(row.numbers(name)[0]), float(np.abs(own.numbers(name)).max())
-        if abs(number) <= 1e-12 * largest:  # the mean of a centred column is 0 but for rounding
+        if abs(number) <= 1e-12 * largest:  # the mean of a centred column is 0 up to rounding
             return "0"
         return f"{number:.3g}"
 

@@ -181,7 +181,7 @@ def method_marginals(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
             density = _density(comparison, method, name, grid, logarithmic)
             width, label = 1.1, METHOD_NAMES[method]
             if method in ("exact", comparison.reference):
-                # A method with far too narrow a density must not flatten the others.
+                # A method whose density is far too narrow must not flatten the other densities.
                 width, top = 2.2, max(top, float(density.max()) * HIGHEST_PEAK)
             ax.plot(grid, density, color=colours[method], linewidth=width, label=label)
             highest = max(highest, float(density.max()))

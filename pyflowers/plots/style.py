@@ -157,7 +157,7 @@ class StyledFigure(Figure):
             super().savefig(*args, **kwargs)
         finally:
             self._laid_out = False
-            if engine is not None:  # matplotlib would restore no engine
+            if engine is not None:  # matplotlib found no engine to restore
                 self.set_layout_engine(engine)
 
 

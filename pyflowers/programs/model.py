@@ -168,7 +168,7 @@ class Model:
         for name in own.alternatives:
             usual = find_family(name)
             if not needed <= {each.name for each in usual.auxiliary}:
-                continue  # the formula of a parameter would have no place
+                continue  # the formula of a parameter would be lost
             if not has_terms(usual, self.rule.response):
                 continue
             if own.text == own.name:

@@ -361,7 +361,7 @@ def _refuse_other_levels(model: Predicting, rows: NewRows) -> None:
             continue
         codes, levels, known = rows.codes[index], rows.codes[level], rows.known[index]
         expected = np.zeros(len(rows.labels[index]), dtype=np.int64)
-        expected[codes[::-1]] = levels[::-1]  # the first row of a new label counts
+        expected[codes[::-1]] = levels[::-1]  # the first row of a new label determines its level
         expected[:known] = np.asarray(data.values[level]) - 1
         wrong = np.flatnonzero(levels != expected[codes])
         if wrong.size:
@@ -883,7 +883,7 @@ class Predictor:
             row, rng = slice(n, n + 1), generator(self.seed, "row", key)
             drawn = self.family.draw(eta[..., row], self.at(row).parameters, rng)
             found[..., n * width : (n + 1) * width] = drawn
-        if "previous" in self.rule.response:  # rows follow those of the same table
+        if "previous" in self.rule.response:  # rows depend on earlier rows of the same table
             found = eta + along_series(found - eta, self.parameters)
         if self.scores is None:
             return found

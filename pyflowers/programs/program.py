@@ -1033,7 +1033,8 @@ class Program(Shown):
         of_element, elements = dict(values), self.declaration.prior_elements
         for name in re.findall(r"\w+", prior):
             if np.ndim(values.get(name, 0.0)):
-                # The levels of a factor share the numbers of an effect: sd_g[a,x] and sd_g[b,x].
+                # The levels of a factor share the hyperparameters of an effect: sd_g[a,x] and
+                # sd_g[b,x].
                 named = (f"{name}[{label}", f"{name}[{label.partition(',')[2]}")
                 own = next((each for each in named if each in elements.get(name, ())), None)
                 if own is None:

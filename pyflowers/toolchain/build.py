@@ -119,7 +119,8 @@ def executable_of(source: Source, cmdstan: CmdStan) -> Executable:
     ToolchainError
         If there is no compiler.
     """
-    # An executable of several files that an earlier version built may not be of this text.
+    # An executable of several files that an earlier version built may have been built from another
+    # text.
     content = source.sha256 if len(source.files) == 1 else source.text
     key = digest(
         *(source.name, content, _make_options()),

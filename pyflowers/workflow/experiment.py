@@ -288,6 +288,6 @@ def _run(
         found = up_to_date(task.earlier, task.spec, task.folder, experiment.output.plots)
         return ModelOutcome(name, program, task.folder, found)
     announce(f"{name}: fitted, because {'; '.join(task.reasons)}")
-    assert task.prepared is not None  # because it is not rejected
+    assert task.prepared is not None  # because the task is not rejected
     done = replace(task.prepared.sample(show_progress=show_progress), folder=task.folder)
     return ModelOutcome(name, program, task.folder, done, refitted=task.reasons)

@@ -255,7 +255,7 @@ def drawn_by_rejection(
         t = size * np.where(is_right, other, -one)
         u = its.at_move(t)
         excess = its.log_joint(u) - _log_split_t(t, one, other) - ceiling[own]
-        # Where the density is above its ceiling, all draws are made again under a higher one.
+        # Where the density is above its ceiling, all draws are repeated under a higher one.
         raised = np.zeros_like(ceiling)
         np.maximum.at(raised, own, np.where(excess > 0, excess + _MARGIN, 0.0))
         is_taken = (np.log(rng.random(excess.shape)) < excess) & waiting[rows]

@@ -150,7 +150,7 @@ class OneFactorModel:
         spread = float(np.std(self.y)) or 1.0
         unit = spread if self.family.scale == "y" else 0.5
         values = {its.sd.name: unit for its in self.model.effects}
-        if self.family.scale == "y":  # parameters with a half-t prior are measured like y
+        if self.family.scale == "y":  # parameters with a half-t prior have the unit of y
             for its in self.model.parameters:
                 if its.priors[0].student is not None:
                     values[its.name] = spread

@@ -574,7 +574,7 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
     if shape in ("linear", "exp", "averaged"):
         shape = ""
     at_group: Values = {"sd_eta": 0.0}
-    # With these links, a negative linear predictor is no mean of a positive response.
+    # With these links, a negative linear predictor cannot be the mean of a positive response.
     is_bounded = family.link == "log" and link.name in ("identity", "inverse")
 
     def within(eta: FloatArray) -> FloatArray:

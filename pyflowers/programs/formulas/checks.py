@@ -478,11 +478,11 @@ def _separating_columns(model: Model, names: list[str], rows: NDArray[np.bool_])
         some = [*kept, *range(len(names), matrix.shape[1])]
         a, a_eq = -signed[:, some], fixed[:, some]
         goal, active = a.sum(axis=0), np.arange(min(len(a), NUM_ROWS))
-        # Few of the rows bound the direction; those that it violates are added until none is left.
+        # Few of the rows bound the direction; rows that it violates are added until none is left.
         while True:
             found = linprog(goal, a[active], np.zeros(len(active)), a_eq, zeros, bounds=(-1, 1))
-            # A multiple of a direction is one, so that the longest within the bounds reaches them.
-            # If these rows make columns collinear, some directions have no effect.
+            # A multiple of a direction is also a direction, so the longest one within the bounds
+            # reaches them. If these rows make columns collinear, some directions have no effect.
             if found.status != 0 or np.abs(found.x).max() < 0.5 or found.fun > -1e-4:
                 return False
             violation = a @ found.x

@@ -119,7 +119,7 @@ def _predictors_of(model: Model) -> tuple[Model, ...]:
 def _elements(model: Model) -> Iterator[_Element]:
     """Yield everything that can be given a prior."""
     for each in _predictors_of(model):
-        # What categories have in common is named without a category, too.
+        # A quantity that categories share also has a name without a category.
         of_all = each.parameter is not None and each.parameter.is_predictor
         tag = each.tag
         if each.has_intercept and not (each.family.is_ordinal and each.parameter is None):

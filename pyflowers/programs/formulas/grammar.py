@@ -411,7 +411,7 @@ def _of_parameter(text: str) -> ParameterFormula:
     name = left.strip()
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise ConfigError(
-            f"formula {text!r}: the formulas after the first are those of other parameters, and "
+            f"formula {text!r}: the formulas after the first belong to other parameters, and "
             f"{name or 'nothing'!r} is not the name of one; write a name such as sigma before the ~"
         )
     rest, groups = _without_brackets(text, right)

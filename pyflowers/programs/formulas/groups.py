@@ -557,7 +557,7 @@ def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     given = its.given_correlation
     if given is not None and given.name == CONSTANT:
         return _with_fixed_correlation(part, linear, its, given.arguments[0])
-    if given is not None:  # the density of the factor's element is that of the correlation
+    if given is not None:  # L[2, 1] is the correlation, so it has the same density
         numbers, prior = {}, {f"L_{g}[2, 1]": given.stan}
     num_sds = sum(line.endswith(f"// sds of the {_by(linear, its)}") for line in part.parameters)
     factor = f"cholesky_factor_corr[M_{g}] L_{g}; // their correlations"
@@ -839,7 +839,7 @@ def _draw_given_correlations(
     }
     if not given:
         return _draw_correlations(size, eta, num, rng)
-    # The effect that the given correlations share comes first, so that they are the first column.
+    # The effect that the given correlations share comes first, so they are in the first column.
     first = next(i for i in range(size) if all(i in pair for pair in given))
     order = [first, *(i for i in range(size) if i != first)]
     column = dict[int, FloatArray]()

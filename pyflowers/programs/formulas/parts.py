@@ -360,7 +360,7 @@ def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Popu
         num, listed = len(places), f"{{{', '.join(map(str, places))}}}"
         parameters = [f"{kind}[{num}] {free}; // elements of {sampled} that are not fixed"]
         lines.append(f"{sampled}[{listed}] = {free};")
-        # The unit is a variable, and no expression, for the reason in `groups._one_effect`.
+        # The unit is a variable, and not an expression, for the reason in `groups._one_effect`.
         computed = [
             re.sub(r"_self\((\w+)\)", rf"_self(\1[ : , {listed}])", line).replace(
                 f"[{k}] {unit}", f"[{num}] {unit}"

@@ -195,7 +195,7 @@ def figures(material: Material) -> Drawings:
     found: dict[str, Callable[[], Figure]] = {}
     for fit in material.fits:
         has_groups = fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None
-        if has_groups and fit is not material.best:  # the answer has that of the best model
+        if has_groups and fit is not material.best:  # the answer shows the best model's
             found[f"{fit.name}/shrinkage"] = partial(plots.shrinkage, fit)
         for name, effects in _forests(fit).items():
             found[f"{fit.name}/{name}"] = partial(plots.forest, fit, effects)

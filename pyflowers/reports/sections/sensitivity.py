@@ -136,7 +136,7 @@ def _quantities(found: Dependence) -> Markup:
     said = fill("{} {} ({} {}{})", names, depend, _link("sensitivity"), up_to, short(found.most))
     if found.of_answer:
         return fill("{}; so does the answer ({}).", said, short(found.answer))
-    if found.answer == found.answer:  # it is NaN if the answer is these quantities
+    if found.answer == found.answer:  # it is NaN if the answer consists of these quantities
         return fill("{}; the answer does not ({}).", said, short(found.answer))
     return said + "."
 

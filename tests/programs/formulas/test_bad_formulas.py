@@ -56,7 +56,7 @@ BAD = [
     ("y ~ x, sigma ~ f", "", "a comma comes before the formula of sigma; write a semicolon there"),
     ("y ~ x; sigma", "", "formula 'sigma' has no ~ between response and terms; add it"),
     ("y ~ x; sigma ~", "", "formula 'sigma ~': no term follows the ~; write 1 for the intercept"),
-    ("y ~ x; ~ f", "", "formula '~ f': the formulas after the first are those of other parameters"),
+    ("y ~ x; ~ f", "", "formula '~ f': the formulas after the first belong to other parameters"),
     ("y ~ x; log(sigma) ~ f", "", "'log(sigma)' is not the name of one; write a name such as"),
     ("y ~ x; sigma | trials(n) ~ f", "", "'sigma | trials(n)' is not the name of one"),
     ("y ~ x; sigma ~ x; sigma ~ z", "", "sigma has two formulas; write all its terms in one"),

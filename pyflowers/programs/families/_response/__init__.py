@@ -1,10 +1,10 @@
 """The terms of a response, such as ``y | cens(c)``: one module for each, listed in `TERMS`.
 
-A term says in its module how it is written and checked, what it adds to a program, and what it does
-to the likelihood and to the replicates of rows in NumPy; see :mod:`.term`. The functions here are
-joins over the terms that a response has. After the formula, these are known by the names of their
+The module of a term defines how it is written and checked, what it adds to a program, and how it
+changes the likelihood and the replicates of rows in NumPy; see :mod:`.term`. The functions here
+combine the terms that a response has. After the formula, these are identified by the names of their
 variables in the data block, each with one value for a row, which ``response`` of ``[prediction]``
-lists. :mod:`.residuals` has rows that depend on each other.
+lists. :mod:`.residuals` is for rows that depend on each other.
 """
 
 from __future__ import annotations
