@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # the names that are imported lazily below, for type checkers
     from pyflowers.programs import PriorModel as PriorModel
     from pyflowers.programs import Program as Program
     from pyflowers.reports import improve as improve
+    from pyflowers.reports import methods_draft as methods_draft
     from pyflowers.reports import report as report
 
 _HOMES = {
@@ -72,7 +73,7 @@ _HOMES = {
     "fits.spec": "Spec",
     "fits.updating": "update",
     "programs": "Program",
-    "reports": "improve report",
+    "reports": "improve methods_draft report",
 }
 """The names that users call, by the module in which they are."""
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from pyflowers.analysis import table_formats as formats
+from pyflowers.analysis import paper_formats as formats
 from pyflowers.analysis.elpd import LooComparison, ModelLoo, compare_named
 from pyflowers.analysis.explained_variance import Explained, explained
-from pyflowers.analysis.table_formats import Row, Sheet, TextFile
+from pyflowers.analysis.paper_formats import Row, Sheet, TextFile
 from pyflowers.display import (
     Line,
     Result,

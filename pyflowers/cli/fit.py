@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,13 @@ from pyflowers.cli.options import (
 from pyflowers.cli.results import told
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.spec import INPUTS, Spec
+from pyflowers.storage import FileKind, new_file
 
 if TYPE_CHECKING:
     from pyflowers.analysis.calibration import Calibration
     from pyflowers.fits.fit import Fit
     from pyflowers.fits.sampling import Prepared
+    from pyflowers.reports.drafts import MethodsDraft
     from pyflowers.workflow.experiment import ModelOutcome
 
 EXIT_DIAGNOSTICS_FAIL = 3
@@ -274,16 +276,31 @@ def _record(outcome: ModelOutcome) -> dict[str, Any]:
     default="",
     help="Question that the report answers. [default: one in terms of the table's columns]",
 )
-@click.option("--out", type=PATH, required=True, help="HTML file to write.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "tex", "txt", "docx"]),
+    help="Print only the draft for a methods section, on run folders: as Markdown, LaTeX or text; "
+    "docx needs --out.",
+)
+@click.option("--out", type=PATH, help="HTML file to write; with --format, the file of the draft.")
 @click.pass_context
-def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, **_: Any) -> None:
+def report_command(
+    ctx: click.Context, /, folders: tuple[Path, ...], form: str | None, out: Path | None, **_: Any
+) -> None:
     """Write an HTML report on models fitted to a table: verdicts, posteriors and a comparison.
 
     Each DIR is a run folder. Without a DIR, the models are fitted to --data.
 
       pyflowers report runs/flowers --out report.html
       pyflowers report --data flowers.csv --out report.html
+      pyflowers report runs/flowers --format tex > methods.tex
     """
+    if form is not None:
+        _write_draft(ctx, folders, form, out)
+        return
+    if out is None:
+        raise click.UsageError("a report needs a file; add --out report.html")
     from pyflowers.fits.fit import Fit
     from pyflowers.reports import check_report
     from pyflowers.workflow.config import Experiment
@@ -327,6 +344,54 @@ def report_command(ctx: click.Context, /, folders: tuple[Path, ...], out: Path, 
     write_report(outcomes, out, calibrations, title=title, question=question)
     say_json({"report": str(out), "models": list(map(_record, outcomes))})
     say(f"report: {out}")
+
+
+def _write_draft(
+    ctx: click.Context, folders: tuple[Path, ...], form: str, out: Path | None
+) -> None:
+    """Print the draft for a methods section, or write it to a new file."""
+    from pyflowers.analysis.paper_formats import TextFile, package_docx
+    from pyflowers.fits.fit import Fit
+    from pyflowers.reports import methods_draft
+
+    if not folders:
+        raise click.UsageError(
+            "--format drafts the methods section on run folders; name them as DIR"
+        )
+    given_names = {*from_command_line(ctx)} - {"folders", "form", "out", "interval"}
+    for parameter in ctx.command.params:
+        if parameter.name in given_names:
+            raise click.UsageError(
+                f"{parameter.opts[0]} does not apply to the draft of --format; leave one of them "
+                "out"
+            )
+    if form == "docx":
+        if out is None:
+            raise click.UsageError("--format docx writes a file; add --out methods.docx")
+        package_docx()
+    if out is not None and out.exists():
+        raise ConfigError(
+            f"--out {out} already exists, and a draft may have been edited; name another file"
+        )
+    found = methods_draft(
+        [Fit.load(folder) for folder in folders], interval=from_command_line(ctx).get("interval")
+    )
+    say_json(found.to_dict())
+    if out is None:
+        say(_DRAFTS[form](found).rstrip("\n"))
+        return
+    made = found.to_docx() if form == "docx" else TextFile(_DRAFTS[form](found))
+    with new_file(out, FileKind("draft", lambda _: False)) as new:
+        made.save(new)
+    say(f"methods: {out}")
+
+
+_DRAFTS: dict[str, Callable[[MethodsDraft], str]] = {
+    "md": lambda found: found.to_markdown(),
+    "tex": lambda found: found.to_latex(),
+    "txt": lambda found: f"{found}\n",
+}
+"""The text of a draft in each format that can be printed."""
 
 
 def write_report(

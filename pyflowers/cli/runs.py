@@ -483,7 +483,7 @@ def table_command(
       pyflowers table runs/a runs/b --row "b[x]=Dose" --format tex > dose.tex
     """
     from pyflowers.analysis.model_tables import table
-    from pyflowers.analysis.table_formats import package_docx
+    from pyflowers.analysis.paper_formats import package_docx
     from pyflowers.fits.fit import Fit
 
     if form == "docx":

@@ -53,6 +53,7 @@ class Questions:
     improve = Question("improve")
     k_fold = Question("k_fold")
     loo = Question("loo")
+    methods_draft = Question("methods_draft")
     predict = Question("predict")
     report = Question("report")
     sensitivity = Question("sensitivity")

@@ -5,6 +5,7 @@
 >>> path = pyflowers.report(fits, "report.html")
 """
 
+from pyflowers.reports.drafts import methods_draft
 from pyflowers.reports.improvement import improve
 from pyflowers.reports.page import check_report, render_report, report
 from pyflowers.reports.section import Section, section_of
@@ -15,6 +16,7 @@ __all__ = [
     "Section",
     "check_report",
     "improve",
+    "methods_draft",
     "render_report",
     "report",
     "section_of",

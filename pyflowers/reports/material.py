@@ -148,6 +148,10 @@ class Material:
                 self.no_effects = str(error)
         compared = compare()
         self.comparisons = {f.name: compared[f.name] for f in self.fits if f.name in compared}
+        self.judge()
+
+    def judge(self) -> None:
+        """Check the fits and their sensitivity to the prior, for the verdicts."""
         self.sensitivities, self.checks, self.unchecked, self.verdicts = {}, {}, {}, {}
         for fit in self.fits:
             verdict, most = fit.verdict, MOST_REPLICATED // max(1, fit.data.num_obs)

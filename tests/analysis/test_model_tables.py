@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 from synthetic_fits import synthetic_fit, table
 
 import pyflowers
-from pyflowers.analysis import table_formats as formats
-from pyflowers.analysis.table_formats import Row, Sheet
+from pyflowers.analysis import paper_formats as formats
+from pyflowers.analysis.paper_formats import Prose, Row, Sheet
 from pyflowers.display import format_number
 from pyflowers.errors import ConfigError, PyflowersError
 
@@ -269,6 +269,14 @@ def test_latex_escapes_names_and_has_formulas():
     assert all(line.count("&") - line.count(r"\&") == 3 for line in lines if line.endswith(r"\\"))
 
 
+PROSE = Prose(
+    (
+        "The prior of b_x-1 was N(-0.5, 2²), from 1.2e-05 to 3-4; a_b ~ x + (1 | g) failed: 50%.",
+        "The mean was -2, χ² ≥ 1 × 3 …",
+    )
+)
+
+
 ENGINE = next(filter(shutil.which, ("tectonic", "lualatex", "xelatex", "pdflatex")), "")
 
 
@@ -280,20 +288,39 @@ def has_booktabs():
     return bool(ENGINE)
 
 
-def test_latex_is_compiled(tmp_path):
+def compiled(body, folder):
+    """Compile a LaTeX document with a body; skip the test without an engine."""
     if not has_booktabs():
         pytest.skip("there is no LaTeX engine with booktabs")
     page = [r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs}"]
-    page += [r"\begin{document}", formats.latex(SHEET), r"\end{document}"]
-    (tmp_path / "t.tex").write_text("\n".join(page), encoding="utf-8")
+    page += [r"\begin{document}", body, r"\end{document}"]
+    (folder / "t.tex").write_text("\n".join(page), encoding="utf-8")
     options = ["-interaction=nonstopmode", "-halt-on-error"]
     if ENGINE == "tectonic":
         options = []
     done = subprocess.run(
-        [ENGINE, *options, "t.tex"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [ENGINE, *options, "t.tex"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
-    assert (tmp_path / "t.pdf").is_file()
+    assert (folder / "t.pdf").is_file()
+
+
+@pytest.mark.parametrize("body", [formats.latex(SHEET), PROSE.latex()], ids=["table", "prose"])
+def test_latex_is_compiled(body, tmp_path):
+    compiled(body, tmp_path)
+
+
+def test_signed_numbers_of_prose_are_typeset_and_names_are_escaped():
+    assert PROSE.markdown() == (
+        r"The prior of b\_x-1 was N(−0.5, 2²), from 1.2×10⁻⁵ to 3-4; a\_b \~ x + (1 \| g) failed: "
+        "50%. The mean was −2, χ² ≥ 1 × 3 …\n"
+    )
+    assert PROSE.latex().splitlines() == [
+        r"The prior of b\_x-1 was N($-0.5$, 2$^2$), from $1.2 \times 10^{-5}$ to 3-4; a\_b "
+        r"\textasciitilde{} x + (1 \textbar{} g) failed: 50\%.",
+        r"The mean was $-2$, $\chi$$^2$ $\ge$ 1 $\times$ 3 \ldots{}",
+    ]
+    assert str(PROSE).startswith("The prior of b_x-1 was N(-0.5, 2²), from 1.2e-05 to 3-4;")
 
 
 def test_text_is_aligned_and_keeps_ascii_numbers():

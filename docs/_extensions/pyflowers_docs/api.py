@@ -31,7 +31,7 @@ TASKS = {
     "Predict": "predict effects contrast grid",
     "Compare": "loo leave_one_group_out k_fold explained compare",
     "Many fits": "batch Task design",
-    "Report": "report table",
+    "Report": "report table methods_draft",
     "Errors": "PyflowersError DataError ConfigError ToolchainError CompileError FitError",
     "Classes": "PooledFit Verdict Table Data Capabilities PriorModel ClosedForm Sensitivity "
     "PriorPredictive Calibration Design Batch Keep",

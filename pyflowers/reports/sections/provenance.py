@@ -21,7 +21,7 @@ from pyflowers.text import in_words
 def content(material: Material) -> Iterator[Block]:
     """Yield the methods paragraph, the command, and the inputs and versions."""
     yield fill("<h3>A draft for a methods section</h3>")
-    yield fill("<blockquote>{}</blockquote>", methods_paragraph(material))
+    yield fill("<blockquote>{}</blockquote>", " ".join(methods_sentences(material)))
     again = reproduction(material)
     yield fill("<h3>The command</h3>")
     run = "This command reproduces the report:"
@@ -97,11 +97,11 @@ def _run(fit: Fit) -> dict[str, Any]:
     }
 
 
-def methods_paragraph(material: Material) -> str:
+def methods_sentences(material: Material) -> list[str]:
     """Return sentences for a paper on how the best model was fitted, checked and compared."""
     if material.verdicts[material.best.name].computation.failed:
-        return "The sampling did not converge, so there is no result to report."
-    sentences = [
+        return ["The sampling did not converge, so there is no result to report."]
+    return [
         *_of_model(material),
         _of_sampling(material),
         *_of_conflicts(material.best),
@@ -110,7 +110,6 @@ def methods_paragraph(material: Material) -> str:
         *_of_comparison(material),
         f"Intervals are central {percent(material.best.interval)} intervals.",
     ]
-    return " ".join(sentences)
 
 
 def _of_model(material: Material) -> Iterator[str]:
@@ -124,7 +123,10 @@ def _of_model(material: Material) -> Iterator[str]:
     declared = fit.program.declaration
     if declared.formula is not None and declared.story:
         yield f"We analysed {what}{where} with a Bayesian regression model."
-        yield upper_first(declared.story)
+        story = declared.story
+        if "_" not in story.partition(" ")[0]:  # a name such as loo_pit is unchanged
+            story = upper_first(story)
+        yield story
     else:
         model = declared.equation or fit.program.reference
         yield f"We analysed {what}{where} with the Bayesian model {model}."
@@ -207,10 +209,12 @@ def _of_sensitivity(material: Material) -> Iterator[str]:
         moves = found.conclusions.loc["prior"]["moves"]
         moving = moves[moves != ""].index.get_level_values("parameter")
         names = dict.fromkeys(str(name).partition("[")[0] for name in moving)
-        moved = in_words([_in_prose(name, material.best) for name in names])
+        moved = "no conclusion"
+        if names:
+            moved = f"conclusions about {in_words([_in_prose(n, material.best) for n in names])}"
         yield (
             "In a power-scaling sensitivity analysis, changing the weight of the prior moved "
-            f"conclusions about {moved or 'no parameter'}."
+            f"{moved}."
         )
 
 
@@ -227,7 +231,8 @@ def _of_comparison(material: Material) -> Iterator[str]:
 
 def record(material: Material) -> Mapping[str, Any]:
     """Return the methods paragraph and the command."""
-    return {"methods": methods_paragraph(material), "command": reproduction(material).command}
+    methods = " ".join(methods_sentences(material))
+    return {"methods": methods, "command": reproduction(material).command}
 
 
 PROVENANCE = Section(

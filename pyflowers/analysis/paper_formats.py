@@ -1,7 +1,8 @@
-"""A sheet of models side by side, written as text, Markdown, LaTeX, HTML, a frame or for Word.
+"""What goes into a paper, as text, Markdown, LaTeX, HTML, a frame or for Word: a table and prose.
 
-Numbers come as the rest of pyflowers shows them. Each format has its own minus sign and exponents:
-−0.5 and 1.2×10⁻⁵ in Markdown, HTML and Word, and a formula in LaTeX; text and CSV keep -0.5.
+A :class:`Sheet` is a table of models side by side, and a :class:`Prose` is a paragraph. Numbers
+come as the rest of pyflowers shows them. Each format has its own minus sign and exponents: −0.5 and
+1.2×10⁻⁵ in Markdown, HTML and Word, and a formula in LaTeX; text and CSV keep -0.5.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from pyflowers.display import as_html, label, width
 from pyflowers.errors import ConfigError
 
 _NUMBER = re.compile(r"(-?)(\d[\d.]*|inf)(?:e([+-]\d+))?")
+# In prose, a number needs a format of its own if it has a sign or an exponent: not in x-1 or 1-2.
+_NUMBER_IN_PROSE = re.compile(
+    r"(?<![\w.)\]-])(?:-\d+(?:\.\d+)?(?:e[+-]\d+)?|\d+(?:\.\d+)?e[+-]\d+)\b"
+)
+
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # A bracket is escaped only where Markdown would read a link: [a](b).
@@ -38,6 +44,11 @@ _OF_LATEX = {
     "–": "--",
     "−": "$-$",
     "²": "$^2$",
+    "χ": r"$\chi$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "×": r"$\times$",
+    "…": r"\ldots{}",
 }
 
 
@@ -231,6 +242,43 @@ def docx(sheet: Sheet) -> Any:
     return document
 
 
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph.
+
+    Attributes
+    ----------
+    sentences : tuple of str
+        The sentences, with ASCII numbers.
+    """
+
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+    def markdown(self) -> str:
+        """Return the paragraph in one line; in another, ``+ x`` would begin a list."""
+        return _with_numbers(str(self), _in_markdown, _typeset) + "\n"
+
+    def latex(self) -> str:
+        """Return the paragraph with a line for each sentence, without an environment."""
+        lines = [_with_numbers(each, _in_latex, _in_formulas) for each in self.sentences]
+        return "\n".join([*lines, ""])
+
+    def docx(self) -> Any:
+        """Return a document of python-docx.
+
+        Raises
+        ------
+        ConfigError
+            If python-docx is not installed.
+        """
+        document = package_docx().Document()
+        document.add_paragraph(_with_numbers(str(self), _plain, _typeset))
+        return document
+
+
 def package_docx() -> Any:
     """Import python-docx, which is optional.
 
@@ -283,6 +331,15 @@ def _typeset(cell: str) -> str:
         return f"{digits}×10{str(int(power)).translate(_RAISED)}"
 
     return _NUMBER.sub(number, cell)
+
+
+def _with_numbers(sentence: str, text: Callable[[str], str], numbers: Callable[[str], str]) -> str:
+    """Return a sentence whose words and whose signed numbers are written by a function each."""
+    made, end = "", 0
+    for found in _NUMBER_IN_PROSE.finditer(sentence):
+        made += text(sentence[end : found.start()]) + numbers(found[0])
+        end = found.end()
+    return made + text(sentence[end:])
 
 
 def _in_formulas(cell: str) -> str:
