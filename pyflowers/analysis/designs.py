@@ -461,8 +461,8 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
             f"design: {name} cannot predict rows of a table, so no data can be simulated; use a "
             "formula, or declare [prediction]"
         )
-    if model.terms_of_data:
-        terms = in_words(model.terms_of_data)
+    if model.terms_not_predicted:
+        terms = in_words(model.terms_not_predicted)
         raise ConfigError(
             f"design: the response of {name} has {terms}, so its data cannot be simulated; leave "
             f"{terms} out of the formula"

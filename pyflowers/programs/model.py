@@ -281,6 +281,11 @@ class Model:
         return [f"{its.term}()" for its in self._terms if its.is_of_other_data]
 
     @property
+    def terms_not_predicted(self) -> list[str]:
+        """The terms that predictions leave out, so that predictions are no data of this model."""
+        return [f"{its.term}()" for its in self._terms if its.is_of_other_data or its.cut]
+
+    @property
     def cut(self) -> str:
         """Why residuals are not known, such as ``censored``; empty if they are."""
         if self.has_rule and self.rule.censored:

@@ -187,6 +187,16 @@ def test_values_that_a_parameter_cannot_have_are_refused(
         )
 
 
+@pytest.mark.parametrize("response", ["y | trunc(lb = -5)", "y | cens(none)", "y | weights(twice)"])
+def test_responses_that_are_not_predicted_as_they_are_observed_are_refused(
+    pilot, tmp_path, response
+):
+    frame = pd.read_csv(pilot).assign(none=0, twice=2)
+    how = {"rows": 10, "sims": 2, **OPTIONS, "engine": "stanli", "draws": 50, "warmup": 50}
+    with pytest.raises(ConfigError, match=r"has \w+\(\), so its data cannot be simulated"):
+        pyflowers.design(f"{response} ~ x", frame, out=tmp_path, **how)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [({}, "has effects of g; give the number"), ({"groups": 5, "unit": "h"}, "no effects vary")],
