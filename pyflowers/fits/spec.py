@@ -370,7 +370,7 @@ class Spec(Reading, Sampling):
             inputs["data"] = data
         return cls(**{**asked_before, **inputs})
 
-    __eq__ = object.__eq__  # the data may be a table, and tables have no single answer
+    __eq__ = object.__eq__  # the data may be a table, whose truth value is ambiguous
     __hash__ = object.__hash__
 
     def refuse(self, names: Collection[str], reason: str) -> None:

@@ -61,8 +61,8 @@ _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:T\s*\[([^,\[\]]*),([^,\[\]]*)\
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 LKJ, CONSTANT = "lkj", "constant"
-"""A prior of all correlations of a group, and a fixed value: what a user can state besides the
-densities."""
+"""A prior of all correlations of a group, and a fixed value, which a user can state in addition to
+the densities."""
 
 
 @dataclass(frozen=True)
