@@ -170,6 +170,7 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     See Also
     --------
     pyflowers.loo : Compare models by their predictions.
+    pyflowers.plots.explained : Draw the shares.
 
     References
     ----------

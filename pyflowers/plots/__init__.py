@@ -39,6 +39,7 @@ from pyflowers.plots.predictive import (
     predictive_checks,
 )
 from pyflowers.plots.priors import power_scaling, prior_figures, prior_implied, prior_parameters
+from pyflowers.plots.shares import explained
 from pyflowers.plots.style import DARK, LIGHT, Theme, alt_text
 from pyflowers.programs import Capability
 
@@ -58,6 +59,7 @@ __all__ = [
     "design",
     "effects",
     "elpd_differences",
+    "explained",
     "forest",
     "group_intervals",
     "group_lines",

@@ -574,7 +574,8 @@ def elpd_differences(
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     about = f"{percent(interval)} interval (right is better)"
-    ax.set_xlabel(f"elpd difference from best model\n{about}")
+    # It ends with the axis, since on a phone it is wider than the axis.
+    ax.set_xlabel(f"elpd difference from best model\n{about}", loc="right")
     differences = "; ".join(
         f"{name} {m.difference:.3g} (standard error {m.difference_se:.3g})"
         for name, m in list(zip(names, models, strict=True))[1:]

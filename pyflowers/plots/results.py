@@ -16,6 +16,8 @@ from pyflowers.analysis.average_effects import Effects
 from pyflowers.analysis.checks import PredictiveChecks
 from pyflowers.analysis.contrasts import Contrasts
 from pyflowers.analysis.designs import Design
+from pyflowers.analysis.elpd import ElpdComparison, LooComparison
+from pyflowers.analysis.explained_variance import Explained
 from pyflowers.analysis.methods import Comparison
 from pyflowers.analysis.predictions import Predictions, RowPredictions
 from pyflowers.analysis.prior_sensitivity import Sensitivity
@@ -34,6 +36,7 @@ from pyflowers.plots.predictive import (
     predictive_checks,
 )
 from pyflowers.plots.priors import power_scaling, prior_drawings
+from pyflowers.plots.shares import explained
 from pyflowers.programs import Capability
 
 if TYPE_CHECKING:
@@ -164,6 +167,16 @@ def _of_design(found: Design) -> Drawings:
     return {"design.png": partial(design, found)}
 
 
+def _of_explained(found: Explained) -> Drawings:
+    return {"explained.png": partial(explained, found)}
+
+
+def _of_loo(found: ElpdComparison) -> Drawings:
+    if isinstance(found, LooComparison) and found.explained is not None:
+        return _of_explained(found.explained)
+    return {}
+
+
 def _of_sensitivity(found: Sensitivity) -> Drawings:
     if found.is_known:
         return {"sensitivity.png": partial(power_scaling, [found])}
@@ -176,6 +189,8 @@ _DRAWINGS: dict[str, Callable[[Any], Drawings]] = {
     "contrasts": _of_contrasts,
     "design": _of_design,
     "effects": _of_effects,
+    "explained": _of_explained,
+    "loo": _of_loo,
     "predictions": _of_predictions,
     "prior": _of_prior,
     "sensitivity": _of_sensitivity,

@@ -232,7 +232,8 @@ def narrow(figure: StyledFigure) -> None:
         if figure.note:
             _write_note(figure)
         for ax in figure.axes:
-            ax.set_xlabel(fitted(ax.get_xlabel(), NARROW - 1.0))
+            lines = ax.get_xlabel().split("\n")
+            ax.xaxis.label.set_text("\n".join(fitted(line, NARROW - 1.0) for line in lines))
 
 
 def alt_text(figure: Figure) -> str:

@@ -204,7 +204,11 @@ def test_loo_and_the_report_show_how_much_is_explained(tmp_path, capfd):
     record = json.loads(capfd.readouterr().out)
     assert {row["measure"] for row in record["explained"]} == {"R2", "LOO R2", "ICC"}
     assert (tmp_path / "loo" / "explained.csv").exists()
+    assert (tmp_path / "loo" / "explained.png").exists()
+    assert run("loo", tmp_path / "run", "--out", tmp_path / "plain") == 0
+    assert not (tmp_path / "plain" / "explained.png").exists()
     page = render_report([fit])
+    assert page.count("Shares of the variance, medians.") == 1
     assert "How much is explained" in page
     assert "scale of the link" in page
 

@@ -25,7 +25,7 @@ from pyflowers.fits.fit import Fit
 from pyflowers.plots import conditional, methods
 from pyflowers.plots.conditional import groups_with_lines
 from pyflowers.plots.posterior import binomial_interval, choose, rank_counts
-from pyflowers.plots.style import WIDTH, applied, fitted, label, text_width
+from pyflowers.plots.style import WIDTH, applied, fitted, label, narrow, text_width
 from pyflowers.programs import Capability, find_program
 from pyflowers.programs.densities import prior_density
 from pyflowers.workflow.experiment import compare_all, save
@@ -420,9 +420,13 @@ def test_the_flat_prior_is_said_to_be_flat(three):
 
 def test_elpd_differences_are_those_of_the_comparison(three):
     comparison = loo(list(three.values()))
-    (axes,) = plots.elpd_differences(comparison).axes
+    figure = plots.elpd_differences(comparison)
+    (axes,) = figure.axes
     drawn = axes.lines[-1].get_xdata()
     assert np.array_equal(drawn, [model.difference for model in comparison.models])
+    narrow(figure)
+    assert collisions(figure) == []
+    assert "best model\n90% interval" in axes.get_xlabel()
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])

@@ -13,9 +13,10 @@ from text_layout import collisions
 import pyflowers
 from pyflowers import plots
 from pyflowers.analysis.checks import PredictiveCheck
+from pyflowers.analysis.explained_variance import Explained
 from pyflowers.errors import ConfigError
 from pyflowers.plots.predictive import _distribution, _rootogram, statistic_panel
-from pyflowers.plots.style import panels
+from pyflowers.plots.style import narrow, panels
 
 HOSTILE = [f"{'long ' * 6}label {i} $x_1$ 東\n" for i in range(70)]
 FIGURES = ["predictive_checks", "pit_ecdf", "group_intervals", "forest", "predictions"]
@@ -187,3 +188,61 @@ def test_ratings_have_no_bar_at_0():
     middles = [np.mean(bar.get_extents().intervalx) for bar in figure.axes[0].patches]
     at = figure.axes[0].transData.inverted().transform([(middle, 0) for middle in middles])
     np.testing.assert_allclose(at[:, 0], [1, 2, 3, 4], atol=0.01)
+
+
+def shares_of(names, of_rows, interval=0.9):
+    """Return shares of models, with draws that have these medians."""
+    around = np.linspace(-0.1, 0.1, 41).reshape(1, -1)
+    fit = synthetic_fit("iid_normal", table(["a", "b", "c"], 4)).with_interval(interval)
+    shares = {name: {key: middle + around for key, middle in of_rows.items()} for name in names}
+    return Explained((fit,) * len(names), shares)
+
+
+OF_ROWS = {
+    ("R2", "conditional"): 0.9,
+    ("R2", "marginal"): 0.5,
+    ("R2", "residuals"): 0.6,
+    ("LOO R2", "rows"): 0.4,
+    ("ICC", "a column of groups with a long name, scale of the link"): 0.3,
+    ("ICC", "all groups, scale of the response"): 0.2,
+}
+
+
+@pytest.mark.parametrize("width", ["usual", "narrow"])
+@pytest.mark.parametrize("names", [["y ~ x"], ["Model 1", HOSTILE[0], "Slopes vary among people"]])
+def test_shares_are_on_one_axis_from_0_to_1_and_no_text_collides(names, width):
+    figure = plots.explained(shares_of(names, OF_ROWS))
+    if width == "narrow":
+        narrow(figure)
+    assert collisions(figure) == []
+    assert len(figure.axes) == len(names)
+    for ax in figure.axes:
+        assert ax.get_xlim() == pytest.approx((-0.02, 1.02))
+        (medians,) = ax.lines
+        np.testing.assert_allclose(medians.get_xdata(), list(OF_ROWS.values()))
+        wide, inner = ax.collections
+        ends = np.array([path.vertices[:, 0] for path in wide.get_paths()])
+        np.testing.assert_allclose(ends[0], [0.81, 0.99], atol=1e-9)
+        ends = np.array([path.vertices[:, 0] for path in inner.get_paths()])
+        np.testing.assert_allclose(ends[0], [0.85, 0.95], atol=1e-9)
+    rows = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert rows[:4] == ["R², conditional", "R², marginal", "R² of residuals", "LOO R²"]
+    assert rows[4].endswith(" (link)")
+    assert rows[5] == "ICC, all groups (response)"
+    assert "R², marginal 0.50" in plots.alt_text(figure)
+
+
+def test_a_negative_share_extends_the_axis_and_one_that_is_very_negative_is_cut_with_a_note():
+    figure = plots.explained(shares_of(["m"], {("LOO R2", "rows"): -0.5}))
+    assert figure.axes[0].get_xlim()[0] < -0.6 + 0.02
+    assert "beyond" not in plots.alt_text(figure)
+    figure = plots.explained(shares_of(["m"], {("LOO R2", "rows"): -5.0}))
+    assert figure.axes[0].get_xlim()[0] == pytest.approx(-1.02)
+    assert "An interval extends below the axis" in plots.alt_text(figure)
+
+
+def test_families_that_are_compared_by_logs_are_named_by_them():
+    keys = {("R2", "model of log y"): 0.5, ("R2", "conditional of log y"): 0.4}
+    figure = plots.explained(shares_of(["m"], keys))
+    rows = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert rows == ["R² of log y", "R², conditional of log y"]

@@ -71,6 +71,11 @@ def content(material: Material) -> Iterator[Block]:
         if material.alone:
             explained = explained.droplevel(0)
         yield table_of(explained, "How much is explained")
+        yield Picture(
+            "explained",
+            f"The same as a figure: medians with 50% and {percent(material.best.interval)} "
+            "intervals.",
+        )
         for note in material.explained.notes:
             yield paragraph(f"Note: {material.in_words(note)}.")
     interval = percent(material.best.interval)
@@ -156,6 +161,13 @@ def figures(material: Material) -> Drawings:
     }
 
 
+def late_figures(material: Material) -> Drawings:
+    """Return the figure of how much is explained."""
+    if material.loo is None or material.explained is None:
+        return {}
+    return {"explained": partial(plots.explained, material.explained, labels=material.labels)}
+
+
 def record(material: Material) -> Mapping[str, Any]:
     """Return the table of PSIS-LOO results."""
     if material.loo is None:
@@ -166,4 +178,13 @@ def record(material: Material) -> Mapping[str, Any]:
     return found
 
 
-COMPARISON = Section("comparison", title, content, figures, banner=banner, record=record)
+COMPARISON = Section(
+    "comparison",
+    title,
+    content,
+    figures,
+    late_figures,
+    for_phones=True,
+    banner=banner,
+    record=record,
+)
