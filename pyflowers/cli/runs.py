@@ -22,7 +22,7 @@ from pyflowers.cli.options import (
     rows_options,
 )
 from pyflowers.cli.results import finish, out_option, save, told
-from pyflowers.display import styled
+from pyflowers.display import styled, wrapped
 from pyflowers.engines.base import ENGINES
 from pyflowers.errors import ConfigError
 from pyflowers.progress import logger, stage
@@ -124,7 +124,10 @@ def improve_command(run: Path, out: Path | None, interval: float | None, *, over
     """
     import pyflowers
 
-    found = pyflowers.improve(_open(run, interval), out=out, overwrite=overwrite, announce=say)
+    def announce(line: str) -> None:
+        say(wrapped(line))
+
+    found = pyflowers.improve(_open(run, interval), out=out, overwrite=overwrite, announce=announce)
     if found.passed:
         return told(found, out)
     return told(found, out, EXIT_CHECKS_FAIL)

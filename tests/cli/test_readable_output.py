@@ -220,6 +220,21 @@ def test_long_labels_and_names_make_no_line_wider_than_a_terminal(words, with_la
     assert len(lines) > 5
 
 
+def test_improve_with_long_names_prints_no_line_wider_than_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"experimental_garden": np.repeat(list("abcdefghij"), 12)})
+    frame["number_of_flowers_in_the_plot"] = rng.negative_binomial(2, 0.3, len(frame))
+    formula = "number_of_flowers_in_the_plot ~ 1 + (1 | experimental_garden)"
+    how = {"family": "poisson", "engine": "stanli", "seed": 1, "chains": 4, "warmup": 300}
+    fit = pyflowers.fit(formula, frame, draws=300, **how)
+    lines = output("improve", fit.save(tmp_path / "run")).splitlines()
+    # A formula in a command is one word of the shell, which must not be broken.
+    wide = [line for line in lines if len(line) > 80 and "pyflowers fit" not in line]
+    assert wide == []
+    assert ": trying " in " ".join(line.strip() for line in lines)
+
+
 def test_a_table_of_models_uses_their_names(with_labels):
     _, run, other = with_labels
     fits = [pyflowers.Fit.load(run), pyflowers.Fit.load(other)]
