@@ -134,6 +134,9 @@ def _aligned(lines: list[list[str]], between: str) -> list[str]:
     return found
 
 
+LONGEST_LABEL = 28
+"""The width to which the labels of a LaTeX table are folded, so that four models fit a page."""
+
 NARROWEST = 14
 """The least width to which labels and the names of models are folded."""
 
@@ -196,10 +199,16 @@ def markdown(sheet: Sheet) -> str:
 def latex(sheet: Sheet) -> str:
     """Return a sheet as a ``tabular`` with the rules of the package booktabs."""
     lines = [rf"\begin{{tabular}}{{l{'c' * len(sheet.models)}}}", r"\toprule"]
-    lines.append(" & ".join(_head(sheet, _in_latex)) + r" \\")
-    for part in _printed_lines(sheet, _in_latex, _in_formulas):
+    names = [_folded(label(name), NARROWEST) for name in sheet.models]
+    head = [["", *map(_in_latex, line)] for line in zip_longest(*names, fillvalue="")]
+    lines += [" & ".join(cells) + r" \\" for cells in head]
+    for part in sheet.parts:
         lines.append(r"\midrule")
-        lines += [" & ".join(cells) + r" \\" for cells in part]
+        for row in part:
+            labels = map(_in_latex, _folded(label(row.label), LONGEST_LABEL))
+            cells = row.cells_in(_in_latex, _in_formulas)
+            found = zip_longest(labels, *cells, fillvalue="")
+            lines += [" & ".join(each) + r" \\" for each in found]
     note = rf"{{\footnotesize {_in_latex(sheet.note)}\par}}"
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\par\smallskip", note, ""])
 

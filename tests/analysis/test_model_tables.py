@@ -407,3 +407,15 @@ def test_a_bad_request_is_one_sentence(shipped, name):
         call(shipped)
     assert "\n" not in str(error.value)
     assert ". " not in str(error.value)
+
+
+def test_long_names_and_labels_are_folded_in_latex():
+    rows = (Row("a label that is long, of a coefficient", (("1", "[0, 2]"), ("3", "[2, 4]"))),)
+    found = formats.latex(Sheet(("A", "A model with a long name"), (rows,), "A note."))
+    assert found.splitlines()[2:7] == [
+        r" & A & A model with a \\",
+        r" &  & long name \\",
+        r"\midrule",
+        r"a label that is long, of a & $1$ & $3$ \\",
+        r"coefficient & [$0$, $2$] & [$2$, $4$] \\",
+    ]
