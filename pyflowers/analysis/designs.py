@@ -603,7 +603,7 @@ class _Tasks:
     def _design(self, groups: int, rows: int) -> pd.DataFrame:
         """Return the covariates of a design, with new labels of its groups."""
         rng = np.random.default_rng([self.pilot.options.seed, 7, groups, rows])
-        frame = to_frame(self.pilot.data)
+        frame = _columns_of(self.pilot)
         if not self.column:
             return frame.iloc[_in_turn(np.arange(len(frame)), rows, rng)].reset_index(drop=True)
         of_label = frame.groupby(self.column, sort=True, observed=True).indices
@@ -640,6 +640,22 @@ class _Tasks:
                 ) from error
             for y in simulated[: self.sims - first]:
                 yield y.astype(np.int64) if is_int else y
+
+
+def _columns_of(pilot: Fit) -> pd.DataFrame:
+    """Return the user's columns: numbers as numbers, even if they also label cells or groups.
+
+    Columns such as ``g:x``, which pyflowers joins from others, are left out. With new labels of g,
+    they would hold the labels of the pilot's groups.
+    """
+    frame, table = to_frame(pilot.data), pilot.data.table
+    assert table is not None
+    names = set(table.columns)
+    joined = [name for name in names if ":" in name and names.issuperset(name.split(":"))]
+    for name in names & set(pilot.model.covariates):
+        if not table.is_factor(name):
+            frame[name] = table.numbers(name)
+    return frame.drop(columns=joined)
 
 
 def _in_turn(places: NDArray[np.int64], num: int, rng: np.random.Generator) -> NDArray[np.int64]:

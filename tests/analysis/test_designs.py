@@ -207,6 +207,33 @@ def test_the_groups_must_be_given(pilot, tmp_path, given, message):
         pyflowers.design("y ~ x + (1 | g)", pilot, out=tmp_path, warmup=50, **how, **given)
 
 
+# Pilot data whose rows fall into cells of equal covariates and groups.
+KNOWN = {
+    "two groups": ("y ~ treated", {"treated": [0, 1] * 20}),
+    "slope": ("y ~ x", {"x": [-2, -1, 0, 1, 2] * 8}),
+    "clusters": (
+        "y ~ treated + (1 | g)",
+        {"g": np.repeat(list("abcdefgh"), 10), "treated": np.repeat([0, 1] * 4, 10)},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_each_table_is_fitted_with_the_pilots_coefficients(kind, tmp_path):
+    """Labels of cells of equal rows replace neither a covariate nor the labels of new groups."""
+    formula, columns = KNOWN[kind]
+    frame = pd.DataFrame(columns).assign(y=lambda d: np.arange(len(d)) % 7.0)
+    name, groups = frame.columns[-2], None
+    if kind == "clusters":
+        groups = 12  # more than the pilot has
+    how = {"effects": {f"b[{name}]": 0.5}, "seed": 1, "engine": "exact", "draws": 200}
+    made = pyflowers.design(
+        formula, frame, rows=10, groups=groups, sims=2, workers=1, out=tmp_path / "design", **how
+    )
+    assert made.batch.failures.tolist() == []
+    assert made.table()["fits"].tolist() == [2]
+
+
 @pytest.mark.slow
 def test_power_width_and_coverage_agree_with_theory(pilot, tmp_path):
     """Of a regression, against the distribution of Student's t, within 3.5 standard errors."""
