@@ -225,7 +225,7 @@ EDIT_PROGRAM = (
 _OF_BRMS = {
     "ar": "write it as a term by itself, such as y ~ x + ar(time = t, gr = g)",
     **dict.fromkeys(("ma", "arma", "unstr", "sar", "car"), EDIT_PROGRAM),
-    **dict.fromkeys(("me", "mi", "cs", "t2"), EDIT_PROGRAM),
+    **dict.fromkeys(("me", "mi", "cs", "t2", "te", "ti"), EDIT_PROGRAM),
     "cosy": "write it as a term by itself, such as y ~ x + cosy(gr = g)",
     "mm": "write it as a group, (1 | mm(g1, g2))",
     "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",
@@ -254,6 +254,8 @@ def _refuse_unreadable(text: str) -> None:
             f"{where}{wrong[0]!r} is not allowed; terms are columns, or functions of columns "
             f"({', '.join(FUNCTIONS)}, offset), joined by + - : *"
         )
+    if factor := re.search(r"\bas\.(?:factor|ordered)\(", plain):
+        raise ConfigError(f"{where}{factor[0]}) is not supported; write C(x) for a factor")
     apart = _outside_calls(text)
     comparison = re.search(r"[<>]=?|[=!]=", apart)
     if comparison:

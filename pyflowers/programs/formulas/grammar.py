@@ -250,6 +250,11 @@ def parse(text: str) -> Formula:
     """
     if len(text) > LONGEST:
         raise ConfigError(f"formula has more than {LONGEST} characters; shorten it")
+    if re.match(r"\s*bf\(", text):
+        raise ConfigError(
+            f"formula {text!r}: there is no bf(); leave it out, and join several formulas by "
+            "semicolons, as in y ~ x; sigma ~ z"
+        )
     first, *others = split(text)
     formula = _of_response(first, "; ".join([first, *others]))
     parameters = tuple(map(_of_parameter, others))
@@ -350,6 +355,11 @@ def _without_counted(text: str, left: str) -> tuple[str, tuple[str, ...], str]:
     call = left[: end + 1].strip()
     columns = split_at(left[begin + 1 : end], ",")
     for each in columns:
+        if failures := re.fullmatch(rf"({_NAME})\s*-\s*{re.escape(columns[0])}", each):
+            raise ConfigError(
+                f"formula {text!r}: successes and failures are written as successes and trials; "
+                f"write {columns[0]} | trials({failures[1]}) ~ … with family binomial"
+            )
         if not re.fullmatch(_NAME, each):
             raise ConfigError(
                 f"formula {text!r}: cbind() joins columns of counts, but {each or 'nothing'!r} is "
@@ -388,6 +398,18 @@ def _refuse_transformed(text: str, left: str) -> None:
         raise ConfigError(
             f"formula {text!r}: several responses are not supported; for counts of categories, "
             "write cbind(a, b, c) ~ … and choose family multinomial"
+        )
+    if survival := re.match(rf"\s*Surv\(\s*({_NAME})", left):
+        raise ConfigError(
+            f"formula {text!r}: Surv() is not supported; write {survival[1]} | cens(c) ~ …, where "
+            "the column c is 1 in a row that is censored and 0 at an event, the reverse of a "
+            "status in Surv()"
+        )
+    if share := re.fullmatch(rf"\s*({_NAME})\s*/\s*({_NAME})\s*(?:\|.*)?", left):
+        raise ConfigError(
+            f"formula {text!r}: the response is a ratio; for successes in trials, write "
+            f"{share[1]} | trials({share[2]}) ~ … with family binomial; for any other ratio, make "
+            "a column of it in the table"
         )
     found = re.fullmatch(r"\s*(log|log2|log10|exp|sqrt|scale|center|I)\((.*)\)\s*", left)
     if found is None:
@@ -581,6 +603,12 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
     if call := re.fullmatch(r"gr\((.*)\)", group):
         group, options = _options_of_group(text, inside, call[1])
     members = re.fullmatch(r"mm\((.*)\)", group)
+    if correlated := re.fullmatch(r"(\w+)\s*\|\s*([^|]+)", group):
+        raise ConfigError(
+            f"formula {text!r}: effects cannot be correlated between formulas by |{correlated[1]}|"
+            f"; write ({effects} | {correlated[2].strip()}), whose effects are correlated with "
+            "each other"
+        )
     if not effects or not (members or _GROUP.fullmatch(group)):
         raise ConfigError(
             f"formula {text!r}: the group term ({inside}) cannot be read; write (effects | group), "
