@@ -530,6 +530,8 @@ def _from_table(
                 f"declare one in {program.declared_in}"
             )
     names = {in_role.get(key, key): theirs for key, theirs in columns.items()}
+    omitting = [names.get(column, column) for column in written.table.omit_missing]
+    table = table.without_missing([its for its in omitting if its in table.columns], drop=True)
     if design_only:
         table = _design_table(table, written, blocks, names)
     read_by = {*written.columns, *blocks.data}
@@ -538,6 +540,12 @@ def _from_table(
     declared, dims = complete(written, blocks, known, program.declared_in)
     # A requested column counts as present, so that its absence is reported as an error.
     declared = declared.for_columns({dims.get(column, column) for column in (*known, *names)})
+    for column in written.table.omit_missing:
+        if dims.get(column, column) not in declared.columns:
+            raise ConfigError(
+                f"{program.declared_in}: table.omit_missing names {column}, which no variable "
+                "reads; correct the name, or leave it out"
+            )
     for key in columns:
         if not {key, dims.get(key, key)} & {*TABLE_ROLES, *declared.columns}:
             before = {dim: column for column, dim in dims.items()}

@@ -610,10 +610,13 @@ class TableRoles(Record):
         The column with the labels of the groups.
     time : str
         The column that orders the rows of a group.
+    omit_missing : tuple of str
+        Columns: rows in which one of them is missing are left out, with a note.
     """
 
     group: str = ""
     time: str = ""
+    omit_missing: tuple[str, ...] = ()
 
 
 class PredictionRule(Record):
@@ -844,7 +847,8 @@ class Declaration(Record):
         """
         if self.table.time in columns or self.reads_time:
             return self
-        return self.model_copy(update={"table": TableRoles(group=self.table.group)})
+        without = self.table.model_copy(update={"time": ""})
+        return self.model_copy(update={"table": without})
 
     def with_labels(self, names: Mapping[str, str]) -> Declaration:
         """Return the declaration with new names for the columns that are read as labels."""
@@ -862,7 +866,8 @@ class Declaration(Record):
                 update["shared"] = tuple(map(new, source.shared))
             data[name] = source.model_copy(update=update)
         dims = {name: tuple(new(dim, "dims") for dim in its) for name, its in self.dims.items()}
-        table = TableRoles(group=new(self.table.group), time=new(self.table.time))
+        of_roles = {"group": new(self.table.group), "time": new(self.table.time)}
+        table = self.table.model_copy(update=of_roles)
         return self.model_copy(update={"data": data, "dims": dims, "table": table})
 
     def with_columns(self, blocks: Blocks, columns: Collection[str]) -> Declaration:

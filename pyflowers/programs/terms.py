@@ -222,10 +222,17 @@ EDIT_PROGRAM = (
 )
 """The remedy for what a formula cannot express."""
 
+IMPUTE = (
+    "fill in its missing cells several times with another program and give each table with --data "
+    "(see the guide to formulas), or leave such rows out with --drop-missing"
+)
+"""The remedy for a predictor with missing cells, which a formula does not model."""
+
 _OF_BRMS = {
     "ar": "write it as a term by itself, such as y ~ x + ar(time = t, gr = g)",
     **dict.fromkeys(("ma", "arma", "unstr", "sar", "car"), EDIT_PROGRAM),
-    **dict.fromkeys(("me", "mi", "cs", "t2", "te", "ti"), EDIT_PROGRAM),
+    **dict.fromkeys(("me", "cs", "t2", "te", "ti"), EDIT_PROGRAM),
+    "mi": IMPUTE,
     "cosy": "write it as a term by itself, such as y ~ x + cosy(gr = g)",
     "mm": "write it as a group, (1 | mm(g1, g2))",
     "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",

@@ -99,6 +99,9 @@ def write_formula(
                 f"(1 | gr(g, cov={name})), or leave it out"
             )
     table = with_given_levels(formula, table)
+    if formula.terms.omits_missing:
+        own = [name for name in formula.observed if name in table.columns]
+        table = table.without_missing(own, drop=True)
     model = Model(formula, about, table, known=frames)
     columns = model.of_categories().all_columns
     kept = table.without_missing(columns, drop=drop_missing)

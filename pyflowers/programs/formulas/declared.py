@@ -42,7 +42,9 @@ def declaration_of(
     about = {"text": formula.text, "family": family.title, "priors": priors, "sha256": sha256}
     in_tables = predictors_first(parts)
     groups = [its.group for its in formula.groups if not its.members]
-    roles = {"group": next(iter(groups), formula.terms.gr)}
+    roles: dict[str, Any] = {"group": next(iter(groups), formula.terms.gr)}
+    if formula.terms.omits_missing:
+        roles["omit_missing"] = list(formula.observed)
     numbers = merged(in_tables, "numbers")
     found: dict[str, Any] = {
         "title": f"{formula.text} ({family.title})",

@@ -24,6 +24,7 @@ from pyflowers.programs.formulas.response import (
     with_series,
 )
 from pyflowers.programs.terms import (
+    IMPUTE,
     LONGEST,
     OF_CURVES,
     SEVERAL,
@@ -229,10 +230,14 @@ class Formula:
         return [*self.groups, *(term for each in self.parameters for term in each.groups)]
 
     @property
+    def observed(self) -> tuple[str, ...]:
+        """The columns of the response."""
+        return self.counted or (self.response,)
+
+    @property
     def response_columns(self) -> list[str]:
         """The columns of the response and of its terms."""
-        own = self.counted or (self.response,)
-        return list(dict.fromkeys((*own, *self.terms.columns)))
+        return list(dict.fromkeys((*self.observed, *self.terms.columns)))
 
     @property
     def trials(self) -> str:
@@ -431,6 +436,10 @@ def _of_parameter(text: str) -> ParameterFormula:
     """Return the formula of a parameter."""
     left, right = _sides(text)
     name = left.strip()
+    if imputed := re.fullmatch(rf"({_NAME})\s*\|\s*mi\(.*\)", name):
+        raise ConfigError(
+            f"formula {text!r}: a model of the predictor {imputed[1]} is not supported; {IMPUTE}"
+        )
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise ConfigError(
             f"formula {text!r}: the formulas after the first belong to other parameters, and "

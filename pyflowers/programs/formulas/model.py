@@ -144,7 +144,7 @@ class Model:
             if name not in self.table.cells:
                 hint = hint_of(name, self.table.cells)
                 raise DataError(f"{self.table.source}: there is no column {name!r}; {hint}")
-        for name in formula.counted or (formula.response,):
+        for name in formula.observed:
             if name in self.columns:
                 raise ConfigError(
                     f"formula {formula.text!r}: {name} is both the response and a term; leave it "

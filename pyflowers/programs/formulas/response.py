@@ -38,7 +38,6 @@ from pyflowers.text import in_words, suggestion
 _TERM = re.compile(r"([^\W\d]\w*)\s*\((.*)\)", re.DOTALL)
 
 _OF_BRMS = {
-    "mi": f"leave out the rows with --drop-missing, or {EDIT_PROGRAM}",
     "rate": "add offset(log(n)) to the terms, where n is the column in rate(n)",
     "subset": "leave the rows out of the table",
 }
@@ -131,6 +130,11 @@ class ResponseTerms:
         return bool(self.residuals) or any(its.separates_rows for its in self.written)
 
     @property
+    def omits_missing(self) -> bool:
+        """Whether rows in which the response is missing are left out."""
+        return any(its.omits_missing for its in self.written)
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """The variables of the terms that ``response`` of ``[prediction]`` names."""
         of_residuals = {"ar": ["previous"], "cosy": ["unit"]}.get(self.residuals, [])
@@ -197,6 +201,8 @@ def _arguments(about: str, term: ResponseTerm, inside: str) -> dict[str, str]:
     """Return the arguments of a term by their names."""
     names, found, called = term.arguments, dict[str, str](), f"{about}{term.name}()"
     how = f"write {term.example}"
+    if inside.strip() and not names:
+        raise ConfigError(f"{called} has no arguments, but {inside.strip()!r} is given; {how}")
     for place, part in enumerate(split_at(inside, ",") if inside.strip() else []):
         name, equals, value = part.partition("=")
         name, value = name.strip(), value.strip()
@@ -213,7 +219,7 @@ def _arguments(about: str, term: ResponseTerm, inside: str) -> dict[str, str]:
         if not value:
             raise ConfigError(f"{called} has no value of {name}; {how}")
         found[name] = value
-    if names[0] not in found and (term.needs_first or not found):
+    if names and names[0] not in found and (term.needs_first or not found):
         raise ConfigError(f"{called} has no {names[0]}; {how}")
     return {name: _read(about, term, name, value) for name, value in found.items()}
 
@@ -328,6 +334,12 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
         raise ConfigError(
             f"{about}{terms.residuals}() needs the link identity, not {family.link}; leave one of "
             "them out"
+        )
+    if terms.residuals == "ar" and terms.omits_missing:
+        raise ConfigError(
+            f"{about}ar() cannot be combined with mi(), as the residual after a missing row is not "
+            "known; leave the rows out of the table or with --drop-missing, which joins the rows "
+            "before and after them"
         )
     if terms.is_likelihood:
         raise ConfigError(

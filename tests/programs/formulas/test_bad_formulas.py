@@ -12,7 +12,7 @@ import pytest
 import pyflowers
 from pyflowers import Fit, Program
 from pyflowers.errors import ConfigError, DataError, PyflowersError
-from pyflowers.programs.terms import EDIT_PROGRAM
+from pyflowers.programs.terms import EDIT_PROGRAM, IMPUTE
 
 NUM = 24
 FRAME = pd.DataFrame(
@@ -120,7 +120,15 @@ BAD = [
     ("y ~ x; sigma ~ __import__('os')", "", "there is a name with __"),
     ("y ~ x; sigma ~ exp.__class__(x)", "", "there is a name with __"),
     ("y ~ x; import(os) ~ x", "", "'import(os)' is not the name of one"),
-    ("y | mi() ~ z", "", "mi() is not supported; leave out the rows with --drop-missing, or"),
+    ("y | mi(z) ~ x", "", "mi() has no arguments, but 'z' is given; write mi(), and se(s, sigma ="),
+    ("y | mi() + mi() ~ x", "", "mi() follows the response twice; keep only one"),
+    ("y | mi() ~ x + ar(gr=f)", "", "ar() cannot be combined with mi(), as the residual after a"),
+    ("y | mi() ~ gap", "", "1 of 24 rows lacks gap (row 1); fill in what is missing"),
+    ("nowhere | mi() ~ x", "", "there is no column 'nowhere'; "),
+    ("y ~ mi(gap) + x", "", f"mi() is not supported; {IMPUTE}"),
+    ("y ~ x * mi(gap)", "", f"mi() is not supported; {IMPUTE}"),
+    ("y ~ x + (mi(gap) | g)", "", f"mi() is not supported; {IMPUTE}"),
+    ("y ~ mi(gap); gap | mi() ~ x", "", f"a model of the predictor gap is not supported; {IMPUTE}"),
     ("y | rate(n) ~ z", "poisson", "rate() is not supported; add offset(log(n)) to the terms"),
     ("y ~ t2(x, z)", "", f"t2() is not supported; {EDIT_PROGRAM}"),
     ("y ~ te(x, z)", "", f"te() is not supported; {EDIT_PROGRAM}"),

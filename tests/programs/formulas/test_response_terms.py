@@ -396,7 +396,7 @@ BAD = [
     (
         "time | c ~ x",
         "",
-        "only trials(), cens(), trunc(), se() and weights(), joined by +, may",
+        "only trials(), cens(), trunc(), se(), weights() and mi(), joined by +, may",
     ),
     ("time | cens(c) + ~ x", "", "not 'nothing'; correct it"),
     ("time | cens(c) + cens(c) ~ x", "", "cens() follows the response twice; keep only one"),

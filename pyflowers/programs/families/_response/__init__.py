@@ -20,7 +20,7 @@ from numpy.random import Generator
 
 from pyflowers.errors import ConfigError
 from pyflowers.programs.families import Family, FloatArray, Values, find_family
-from pyflowers.programs.families._response import cens, se, trials, trunc, weights
+from pyflowers.programs.families._response import cens, mi, se, trials, trunc, weights
 from pyflowers.programs.families._response.residuals import (
     OF_OTHER_ROWS,
     along_series,
@@ -37,7 +37,7 @@ from pyflowers.programs.families._response.term import (
 )
 
 TERMS: dict[str, ResponseTerm] = {
-    each.name: each for each in (trials.TERM, cens.TERM, trunc.TERM, se.TERM, weights.TERM)
+    each.name: each for each in (trials.TERM, cens.TERM, trunc.TERM, se.TERM, weights.TERM, mi.TERM)
 }
 """The terms by name, in the order in which they change the likelihood of a row."""
 

@@ -274,6 +274,8 @@ class Written:
         empty if it can.
     separates_rows : bool
         Whether rows with the same covariates differ, so that their totals do not suffice.
+    omits_missing : bool
+        Whether rows in which the response is missing are left out.
     likelihood : callable, optional
         Function of :class:`RowInStan` and the statements so far that returns those with the term.
         Default: the likelihood of a row is its density.
@@ -305,6 +307,7 @@ class Written:
     wrongs: Callable[[Cells], Iterator[tuple[str, Any]]] = lambda cells: iter(())
     refusal: Callable[[Family], str] = lambda family: ""
     separates_rows: bool = True
+    omits_missing: bool = False
     likelihood: Callable[[RowInStan, list[str]], list[str]] | None = None
     bounds: tuple[str, str] = ("", "")
     recorded: Callable[[Family], list[str]] | None = None
