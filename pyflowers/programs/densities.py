@@ -95,6 +95,11 @@ class StatedPrior:
         """The density in Stan, without its truncation."""
         return f"{self.name}({', '.join(f'{value:.10g}' for value in self.arguments)})"
 
+    @property
+    def value(self) -> str:
+        """The value of a parameter that this fixes, in Stan."""
+        return f"{self.arguments[0]:.10g}"
+
     def draw(
         self, rng: Generator, shape: tuple[int, ...], lower: float | None = None
     ) -> NDArray[np.float64]:

@@ -123,9 +123,8 @@ def _elements(model: Model) -> Iterator[_Element]:
         of_all = each.parameter is not None and each.parameter.is_predictor
         tag = each.tag
         if each.has_intercept and not (each.family.is_ordinal and each.parameter is None):
-            remedy = "leave the intercept out with 0, and add a known one with offset()"
             classes = ("Intercept",) * of_all
-            yield _Element(f"Intercept{tag}", f"Intercept{tag}", classes, remedy=remedy)
+            yield _Element(f"Intercept{tag}", f"Intercept{tag}", classes)
         for i, column in enumerate(each.population_design[1], 1):
             classes = (f"b{tag}", *(f"b[{column}]", "b") * of_all)
             yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", classes)
@@ -134,11 +133,8 @@ def _elements(model: Model) -> Iterator[_Element]:
                 yield from _of_levels(its)
                 continue
             sd, classes = f"sd_{its.name}", (f"sd_{its.name}", f"sd{tag}", *("sd",) * of_all)
-            remedy = f"fix all sds of the term with {sd} ~ constant(…)"
-            if its.is_intercept:
-                remedy = ""
             for i, effect in enumerate(its.effects, 1):
-                yield _Element(f"{sd}[{effect}]", f"{sd}[{i}]", classes, 0.0, remedy)
+                yield _Element(f"{sd}[{effect}]", f"{sd}[{i}]", classes, 0.0)
             if its.pairs:
                 classes = f"cor_{its.name}", f"cor{tag}", *("cor",) * of_all
                 remedy = "write || instead of | for effects without correlations"
@@ -200,8 +196,7 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
             "give one without bounds, such as normal(0, 0.5)"
         )
     if prior.name == CONSTANT:
-        is_whole_sd = its.place.startswith("sd_") and name in its.classes
-        if its.remedy and not is_whole_sd:
+        if its.remedy:
             raise ConfigError(f"{about}{its.name} cannot be fixed; {its.remedy}")
         if its.lower is not None and prior.arguments[0] <= its.lower:
             raise ConfigError(f"{about}{its.name} must be above {its.lower:g}; give another value")

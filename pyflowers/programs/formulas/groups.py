@@ -21,7 +21,6 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.densities import (
-    CONSTANT,
     PriorDensity,
     priors_of_elements,
 )
@@ -34,6 +33,7 @@ from pyflowers.programs.formulas.part import (
     Source,
     Values,
     declared,
+    is_constant,
     is_density_of_sd,
     vector_priors,
     with_given_draws,
@@ -394,13 +394,13 @@ def _with_given(
     labels = {
         f"r_{g}": {"description": f"effects of the labels of {by.removeprefix('effects by ')}"}
     }
-    values = [each.arguments[0] for each in its.given if each and each.name == CONSTANT]
-    if values:
-        about = f"sd of the {by}, fixed"
+    if all(map(is_constant, its.given)):
+        about, each = f"sd of the {by}, fixed", zip(its.effects, its.given, strict=True)
+        values = {effect: prior.arguments[0] for effect, prior in each if prior is not None}
         return replace(
             part,
             settings=[f"vector<lower=0>[{size}] {sd}; // {meaning}, fixed"],
-            numbers={f"{sd}[{effect}]": Number(values[0], about) for effect in its.effects},
+            numbers={f"{sd}[{effect}]": Number(value, about) for effect, value in values.items()},
             dims={**dims, **part.dims},
             coords=coords,
             meanings=labels,
@@ -420,17 +420,33 @@ def _with_given(
         dims = {**dims, scale: [f"others_{g}"]}
         coords = {**coords, f"others_{g}": names}
         meanings[sd] = {**meanings[sd], "prior": prior}
-    return replace(
+    part = replace(
         part,
         settings=settings,
         numbers=numbers,
-        transformed_data=own.bounds_data,
-        parameters=[f"vector<{own.bounds}>[{size}] {sd}; // sds of the {by}", *part.parameters],
+        transformed_data=[*own.bounds_data, *part.transformed_data],
         priors=own.priors,
         dims={**dims, **part.dims},
         coords=coords,
         meanings=meanings,
         draw=partial(_draw, its),
+    )
+    declared_as, about = f"vector<{own.bounds}>[{{}}] {{}}; // {{}}", f"sds of the {by}"
+    free = [i for i, prior in enumerate(its.given, 1) if not is_constant(prior)]
+    if len(free) == len(its.effects):
+        sampled = declared_as.format(size, sd, about)
+        return replace(part, parameters=[sampled, *part.parameters])
+    sampled = declared_as.format(len(free), f"{sd}_free", f"{about} that are not fixed")
+    lines = [f"vector<lower=0>[{size}] {sd}; // {about}"]
+    lines.append(f"{sd}[{{{', '.join(map(str, free))}}}] = {sd}_free;")
+    for i, (effect, prior) in enumerate(zip(its.effects, its.given, strict=True), 1):
+        if prior is not None and is_constant(prior):
+            lines.append(f"{sd}[{i}] = {prior.value}; // {effect}, fixed")
+    return replace(
+        part,
+        parameters=[sampled, *part.parameters],
+        transformed_parameters=[*lines, *part.transformed_parameters],
+        omit=[*part.omit, f"{sd}_free"],
     )
 
 
@@ -555,7 +571,7 @@ def _with_correlations(part: Part, linear: LinearPredictor, its: Group) -> Part:
     eta = Number(its.correlations, f"eta of the LKJ prior on cor_{g}")
     numbers, prior = {f"cor_{g}_eta": eta}, {f"L_{g}": f"lkj_corr_cholesky(cor_{g}_eta)"}
     given = its.given_correlation
-    if given is not None and given.name == CONSTANT:
+    if given is not None and is_constant(given):
         return _with_fixed_correlation(part, linear, its, given.arguments[0])
     if given is not None:  # L[2, 1] is the correlation, so it has the same density
         numbers, prior = {}, {f"L_{g}[2, 1]": given.stan}
@@ -672,8 +688,10 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
         columns = linear.population.columns
     places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
     centres = {name: f"b{tag}[{place}]" for name, place in places.items()}
-    intercept = f"Intercept{tag}"
-    if linear.is_shifted:
+    intercept, given = f"Intercept{tag}", linear.given_intercept
+    if given is not None and is_constant(given):
+        intercept = given.value  # parameters cannot depend on transformed parameters
+    elif linear.is_shifted:
         shifts = (f"X{tag}_mean[{i}] * b{tag}[{i}]" for i in places.values())
         intercept = " - ".join([f"{intercept}_at_means", *shifts])
     centres["Intercept"] = intercept

@@ -182,6 +182,9 @@ class _Predictor:
             places = [i - len(given) for i, its in enumerate(given) if is_constant(its)]
             self.fixed = self.columns[:, places] @ self.beta[places]
             self.columns[:, places] = 0.0
+        intercept = linear.given_intercept
+        if intercept is not None and is_constant(intercept):
+            self.fixed = self.fixed + intercept.arguments[0]
         for number in range(1, len(linear.offsets) + 1):
             own = np.asarray(values[f"offset{linear.tag}_{number}"], dtype=float)
             self.fixed = self.fixed + own[rows]
@@ -299,7 +302,7 @@ def _columns(
         if f"b{tag}_scale" not in values and not linear.population.given:
             return np.empty((0, 0)), np.empty(0), {}
         of_columns = matrix, b, name
-    if linear.intercept is not None:
+    if linear.intercept is not None and not is_constant(linear.given_intercept):
         parts.append(np.ones((num, 1)))
         start.append(intercept)
         at_means = "_at_means" if linear.is_shifted else ""

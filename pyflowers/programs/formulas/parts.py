@@ -185,17 +185,18 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
     declared_as = f"real<offset={name}_location>"
     if given is not None:
         numbers, prior, stan = {}, str(given), given.stan
-        declared_as = bounded("real", "real", None, given)
-        if declared_as == "real":
-            middle = given.density().quantile
-            assert middle is not None  # the density is proper
-            declared_as = f"real<offset={middle(0.5):.6g}>"
+        declared_as = _type_of_intercept(given)
+    parameters, fixed, priors = [f"{declared_as} {sampled};{comment}"], list[str](), {sampled: stan}
+    if given is not None and is_constant(given):
+        about = comment.replace(" // ", " ")
+        fixed, parameters, priors = [f"real {sampled} = {given.value}; // fixed{about}"], [], {}
     where = " in a typical group" if linear.groups else ""
     part = Part(
         target=linear.target,
         settings=declared(numbers),
-        parameters=[f"{declared_as} {sampled};{comment}"],
-        priors={sampled: stan},
+        parameters=parameters,
+        transformed_parameters=fixed,
+        priors=priors,
         eta=sampled,
         is_constant=True,
         numbers=numbers,
@@ -217,6 +218,16 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
         omit=[sampled],
         derive=partial(_shift_back, name, sampled, tag, -1.0),
     )
+
+
+def _type_of_intercept(given: StatedPrior) -> str:
+    """Return the type of an intercept with a given prior: its bounds, or where it starts."""
+    declared_as = bounded("real", "real", None, given)
+    if declared_as == "real" and not is_constant(given):
+        middle = given.density().quantile
+        assert middle is not None  # the density is proper
+        declared_as = f"real<offset={middle(0.5):.6g}>"
+    return declared_as
 
 
 def population(linear: LinearPredictor, its: Population) -> Part:
@@ -371,8 +382,7 @@ def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Popu
         computed = [line for line in computed if unit not in line and "The sampler" not in line]
     for i, prior in enumerate(its.given, 1):
         if prior is not None and is_constant(prior):
-            value = f"{prior.arguments[0]:.10g}"
-            lines.append(f"{sampled}[{i}] = {value}; // {its.columns[i - 1]}, fixed")
+            lines.append(f"{sampled}[{i}] = {prior.value}; // {its.columns[i - 1]}, fixed")
     return replace(
         part,
         transformed_data=computed,
