@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pyflowers.analysis.changes import Change, How, changes_of
 from pyflowers.analysis.findings import is_binary
+from pyflowers.analysis.pooled import as_chains, of_each_table, pooled_columns
 from pyflowers.analysis.predictions import (
     OF_TRIALS,
     Kind,
@@ -50,6 +51,7 @@ from pyflowers.display import (
 )
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.fits.imputed import PooledFit
 from pyflowers.programs.data import as_table
 from pyflowers.programs.families import Family
 from pyflowers.programs.model import Model
@@ -142,6 +144,8 @@ class Effects(Result):
         Whether the table has intervals that contain all effects at once.
     all_pairs : bool
         Whether all pairs of levels are compared.
+    pooled : PooledFit or None
+        The fits of completed tables from which the effects are pooled; `fit` is then the first.
 
     See Also
     --------
@@ -191,6 +195,7 @@ class Effects(Result):
     outcomes: tuple[Outcome, ...] = ()
     joint: bool = False
     all_pairs: bool = False
+    pooled: PooledFit | None = None
 
     @property
     def null(self) -> float:
@@ -217,9 +222,12 @@ class Effects(Result):
         ``poisson``, the table of differences also has the ``ratio`` of the averages with its
         interval. Comparisons of all pairs have ``P(< 0)``, too. The columns ``joint low`` and
         ``joint high`` are the ends of intervals that contain all effects of the table at once.
+        For completed tables, ``between`` is the share of the variance that lies between them.
         """
         values = self.effects.values
         columns = number_columns(values, self.fit.interval)
+        if self.pooled is not None:
+            columns |= pooled_columns(values, len(self.pooled.fits), self.fit.interval)
         if self.ratios is not None:
             for name, prob in interval_quantiles(self.fit.interval).items():
                 columns[f"ratio_{name}".removesuffix("_median")] = np.quantile(
@@ -276,7 +284,10 @@ class Effects(Result):
 
     def contents(self) -> list[Line]:
         """Return the averaged quantity, the table, and the fit's verdict if it is negative."""
-        judged = self.fit.verdict
+        asked: Fit | PooledFit = self.fit
+        if self.pooled is not None:
+            asked = self.pooled
+        judged = asked.verdict
         what = f"{self.meaning}, over {self.source}"
         if self.weights:
             what = f"{what}, weighted by {self.weights}"
@@ -287,7 +298,7 @@ class Effects(Result):
         if self.ratios is not None and self.fit.interval != 0.5:  # the table would be too wide
             extra += [name for name in ("25%", "75%") if name in shown]
         lines: list[Line] = [
-            self.fit.heading,
+            asked.heading,
             f"{what}{self._of_groups}",
             in_file(shown.drop(columns=extra), "effects.csv"),
             *self.sentences(),
@@ -364,18 +375,46 @@ class Effects(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the effects as plain values, for JSON."""
-        about = {"scale": self.scale, "rows": self.source, "groups": self.groups}
+        about: dict[str, Any] = {"scale": self.scale, "rows": self.source, "groups": self.groups}
         if self.parameter:
             about["parameter"] = self.parameter
         if self.outcomes:
             about["kind"] = "probability"
         if self.step > 1:
             about["draws used"] = f"1 in {self.step}"
+        if self.pooled is not None:
+            about["tables"] = len(self.pooled.fits)
         return {**self.fit.identity(), **about, "effects": records_of(self.table())}
 
 
+def _of_tables(fit: PooledFit, found: list[Effects]) -> Effects:
+    """Pool the effects in several completed tables, each averaged over the rows of its table."""
+    first, num = found[0], len(found)
+    for number, each in enumerate(found[1:], 2):
+        apart = each.index.symmetric_difference(first.index)
+        if len(apart):
+            label = ", ".join(map(str, apart.to_frame().iloc[0]))
+            raise DataError(
+                f"effects: tables 1 and {number} have different changes, such as {label}; name the "
+                "change with step or between, so that it is the same in all tables"
+            )
+    ratios = [each.ratios for each in found if each.ratios is not None]
+    source = first.source
+    if any(each.source != source for each in found):
+        source = f"the rows of each of {num} completed tables"
+    return replace(
+        first,
+        effects=as_chains([each.effects for each in found]),
+        source=source,
+        drawn=tuple(dict.fromkeys(name for each in found for name in each.drawn)),
+        ratios=as_chains(ratios) if len(ratios) == num else None,
+        pooled=fit,
+    )
+
+
+@of_each_table(_of_tables)
 def effects(
-    fit: Fit,
+    fit: Fit | PooledFit,
     *columns: str,
     new: Any = None,
     slopes: bool = False,
@@ -403,8 +442,10 @@ def effects(
 
     Parameters
     ----------
-    fit : Fit
-        A fit to a table, of a program that declares ``[prediction]``, as every formula does.
+    fit : Fit or PooledFit
+        A fit to a table, of a program that declares ``[prediction]``, as every formula does. For
+        fits of several completed tables, effects are averaged over the rows of each table and
+        pooled.
     *columns : str
         The columns to change. Default: all covariates, but no groups, offsets or trials.
     new : path, DataFrame or Table, optional

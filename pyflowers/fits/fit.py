@@ -831,14 +831,25 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
     if isinstance(fits, Fit):
         return [fits]
     if not isinstance(fits, Iterable):
+        _refuse_pooled(fits, what)
         raise ConfigError(
             f"{what} takes a list of fits, such as [fit, ...], got {type(fits).__name__}"
         )
     found = list(fits)
     for each in found:
         if not isinstance(each, Fit):
+            _refuse_pooled(each, what)
             raise ConfigError(f"{what} takes only fits, got {type(each).__name__}")
     return found
+
+
+def _refuse_pooled(given: Any, what: str) -> None:
+    """Reject fits of several completed tables, which are no fit."""
+    if isinstance(given, Result) and given.holds == "pooled":
+        raise ConfigError(
+            f"{what} needs the data of one table, but this PooledFit has several; give the fit of "
+            "one, such as pooled.fits[0], or each in turn"
+        )
 
 
 def held_out_weights(

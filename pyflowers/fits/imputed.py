@@ -25,17 +25,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from pyflowers.display import Line, Result, heading, in_file, records_of, whole
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, shortened_summary
 from pyflowers.fits.folder import SUMMARY
+from pyflowers.fits.methods import Question
 from pyflowers.fits.posterior import summarize
 from pyflowers.fits.verdict import Check, Part, PartName, Verdict
 from pyflowers.records import as_path
 
 if TYPE_CHECKING:
     import xarray as xr
+
+FloatArray = NDArray[np.float64]
 
 _ORDER = ("passed", "limited", "imprecise", "failed")
 """The results of a check, the worst last."""
@@ -50,8 +54,9 @@ variance between them is larger for some parameter."""
 class PooledFit(Result):
     """Fits of one program to several completed tables, whose draws are pooled.
 
-    :func:`pyflowers.fit` returns one if it is given a list of tables. Checks, predictions, effects
-    and LOO need the data of one table: give them one of `fits`.
+    :func:`pyflowers.fit` returns one if it is given a list of tables. :func:`pyflowers.effects`
+    pools the effects in all tables. Checks, predictions, contrasts and LOO need the data of one
+    table: give them one of `fits`.
 
     Attributes
     ----------
@@ -79,6 +84,8 @@ class PooledFit(Result):
 
     holds: ClassVar[str] = "pooled"
 
+    effects: ClassVar = Question("effects")
+
     fits: tuple[Fit, ...]
 
     def __post_init__(self) -> None:
@@ -104,14 +111,12 @@ class PooledFit(Result):
     def between(self) -> pd.Series:
         """The share of each parameter's variance that lies between the tables.
 
-        With W the mean over the M tables of the variance within a table, and B the variance of the
-        tables' means, the share is (1 + 1/M) B / (W + (1 + 1/M) B).
+        See :func:`share_between`.
         """
         tables = [fit.summary(all=True) for fit in self.fits]
-        within = pd.concat([table["sd"] ** 2 for table in tables], axis=1).mean(axis=1)
-        means = pd.concat([table["mean"] for table in tables], axis=1)
-        more = (1 + 1 / len(tables)) * means.var(axis=1, ddof=1)
-        return (more / (within + more)).rename("between")
+        means, sds = ([table[name] for table in tables] for name in ("mean", "sd"))
+        shares = share_between(np.array(means), np.square(sds))
+        return pd.Series(shares, tables[0].index, name="between")
 
     def summary(self, *, all: bool = False) -> pd.DataFrame:  # noqa: A002
         """Return the summary table of the pooled draws.
@@ -150,6 +155,11 @@ class PooledFit(Result):
         return Verdict(*parts)
 
     @property
+    def heading(self) -> tuple[str, ...]:
+        """The first line of a result: the fit's name, and the number of tables."""
+        return heading(self.fits[0].called, f"{len(self.fits)} completed tables, pooled")
+
+    @property
     def notes(self) -> list[str]:
         """Cautions on the pooled draws."""
         share, num = self.between.max(), len(self.fits)
@@ -172,11 +182,10 @@ class PooledFit(Result):
 
     def _contents(self, table: pd.DataFrame) -> list[Line]:
         """Return what was fitted, a summary, the notes and the verdict."""
-        first, num = self.fits[0], len(self.fits)
-        shown = shortened_summary(table, first.interval)
+        shown = shortened_summary(table, self.fits[0].interval)
         shown["between"] = table["between"]
         return [
-            heading(first.called, f"{num} completed tables, pooled"),
+            self.heading,
             in_file(shown, SUMMARY),
             *(f"note: {note}" for note in self.notes),
             self.verdict.line,
@@ -223,6 +232,22 @@ class PooledFit(Result):
             fit.save(into / f"table-{number}", overwrite=overwrite)
         write_summary(self, into)
         return into
+
+
+def share_between(means: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return the share of the variance of each value that lies between completed tables.
+
+    With W the mean over the M tables of the variance within a table, and B the variance of the
+    tables' means, the share is (1 + 1/M) B / (W + (1 + 1/M) B).
+
+    Parameters
+    ----------
+    means, variances : array, shape (table, value)
+        The mean and the variance of the draws of each table.
+    """
+    between = (1 + 1 / len(means)) * means.var(axis=0, ddof=1)
+    with np.errstate(invalid="ignore"):  # of a value that never varies, the share is NaN
+        return np.asarray(between / (variances.mean(axis=0) + between))
 
 
 def check_pooled_folder(folder: Path) -> None:

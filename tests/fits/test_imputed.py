@@ -177,7 +177,91 @@ def test_bad_tables_are_refused(tables, kind, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("question", [pyflowers.check, pyflowers.predict, pyflowers.loo])
-def test_questions_on_data_take_the_fit_of_one_table(question, pooled):
-    with pytest.raises(ConfigError, match="PooledFit"):
+OF_ONE_TABLE = [
+    pyflowers.check,
+    pyflowers.predict,
+    pyflowers.loo,
+    pyflowers.sensitivity,
+    lambda fit: pyflowers.contrast(fit, "b[x]"),
+]
+
+
+@pytest.mark.parametrize("question", OF_ONE_TABLE, ids=range(len(OF_ONE_TABLE)))
+def test_other_questions_on_data_take_the_fit_of_one_table(question, pooled):
+    with pytest.raises(ConfigError, match=r"several; give the fit of one, such as pooled\.fits"):
         question(pooled)
+
+
+CURVED = "y ~ x + I(x**2)"
+
+
+@pytest.fixture(scope="module")
+def curved():
+    """Return fits of a curve, whose average slope depends on the rows of each table."""
+    return pyflowers.fit(CURVED, TABLES, **HOW)
+
+
+def test_an_effect_is_averaged_over_the_rows_of_each_draws_table(curved):
+    found = pyflowers.effects(curved, "x")
+    expected = []
+    for fit, table in zip(curved.fits, TABLES, strict=True):
+        b, x = fit.draws["b"], table["x"].to_numpy()
+        expected.append(b[..., 0] + b[..., 1] * ((x + 1) ** 2 - x**2).mean())
+    draws = found.draws().values[..., 0]
+    np.testing.assert_allclose(draws, np.concatenate(expected), rtol=1e-10, atol=1e-10)
+    other = curved.fits[0].draws["b"], TABLES[1]["x"].to_numpy()
+    wrong = other[0][..., 0] + other[0][..., 1] * ((other[1] + 1) ** 2 - other[1] ** 2).mean()
+    assert np.abs(draws[:2] - wrong).max() > 1e-6  # the negative control
+    assert found.draws().sizes["chain"] == 6
+    np.testing.assert_array_equal(curved.effects("x").draws(), found.draws())
+
+
+def test_the_table_of_pooled_effects_has_the_share_between_tables(curved):
+    found = pyflowers.effects(curved, "x")
+    draws = np.split(found.draws().values[..., 0], 3)
+    within = np.mean([its.var(ddof=1) for its in draws])
+    between = (1 + 1 / 3) * np.var([its.mean() for its in draws], ddof=1)
+    row = found.table().iloc[0]
+    assert row["between"] == pytest.approx(between / (within + between), rel=1e-10)
+    assert row["median"] == pytest.approx(np.median(found.draws()))
+    each = [pyflowers.effects(fit, "x").table().iloc[0] for fit in curved.fits]
+    assert row["ess_bulk"] == pytest.approx(sum(its["ess_bulk"] for its in each))
+    error = np.sqrt(sum(its["mcse"] ** 2 for its in each)) / 3
+    assert row["mcse"] == pytest.approx(error)
+    assert "3 completed tables, pooled" in str(found)
+    assert "between" in str(found)
+    assert found.to_dict()["tables"] == 3
+    assert found.files()["effects.csv"]["between"].iloc[0] == row["between"]
+    assert "between" not in each[0]
+
+
+def test_pooled_effects_over_rows_that_are_given(curved):
+    new = pd.DataFrame({"x": [0.0, 1.0]})
+    found = pyflowers.effects(curved, "x", new=new, slopes=True, interval=0.5)
+    b = np.concatenate([fit.draws["b"] for fit in curved.fits])
+    expected = b[..., 0] + 2 * b[..., 1] * 0.5
+    np.testing.assert_allclose(found.draws().values[..., 0], expected, rtol=1e-6)
+    assert "2 rows of" in str(found)
+
+
+def test_ratios_are_pooled_and_told_in_words():
+    counts = [each.assign(n=np.round(np.exp(0.5 * each["x"])) + 1) for each in TABLES]
+    pooled = pyflowers.fit("n ~ x + (1 | g)", counts, family="poisson", **HOW)
+    found = pyflowers.effects(pooled, "x")
+    b = np.concatenate([fit.draws["b"][..., 0] for fit in pooled.fits])
+    np.testing.assert_allclose(found.ratios.values[..., 0], np.exp(b), rtol=1e-10)
+    assert len(found.sentences()) == 1
+    by = pyflowers.effects(pooled, "x", by="g")
+    alone = [pyflowers.effects(fit, "x", by="g").draws().values for fit in pooled.fits]
+    np.testing.assert_array_equal(by.draws().values, np.concatenate(alone))
+    rows = pyflowers.effects(pooled, "x", slopes=True)
+    assert np.isfinite(rows.table()["between"]).all()
+
+
+def test_changes_that_differ_between_tables_are_refused():
+    """A column with two values is compared at these values."""
+    tables = [BASE.assign(x=np.where(BASE["x"] > 0, high, 0)) for high in (3, 4)]
+    pooled = pyflowers.fit("y ~ x", tables, **HOW)
+    with pytest.raises(DataError, match="tables 1 and 2 have different changes, such as x"):
+        pyflowers.effects(pooled, "x")
+    assert len(pyflowers.effects(pooled, "x", between=(0, 1)).table()) == 1

@@ -439,9 +439,9 @@ def _with_given(
     sampled = declared_as.format(len(free), f"{sd}_free", f"{about} that are not fixed")
     lines = [f"vector<lower=0>[{size}] {sd}; // {about}"]
     lines.append(f"{sd}[{{{', '.join(map(str, free))}}}] = {sd}_free;")
-    for i, (effect, prior) in enumerate(zip(its.effects, its.given, strict=True), 1):
-        if prior is not None and is_constant(prior):
-            lines.append(f"{sd}[{i}] = {prior.value}; // {effect}, fixed")
+    for i, (effect, own_prior) in enumerate(zip(its.effects, its.given, strict=True), 1):
+        if own_prior is not None and is_constant(own_prior):
+            lines.append(f"{sd}[{i}] = {own_prior.value}; // {effect}, fixed")
     return replace(
         part,
         parameters=[sampled, *part.parameters],

@@ -1,0 +1,92 @@
+"""Answers about the fits of several completed tables, pooled as further draws.
+
+The draws of a quantity that depends on the table, such as an average over its rows, are computed
+from each fit and its own table. Chains of one table must agree with each other, but those of
+different tables need not, so Monte Carlo errors are those of each table.
+
+References
+----------
+Gelman, Carlin, Stern, Dunson, Vehtari and Rubin (2013), Bayesian Data Analysis, 3rd edition,
+section 18.2, for the variances within and between imputations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyflowers.analysis.summaries import number_columns
+from pyflowers.fits.fit import Fit
+from pyflowers.fits.imputed import PooledFit, share_between
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Question = TypeVar("Question", bound=Callable[..., Any])
+
+
+def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Question], Question]:
+    """Let a question about a fit take pooled fits, too.
+
+    Parameters
+    ----------
+    pool : callable
+        Function of the pooled fits and of the answer for each of them that returns one answer.
+    """
+
+    def extended(question: Question) -> Question:
+        @wraps(question)
+        def asked(fit: Fit | PooledFit, *args: Any, **how: Any) -> Any:
+            if isinstance(fit, PooledFit):
+                return pool(fit, [question(each, *args, **how) for each in fit.fits])
+            return question(fit, *args, **how)
+
+        return cast(Question, asked)
+
+    return extended
+
+
+def as_chains(draws: Sequence[xr.DataArray]) -> xr.DataArray:
+    """Return the draws from several tables, shape (chain, draw, …), as those of further chains."""
+    import xarray as xr  # slow to import
+
+    return xr.concat([its.drop_vars("chain", errors="ignore") for its in draws], dim="chain")
+
+
+def pooled_columns(
+    draws: NDArray[np.float64], num_tables: int, interval: float
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a summary that depend on which draws are of one table.
+
+    Parameters
+    ----------
+    draws : array, shape (chain, draw, value)
+        The draws; each table has the same number of successive chains.
+    num_tables : int
+        The number of tables.
+    interval : float
+        The probability of the wider interval.
+
+    Returns
+    -------
+    dict of str to array
+        The Monte Carlo errors, which are those of the mean of the tables' quantiles; ``ess_bulk``,
+        the sum over the tables; and ``between``, the share of the variance between the tables.
+    """
+    tables = np.split(draws, num_tables)
+    columns = [number_columns(its, interval) for its in tables]
+    found: dict[str, Any] = {}
+    for name in columns[0]:
+        values = np.array([its[name] for its in columns])
+        if name.startswith("mcse"):
+            found[name] = np.sqrt(np.sum(values**2, axis=0)) / num_tables
+        elif name == "ess_bulk":
+            found[name] = values.sum(axis=0)
+    means = np.array([its.mean(axis=(0, 1)) for its in tables])
+    variances = np.array([its.var(axis=(0, 1), ddof=1) for its in tables])
+    found["between"] = share_between(means, variances)
+    return found
