@@ -11,6 +11,8 @@ the same, only priors and skewness make a difference, and a root mean square of 
 """
 
 import math
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -337,6 +339,31 @@ STUDIES = (
         options={"draws": 2000},
     ),
 )
+OWLS = Study(
+    "owls",
+    "Owls",
+    "SiblingNegotiation ~ (FoodTreatment + ArrivalTime) * SexParent + offset(log(BroodSize))"
+    " + (1 | Nest); zi ~ 1",
+    "zero_inflated_poisson",
+    "Bolker, Getting started with the glmmTMB package (its vignette), section 2: "
+    "summary(glmmTMB(NCalls ~ (FT + ArrivalTime) * SexParent + offset(log(BroodSize)) + "
+    "(1 | Nest), ziformula = ~1, family = poisson)). Brooks et al. (2017), The R Journal 9(2), for "
+    "the package; Roulin and Bersier (2007), Animal Behaviour 74, for the data",
+    {
+        "Intercept": (2.53995, 0.35656),
+        "b[FoodTreatmentSatiated]": (-0.29111, 0.05961),
+        "b[ArrivalTime]": (-0.06808, 0.01427),
+        "b[SexParentMale]": (0.44885, 0.45002),
+        "b[FoodTreatmentSatiated:SexParentMale]": (0.10473, 0.07286),
+        "b[ArrivalTime:SexParentMale]": (-0.02140, 0.01835),
+        "Intercept_zi": (-1.05753, 0.09412),
+    },
+    {"sd_Nest[Intercept]": 0.3597},
+    spoilt=exchanged("FoodTreatment", "Deprived", "Satiated"),
+    options={"warmup": 600, "draws": 1000},
+)
+"""Its data are not among those of this folder, so that it is no case of STUDIES."""
+
 CASES = [
     study if study.options == QUICK else pytest.param(study, marks=pytest.mark.slow)
     for study in STUDIES
@@ -391,6 +418,40 @@ def test_the_posterior_is_about_the_published_estimates(study):
 def test_another_model_or_a_spoilt_column_would_be_seen(study):
     """The negative control."""
     found = compared(replace(study, **study.wrong), study.spoilt(table_of(study)))
+    assert found["z"].abs().max() > WITHIN, found.to_string()
+
+
+@pytest.fixture(scope="module")
+def owls(tmp_path_factory):
+    """Return the table of glmmTMB, which R reads without loading the package."""
+    file = tmp_path_factory.mktemp("owls") / "Owls.csv"
+    code = (
+        "found <- new.env(); folder <- system.file('data', package = 'glmmTMB'); "
+        "lazyLoad(file.path(folder, 'Rdata'), found); "
+        "write.csv(found$Owls, commandArgs(TRUE)[1], row.names = FALSE)"
+    )
+    if shutil.which("Rscript"):
+        subprocess.run(["Rscript", "-e", code, file], capture_output=True)
+    if not file.exists():
+        pytest.skip("the data of Owls are in Debian's package r-cran-glmmtmb; install it")
+    table = pd.read_csv(file)
+    assert len(table) == 599
+    return table
+
+
+@pytest.mark.slow
+def test_owls_are_about_the_published_estimates(owls):
+    found = compared(OWLS, owls)
+    assert list(found.index) == list(OWLS.references)
+    assert found["z"].abs().max() < WITHIN, found.to_string()
+    assert (found["z"] ** 2).mean() < MEAN_SQUARE, found.to_string()
+    assert found["spread"].dropna().between(*SPREAD).all(), found.to_string()
+
+
+@pytest.mark.slow
+def test_owls_with_exchanged_treatments_would_be_seen(owls):
+    """The negative control."""
+    found = compared(OWLS, OWLS.spoilt(owls))
     assert found["z"].abs().max() > WITHIN, found.to_string()
 
 
