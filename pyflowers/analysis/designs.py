@@ -615,7 +615,7 @@ class _Tasks:
             parts.append(part.assign(**{self.column: f"n{number}"}))
         made = pd.concat(parts, ignore_index=True)
         others = {each for name in self.pilot.model.groups for each in name.split(":")}
-        for name in others - {self.column, *self.pilot.model.covariates}:
+        for name in others - {self.column, *self.pilot.model.covariates_and_offsets}:
             made[name] = "n" + made[name].astype(str)  # their effects are also redrawn
         return made
 
@@ -652,7 +652,7 @@ def _columns_of(pilot: Fit) -> pd.DataFrame:
     assert table is not None
     names = set(table.columns)
     joined = [name for name in names if ":" in name and names.issuperset(name.split(":"))]
-    for name in names & set(pilot.model.covariates):
+    for name in names & set(pilot.model.covariates_and_offsets):
         if not table.is_factor(name):
             frame[name] = table.numbers(name)
     return frame.drop(columns=joined)

@@ -207,7 +207,8 @@ def test_the_groups_must_be_given(pilot, tmp_path, given, message):
         pyflowers.design("y ~ x + (1 | g)", pilot, out=tmp_path, warmup=50, **how, **given)
 
 
-# Pilot data whose rows fall into cells of equal covariates and groups.
+# Pilot data whose rows fall into cells of equal covariates and groups. The theory of the first
+# three designs is known: they have the same rows, or whole copies of the pilot's groups.
 KNOWN = {
     "two groups": ("y ~ treated", {"treated": [0, 1] * 20}),
     "slope": ("y ~ x", {"x": [-2, -1, 0, 1, 2] * 8}),
@@ -215,7 +216,47 @@ KNOWN = {
         "y ~ treated + (1 | g)",
         {"g": np.repeat(list("abcdefgh"), 10), "treated": np.repeat([0, 1] * 4, 10)},
     ),
+    "offset": (
+        "y ~ treated + offset(log(hours))",
+        {"hours": [1, 2, 3, 4] * 10, "treated": [0, 0, 1, 1] * 10},
+    ),
 }
+
+
+def known_design(kind, out):
+    """Return a simulated design, with the coefficient's degrees of freedom and standard error.
+
+    With equal clusters, the coefficient is that of a regression of their means, whose variance is
+    1 + 1 / 10 here. This is the variance of a row, 2, times the design effect 1 + 9 / 2, over 10.
+    """
+    formula, columns = KNOWN[kind]
+    frame = pd.DataFrame(columns)
+    frame["y"] = np.random.default_rng(5).normal(size=len(frame))
+    name = frame.columns[-2]
+    size, true, spread, num = {"rows": len(frame)}, {"sigma": 1.0}, 1.0, len(frame)
+    x = frame[name]
+    if kind == "clusters":
+        size, true, spread, num = (
+            {"rows": 10, "groups": 24},
+            {**true, "sd_g[Intercept]": 1.0},
+            1.1,
+            24,
+        )
+        x = np.tile([0, 1], 12)
+    error = np.sqrt(spread / (num * np.var(x)))
+    made = pyflowers.design(
+        formula,
+        frame,
+        effects={f"b[{name}]": 2.6 * error, **true},
+        **size,
+        engine="exact",
+        interval=0.95,
+        sims=400,
+        seed=2,
+        workers=1,
+        out=out,
+    )
+    return made.table().xs(f"b[{name}]", level="parameter").iloc[0], num - 2, error
 
 
 @pytest.mark.parametrize("kind", KNOWN)
@@ -223,7 +264,7 @@ def test_each_table_is_fitted_with_the_pilots_coefficients(kind, tmp_path):
     """Labels of cells of equal rows replace neither a covariate nor the labels of new groups."""
     formula, columns = KNOWN[kind]
     frame = pd.DataFrame(columns).assign(y=lambda d: np.arange(len(d)) % 7.0)
-    name, groups = frame.columns[-2], None
+    name, groups = frame.columns[-2], None  # before y
     if kind == "clusters":
         groups = 12  # more than the pilot has
     how = {"effects": {f"b[{name}]": 0.5}, "seed": 1, "engine": "exact", "draws": 200}
@@ -235,22 +276,25 @@ def test_each_table_is_fitted_with_the_pilots_coefficients(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_power_width_and_coverage_agree_with_theory(pilot, tmp_path):
-    """Of a regression, against the distribution of Student's t, within 3.5 standard errors."""
+@pytest.mark.parametrize("kind", ["two groups", "slope", "clusters"])
+def test_power_width_and_coverage_agree_with_theory(kind, tmp_path):
+    """Within 3 Monte Carlo errors of the noncentral t distribution.
+
+    The default prior of a standard deviation is nearly flat where the likelihood is. Under a flat
+    one, the interval of a coefficient with f degrees of freedom is its estimate ± q standard
+    errors, with q = sqrt(f / (f - 1)) times the quantile of t with f - 1.
+    """
+    from scipy.special import gammaln
     from scipy.stats import nct, t
 
-    sims, num = 400, 40
-    made = pyflowers.design(
-        "y ~ x", pilot, rows=num, sims=sims, out=tmp_path / "design", seed=2, effects={"b[x]": 0.5}
-    )
-    fit = pyflowers.fit("y ~ x", pilot, seed=2, engine="exact")
-    x = _Tasks(fit, None, "", (), {}, 0, ())._design(0, num)["x"]
-    error = made.values["sigma"] / np.sqrt(((x - x.mean()) ** 2).sum())
-    quantile = t.ppf(0.95, num - 2)
-    power = nct.sf(quantile, num - 2, 0.5 / error) + nct.cdf(-quantile, num - 2, 0.5 / error)
-    row = made.table().iloc[0]
-    assert row["excludes 0"] == pytest.approx(power, abs=3.5 * np.sqrt(power * (1 - power) / sims))
-    assert row["covers"] == pytest.approx(0.9, abs=3.5 * np.sqrt(0.09 / sims))
-    # E(s) / sigma is below 1 by 1 / (4 df).
-    expected = 2 * quantile * error * (1 - 1 / (4 * (num - 2)))
-    assert row["width"] == pytest.approx(expected, abs=4 * row["width mcse"] + 0.02 * expected)
+    row, df, error = known_design(kind, tmp_path / "design")
+    q = np.sqrt(df / (df - 1)) * t.ppf(0.975, df - 1)
+    mean_of_s = np.sqrt(2 / df) * np.exp(gammaln((df + 1) / 2) - gammaln(df / 2))
+    assert row["fits"] == 400
+    assert row["width"] == pytest.approx(2 * q * error * mean_of_s, abs=3 * row["width mcse"])
+    for share, expected in {
+        "excludes 0": nct.sf(q, df, 2.6) + nct.cdf(-q, df, 2.6),
+        "covers": 1 - 2 * t.sf(q, df),
+    }.items():
+        mcse = np.sqrt(expected * (1 - expected) / 400)
+        assert row[share] == pytest.approx(expected, abs=3 * mcse)
