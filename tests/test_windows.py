@@ -12,7 +12,7 @@ PARTS = ("data", "programs", "fits", "plots", "workflow")
 """The parts that start processes, or read and write files."""
 WITHOUT = (
     *("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_and_in_a_batch"),
-    "priors_of_brms_apply_everywhere",
+    *("priors_of_brms_apply_everywhere", "a_calibration_names_the_formula"),
     *("both_engines_have_one_density", "a_special_file_is_refused", "is_being_replaced"),
 )
 """Tests of these parts that need a batch, a pipe or a fork, or spend minutes compiling what other

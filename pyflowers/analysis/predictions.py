@@ -561,6 +561,8 @@ class RowPredictions(Result):
                 "note: these labels are not in the fit, so their effects are drawn from the "
                 f"population: {', '.join(new)}"
             )
+        if self.kind == "expected" and not self.parameter:
+            lines += _about_mean(self.fit)
         if not judged.passed:
             lines.append(judged.line)
         return [*lines, f"seed: {self.predictor.seed}"]
@@ -775,6 +777,16 @@ def what_of_outcomes(fit: Fit) -> str:
 def _of_response(fit: Fit) -> str:
     """Return the variable of the categories, in words; empty if they are columns."""
     return "" if fit.model.has_columns else f" of {fit.data.category_name}"
+
+
+def _about_mean(fit: Fit) -> Iterator[str]:
+    """Yield where to find what the family describes, if that is not the mean."""
+    if not fit.model.has_rule or not fit.model.family.instead_of_mean:
+        return
+    family = fit.model.family
+    own = family.instead_of_mean.format(fit.data.value_name)
+    inverse = "" if family.link == "identity" else f"the inverse {family.link} of "
+    yield f"note: this is the mean; the {own} is {inverse}kind 'linear'"
 
 
 def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:

@@ -860,3 +860,12 @@ def test_sets_of_rows_have_names_of_their_own():
     assert found.draws().dims == ("chain", "draw", "draw_")
     assert found.draws().shape == (*fit.draws["sigma"].shape, 3)
     assert found.table().index.tolist() == ["1", "1.0", "2"]
+
+
+def test_a_quantile_regression_says_that_its_mean_is_not_its_quantile():
+    frame = pd.DataFrame({"y": np.random.default_rng(2).gamma(2, size=60)})
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
+    fit = pyflowers.fit("y ~ 1", frame, family="asym_laplace", priors={"quantile": 0.9}, **how)
+    said = " ".join(str(pyflowers.predict(fit, frame)).split())
+    assert "this is the mean; the modelled quantile of y is kind 'linear'" in said
+    assert "this is the mean" not in str(pyflowers.predict(fit, frame, kind="linear"))

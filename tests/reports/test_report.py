@@ -177,7 +177,7 @@ def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
     assert of_dug.startswith(
         f"{fewer} Count for dug = 1 compared with 0 (90% interval {of_ratio}), or "
         f"{format_cell('', -row['median'])} fewer ({ends}). "
-        "The probability that the effect is negative is"
+        "The probability of fewer, not more, is"
     )
     shown = page.nodes("img", under="answer")
     assert len(shown) == 1

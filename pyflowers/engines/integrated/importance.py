@@ -261,7 +261,9 @@ class Stretch:
     """New coordinates t, in which the left tails of some coordinates x are short.
 
     x = centre + spread · k(t), where k(t) = t from the knot upwards; below it,
-    k(t) = t - bend (t - knot)² / 2, so that exp(x) falls as a normal density does.
+    k(t) = t + bend (t - knot)³ / 6, so that exp(x) falls more quickly than a normal density does.
+    The slope of k has no kink at the knot: one would put a step into the weights, which k-hat takes
+    for a heavy tail.
 
     Attributes
     ----------
@@ -278,8 +280,8 @@ class Stretch:
     def __call__(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the points x for points t, shape (T, d), and the log of the Jacobian, (T,)."""
         beyond = np.minimum(points - KNOT, 0.0)
-        bent = points - self.bend * beyond**2 / 2
-        log_slope = np.log1p(-self.bend * beyond) + np.log(self.spread)
+        bent = points + self.bend * beyond**3 / 6
+        log_slope = np.log1p(self.bend * beyond**2 / 2) + np.log(self.spread)
         return self.centre + self.spread * bent, log_slope.sum(axis=1)
 
 

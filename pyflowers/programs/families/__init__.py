@@ -205,6 +205,9 @@ class Family:
     meaning : str
         What the linear predictor is, in words, where ``{}`` stands for the response. Default: the
         text of the link.
+    instead_of_mean : str
+        What its linear predictor describes, and the question therefore asks for, if that is not
+        the mean; ``{}`` stands for the response.
     links : tuple of str
         The names of the other links that it allows.
     of_mean, of_mean_rng : str
@@ -255,6 +258,7 @@ class Family:
     totals: Totals | None = field(default=None, repr=False)
     shape_of_mean: Literal["", "linear", "exp", "curved", "averaged"] = ""
     meaning: str = ""
+    instead_of_mean: str = ""
     links: tuple[str, ...] = ()
     of_mean: str = ""
     of_mean_rng: str = ""

@@ -78,6 +78,7 @@ FAMILY = Family(
     ),
     scale="y",
     meaning="quantile of {}",
+    instead_of_mean="modelled quantile of {}",
     links=("log", "inverse", "softplus"),
     tails=_tails,
 )

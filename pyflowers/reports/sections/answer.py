@@ -176,12 +176,10 @@ def _of_groups(found: Effects, fit: Fit) -> Text:
         return fill(", {}", isolated(found.whose["population"]))
     if not fit.model.rule.effects:
         return ""
+    own = fill(", each with the effects of its {}", listed(map(isolated, fit.model.groups)))
     if found.drawn:
-        return (
-            ", each with the effects of its group (drawn from the population where the group is "
-            "not in the data)"
-        )
-    return ", each with the effects of its group"
+        return own + " (drawn from the population where the data lack it)"
+    return own
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
         percent(found.fit.interval),
         ends,
         also,
-        _direction(probability),
+        _direction(probability, more, fewer),
     )
     if row.of_data is None:
         return said
@@ -275,15 +273,15 @@ def _directed(quantiles: Sequence[float], more: str, fewer: str) -> tuple[Markup
     return shown(middle, side(middle)), ends
 
 
-def _direction(probability: float) -> Markup:
-    """Return the likelier sign of an effect, given the probability that it is above 0."""
-    sign, likelier, above = "positive", probability, ""
+def _direction(probability: float, more: str, fewer: str) -> Markup:
+    """Return the likelier direction of an effect, given the probability that it is above 0."""
+    likelier, other, above = more, fewer, ""
     if probability < 0.5:
-        sign, likelier = "negative", 1 - probability
-    if likelier > CERTAIN:
-        above, likelier = "above ", CERTAIN
-    said = "The probability that the effect is {} is {}{}"
-    return fill(said, sign, above, number(likelier))
+        likelier, other, probability = fewer, more, 1 - probability
+    if probability > CERTAIN:
+        above, probability = "above ", CERTAIN
+    said = "The probability of {}, not {}, is {}{}"
+    return fill(said, likelier, other, above, number(probability))
 
 
 # Quantities

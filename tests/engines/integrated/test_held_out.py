@@ -17,6 +17,7 @@ from pyflowers.engines.integrated.evidence import lattice_integral
 from pyflowers.engines.integrated.gaussian import GaussianModel
 from pyflowers.engines.integrated.held_out import integrating
 from pyflowers.engines.integrated.importance import approximated, weighted_points
+from pyflowers.fits.fit import held_out_weights
 from pyflowers.programs import Data
 
 QUICK = {"seed": 1, "engine": "exact", "chains": 2, "draws": 20}
@@ -154,17 +155,24 @@ def test_labels_of_one_row_have_small_k_hats(monkeypatch):
 
 def test_only_groups_with_a_large_k_hat_are_refitted(monkeypatch):
     fit = pyflowers.fit("y ~ x + (1 | g)", table(), seed=1, engine="exact")
-    refits = []
+    refits, k_hats = [], []
 
     def refitted(fit, sets, **_):
         refits.append(len(sets))
         return [HeldOutDensity(rows, -9.0, 0.1, passed=True) for rows in sets]
 
+    def seen(fit, log_lik):
+        log_weights, k_hat = held_out_weights(fit, log_lik)
+        k_hats.append(k_hat)
+        return log_weights, k_hat
+
     monkeypatch.setattr(elpd, "predict_held_out", refitted)
+    monkeypatch.setattr(elpd, "held_out_weights", seen)
     found = pyflowers.leave_one_group_out([fit], column="g")
     assert refits == [0]
     assert found.table()["refits"].tolist() == [0]
-    monkeypatch.setattr(elpd, "good_k", lambda num: 0.6)
+    between = float(np.mean(np.sort(k_hats[-1])[-2:]))  # below the largest k-hat only
+    monkeypatch.setattr(elpd, "good_k", lambda num: between)
     again: Any = pyflowers.leave_one_group_out([fit], column="g").best
     assert refits == [0, 1]
     assert np.sum(again.terms == -9.0) == again.num_refits == 1

@@ -79,3 +79,16 @@ def test_repeated_points_follow_each_other_and_are_as_frequent_as_their_weights(
     chosen = found.resampled(1_000, np.random.default_rng(1))
     assert np.array_equal(chosen, np.sort(chosen))
     assert np.abs(np.bincount(chosen) - 1_000 * weights).max() <= 1
+
+
+def test_no_kink_of_a_coordinate_makes_weights_look_heavy():
+    """Of the logs of standard deviations far from 0, of which the first has a new coordinate."""
+
+    def log_density(points):
+        groups, rows = points.T
+        return -24 * groups - 12 * np.exp(-2 * groups) - 216 * rows - 108 * np.exp(-2 * rows)
+
+    _, stretched, first = approximated(log_density, np.zeros(2), np.array([True, False]))
+    rngs = [np.random.default_rng(seed) for seed in range(20)]
+    found = [weighted_points(stretched, first, 4_000, rng) for rng in rngs]
+    assert max(each.k_hat for each in found) < 0.5

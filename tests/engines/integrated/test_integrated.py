@@ -139,7 +139,10 @@ def test_an_intercept_whose_default_prior_has_no_numbers_in_the_data_is_stated(r
         ("y ~ x + (x + z | g); sigma ~ x", "3 effects vary by group, and for the family gaussian"),
         ("y ~ x; sigma ~ (1 | g)", "effects of sigma"),
         ("y ~ s(x); sigma ~ z", "with a formula for sigma, s_x cannot be integrated out"),
-        ("y | se(s) ~ x", "for the family student, standard errors and precisions do not enter"),
+        (
+            "y | se(s) ~ x",
+            "for the family student, standard errors and precisions are not supported",
+        ),
     ],
 )
 def test_effects_of_another_parameter_are_refused(formula, reason):
