@@ -71,7 +71,7 @@ def test_a_new_term_needs_one_record(with_toy_term, frame, tmp_path):
     assert abs(answers(fit, frame.head(3), "x") - 2) < 0.2
     assert "replicated data are rounded as y is" in str(pyflowers.check(fit))
     without = pyflowers.fit("y ~ x", frame, name="without", **HOW)
-    with pytest.raises(ConfigError, match=r"has rounded\(\) and that of"):
+    with pytest.raises(ConfigError, match=r"has rounded\(\), but the response of"):
         pyflowers.loo([fit, without])
     with pytest.raises(ConfigError, match=r"has rounded\(\), and posterior SBC does not"):
         pyflowers.sbc(FORMULA, frame, out=tmp_path / "sbc", sims=4, posterior=True, **HOW)
