@@ -149,7 +149,7 @@ def test_loo_refuses_models_of_which_one_is_censored_or_weighted(censored):
         )
         with pytest.raises(ConfigError, match="their likelihoods are of different data") as caught:
             pyflowers.loo([censored, other])
-        assert f"has {term} and that of" in str(caught.value)
+        assert f"has {term}, but the response of" in str(caught.value)
 
 
 @pytest.mark.parametrize(
