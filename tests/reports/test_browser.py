@@ -111,7 +111,7 @@ def test_the_lectures_report_opens(open_page, report, width, scheme):
     decoded = page.eval_on_selector_all(
         "img", "nodes => nodes.map(n => n.complete && n.naturalWidth > 0 && n.naturalHeight > 0)"
     )
-    assert len(decoded) == 28
+    assert len(decoded) == 29
     assert all(decoded)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

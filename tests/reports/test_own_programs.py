@@ -245,7 +245,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     assert "PSIS-LOO does not clearly rank" not in page.output("banner")
     command = text_of(page.nodes("pre")[-1])
     assert f"pyflowers fit rate.stan --data {shown_path(flowers_csv())} --seed 1" in command
-    assert len(page.alts) == 1 + 4 + 6 + 5 + 1 + 1 + 1
+    assert len(page.alts) == 1 + 4 + 6 + 5 + 2 + 1 + 1
     assert "One rate for all rate" in page.output("models")
 
 

@@ -305,9 +305,9 @@ _PLANTS = tuple(f"plant {i}" for i in (1, 2, 3))
 
 def test_each_image_has_alternative_text_and_decodes(page):
     images = page.nodes("img")
-    # Images of the answer; the data; shrinkage; predictive checks; PSIS-LOO; the two models that
-    # have VB; the priors; the appendix.
-    assert len(images) == 1 + 1 + 1 + (3 + 1) + 1 + (4 + 3) + 1 + 3 * 4
+    # Images of the answer; the data; shrinkage; predictive checks; PSIS-LOO and R²; the two models
+    # that have VB; the priors; the appendix.
+    assert len(images) == 1 + 1 + 1 + (3 + 1) + 2 + (4 + 3) + 1 + 3 * 4
     assert len({image.get("alt") for image in images}) == len(images)
     for image in images:
         assert len(image.get("alt")) > 40

@@ -207,7 +207,7 @@ def test_a_known_covariance_from_a_file(tmp_path):
     [
         (KINSHIP.drop(index="g2"), "there is no row for 'g2', which is a label of g; add it"),
         (KINSHIP.drop(columns="g0"), "there is no column for 'g0', which is a label of g"),
-        (KINSHIP.assign(g1=1.0), "not that of"),
+        (KINSHIP.assign(g1=1.0), "or differs from the covariance of"),
         (KINSHIP.assign(g1="x"), "a cell is not a number; correct it"),
         (KINSHIP * 0 + 1, "is not positive definite, so some labels are combinations of others"),
         (pd.concat([KINSHIP, KINSHIP.head(1)]), "the row 'g0' occurs twice; keep one"),
