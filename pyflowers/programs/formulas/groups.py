@@ -688,13 +688,13 @@ def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
         columns = linear.population.columns
     places = {name: columns.index(name) + 1 for name in its.effects if name in columns}
     centres = {name: f"b{tag}[{place}]" for name, place in places.items()}
-    intercept, given = f"Intercept{tag}", linear.given_intercept
+    intercept, shifts, given = f"Intercept{tag}", list[str](), linear.given_intercept
+    if linear.is_shifted:
+        intercept = f"{intercept}_at_means"
+        shifts = [f"X{tag}_mean[{i}] * b{tag}[{i}]" for i in places.values()]
     if given is not None and is_constant(given):
         intercept = given.value  # parameters cannot depend on transformed parameters
-    elif linear.is_shifted:
-        shifts = (f"X{tag}_mean[{i}] * b{tag}[{i}]" for i in places.values())
-        intercept = " - ".join([f"{intercept}_at_means", *shifts])
-    centres["Intercept"] = intercept
+    centres["Intercept"] = " - ".join([intercept, *shifts])
     centres = {effect: centres[effect] for effect in its.anchored}
     return [centres.get(effect, "0") for effect in its.effects]
 

@@ -19,6 +19,12 @@ from pyflowers.errors import ConfigError, DataError
 
 NUM = 60
 
+LABELS = [f"g{i}" for i in range(6)]
+KINSHIP = pd.DataFrame(
+    0.6 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6))), index=LABELS, columns=LABELS
+)
+"""A known covariance of the groups of `table`."""
+
 
 def table(seed=4):
     """Return a table with numbers, a factor, an ordered factor, months and groups."""
@@ -27,7 +33,7 @@ def table(seed=4):
     frame["f"] = rng.permutation(np.tile(["b", "a", "c"], NUM // 3))
     frame["level"] = rng.permutation(np.tile([1, 2, 4, 7], NUM // 4))
     frame["month"] = rng.permutation(np.tile(np.arange(1, 13), NUM // 12))
-    frame["g"] = rng.permutation(np.tile([f"g{i}" for i in range(6)], NUM // 6))
+    frame["g"] = rng.permutation(np.tile(LABELS, NUM // 6))
     frame["y"] = (np.sin(frame.x) + 0.2 * frame.level + rng.normal(0, 0.4, NUM)).round(4)
     frame["count"] = rng.poisson(np.exp(0.5 + 0.3 * np.sin(frame.x)))
     return frame
@@ -97,6 +103,15 @@ def points_of(program, data, num=20, seed=1):
                 value = rng.dirichlet(np.full(shape[0], 2.0))
             point[name] = value
         found.append(point)
+    return found
+
+
+def with_factors(points):
+    """Return points whose two effects by g have a correlation that differs between them."""
+    found = []
+    for i, point in enumerate(points):
+        cor = np.tanh(0.3 * (i - 10))
+        found.append({**point, "L_g": np.array([[1.0, 0.0], [cor, np.sqrt(1 - cor**2)]])})
     return found
 
 

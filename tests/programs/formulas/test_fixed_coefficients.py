@@ -11,6 +11,7 @@ from curves_by_hand import (
     points_of,
     prior_of_line,
     table,
+    with_factors,
 )
 from scipy import stats
 
@@ -38,11 +39,7 @@ def posed(formula=FORMULA, given=None, **how):
 
 def posed_points():
     program, data = posed(centered=False)
-    points = points_of(program, data)
-    for i, point in enumerate(points):
-        angle = np.tanh(0.3 * (i - 10))
-        point["L_g"] = np.array([[1.0, 0.0], [angle, np.sqrt(1 - angle**2)]])
-    return program, data, points
+    return program, data, with_factors(points_of(program, data))
 
 
 def by_hand(data, its):

@@ -1,9 +1,9 @@
 """Intercepts, and some of several sds, that a prior fixes: ``Intercept ~ constant(0.3)``."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from curves_by_hand import (
+    KINSHIP,
     assert_density,
     assert_engines_agree,
     assert_predicts_when_loaded,
@@ -11,6 +11,7 @@ from curves_by_hand import (
     half_t,
     points_of,
     table,
+    with_factors,
 )
 from scipy import stats
 
@@ -24,9 +25,7 @@ pytestmark = pytest.mark.usefixtures("in_a_shell")
 HOW = {"seed": 1, "engine": "stanli", "warmup": 300, "draws": 300}
 FORMULA = "y ~ x + (x | g)"
 GIVEN = {"Intercept": "constant(0.3)", "sd_g[Intercept]": "constant(0.7)"}
-LABELS = [f"g{i}" for i in range(6)]
-DISTANCE = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
-KNOWN = {"A": pd.DataFrame(0.6**DISTANCE, index=LABELS, columns=LABELS)}
+KNOWN = {"A": KINSHIP}
 
 
 def posed(formula=FORMULA, given=None, **how):
@@ -37,11 +36,7 @@ def posed(formula=FORMULA, given=None, **how):
 
 def posed_points():
     program, data = posed(centered=False)
-    points = points_of(program, data)
-    for i, point in enumerate(points):
-        angle = np.tanh(0.3 * (i - 10))
-        point["L_g"] = np.array([[1.0, 0.0], [angle, np.sqrt(1 - angle**2)]])
-    return program, data, points
+    return program, data, with_factors(points_of(program, data))
 
 
 def by_hand(data, its):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from curves_by_hand import (
+    LABELS,
     assert_density,
     assert_engines_agree,
     assert_predicts_when_loaded,
@@ -24,7 +25,7 @@ from pyflowers.errors import DataError
 from pyflowers.programs.model import Model
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 300, "draws": 300}
-SITE = dict(zip([f"g{i}" for i in range(6)], "aabbba", strict=True))
+SITE = dict(zip(LABELS, "aabbba", strict=True))
 FORMULAS = {
     "together": "y ~ x + (x | gr(g, by=site))",
     "apart": "y ~ x + (x || gr(g, by=site))",

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from curves_by_hand import (
+    KINSHIP,
+    LABELS,
     Interpreted,
     assert_density,
     assert_engines_agree,
@@ -17,6 +19,7 @@ from curves_by_hand import (
     points_of,
     prior_of_line,
     table,
+    with_factors,
 )
 from scipy import stats
 
@@ -26,9 +29,6 @@ from pyflowers.errors import ConfigError, DataError
 from pyflowers.workflow.config import read_config
 
 HOW = {"seed": 1, "engine": "stanli", "warmup": 400, "draws": 400}
-LABELS = [f"g{i}" for i in range(6)]
-DISTANCE = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
-KINSHIP = pd.DataFrame(0.6**DISTANCE, index=LABELS, columns=LABELS)
 ORDER = [3, 0, 5, 1, 4, 2]
 SHUFFLED = KINSHIP.iloc[ORDER, ORDER[::-1]]
 
@@ -292,10 +292,9 @@ def posed_slopes(name):
     program = Program.from_formula(formula, rows(), known=known)
     data, _ = program.fill(program.read(rows()), program.resolve_priors())
     points = points_of(program, data)
-    for i, point in enumerate(points):
-        if "L_g" in point:
-            angle = np.tanh(0.3 * (i - 10))
-            point["L_g"] = np.array([[1.0, 0.0], [angle, np.sqrt(1 - angle**2)]])
+    if "L_g" in points[0]:
+        points = with_factors(points)
+    for point in points:
         if "df_g" in point:
             point["df_g"] = 1.5 + np.abs(point["df_g"])
             point["u_g"] = np.exp(point["u_g"])

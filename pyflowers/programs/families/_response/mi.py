@@ -1,6 +1,7 @@
 """The term ``mi()``: a response that may be missing; the rows without it are left out.
 
-They say nothing about the parameters: their likelihood, integrated over the response, is 1.
+If responses are missing at random, given the predictors, the likelihood of such a row, integrated
+over its response, is 1.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ def written(given: Given) -> Written:
     return Written(
         separates_rows=False,
         omits_missing=True,
-        about=lambda response: [f"Rows in which {response} is missing are left out."],
+        about=lambda response: [
+            f"Rows in which {response} is missing are left out, as missing at random."
+        ],
     )
 
 
