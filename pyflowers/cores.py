@@ -50,6 +50,20 @@ def is_process_limit(message: str) -> bool:
     return any(sign in message for sign in _SIGNS_OF_LIMIT)
 
 
+_FEW_PROCESSES = 64
+"""A limit below which a library may not get a thread for each core."""
+
+
+def has_few_processes() -> bool:
+    """Whether a limit on processes and threads may keep libraries from starting their threads."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return False
+    limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    return limit != resource.RLIM_INFINITY and limit < _FEW_PROCESSES
+
+
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 

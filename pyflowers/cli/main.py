@@ -28,7 +28,7 @@ from pyflowers.cli.console import (
     output_options,
     shows_progress,
 )
-from pyflowers.cores import PROCESS_LIMIT, is_process_limit
+from pyflowers.cores import PROCESS_LIMIT, has_few_processes, is_process_limit
 from pyflowers.errors import PyflowersError, ToolchainError, UnusedOptionError
 from pyflowers.text import nearest
 
@@ -143,6 +143,9 @@ def main(args: list[str] | None = None) -> None:
     _arrived.clear()
     # At exit, collecting every object would take longer than leaving the memory to the system.
     atexit.register(gc.freeze)
+    if has_few_processes():
+        # OpenBLAS waits forever for threads that it could not start.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args is None:
         args = sys.argv[1:]
     with unwinding_on_signals():
