@@ -87,7 +87,7 @@ _PRIORS = re.compile(rf"--prior (?:'[^']+'|{_NUMBER})(?:(?: and)? --prior {_NUMB
 _PRIOR = re.compile(r"--prior (?:'([^'~]+?) ~ ([^']+)'|([\w.\[\]:]+)=([^\s,;)]+))")
 _VALUE = re.compile(r"--([a-z][a-z-]*) (\d[\d.]*\d|\d|[a-z]\w*(?:\(\w+\))?)(?=[\s,;:.)]|$)")
 _NAME = re.compile(r"--(?!from\b)([a-z][a-z-]*)")
-_TAKES_TEXT = ("engine", "family")
+_TAKES_TEXT = ("engine", "family", "kind")
 """The options whose values are words; after any other option, a word is not its value."""
 
 

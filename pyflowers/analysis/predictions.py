@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers import convergence
+from pyflowers.advice import worded
 from pyflowers.analysis.grids import Grid, grid_of
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
@@ -780,13 +781,10 @@ def _of_response(fit: Fit) -> str:
 
 
 def _about_mean(fit: Fit) -> Iterator[str]:
-    """Yield where to find what the family describes, if that is not the mean."""
-    if not fit.model.has_rule or not fit.model.family.instead_of_mean:
-        return
-    family = fit.model.family
-    own = family.instead_of_mean.format(fit.data.value_name)
-    inverse = "" if family.link == "identity" else f"the inverse {family.link} of "
-    yield f"note: this is the mean; the {own} is {inverse}kind 'linear'"
+    """Yield the option that predicts the quantity of the family, if that is not the mean."""
+    if fit.model.has_rule and fit.model.family.instead_of_mean:
+        own = fit.model.family.link_in_words.format(fit.data.value_name)
+        yield f"note: this is the mean; {worded('--kind linear')} predicts the {own}"
 
 
 def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:

@@ -13,6 +13,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import norm, poisson
 
 import pyflowers
+from pyflowers.advice import in_shell
 from pyflowers.analysis.predictions import predictor_of
 from pyflowers.data import from_frame
 from pyflowers.errors import ConfigError, DataError
@@ -867,5 +868,11 @@ def test_a_quantile_regression_says_that_its_mean_is_not_its_quantile():
     how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
     fit = pyflowers.fit("y ~ 1", frame, family="asym_laplace", priors={"quantile": 0.9}, **how)
     said = " ".join(str(pyflowers.predict(fit, frame)).split())
-    assert "this is the mean; the modelled quantile of y is kind 'linear'" in said
+    assert 'this is the mean; kind="linear" predicts the quantile of y' in said
     assert "this is the mean" not in str(pyflowers.predict(fit, frame, kind="linear"))
+    logs = pyflowers.fit("y ~ 1", frame, family="asym_laplace", link="log", **how)
+    with in_shell():
+        said = " ".join(str(pyflowers.predict(logs, frame)).split())
+    assert "this is the mean; --kind linear predicts the log of the quantile of y" in said
+    about = logs.program.declaration.parameters["Intercept"]
+    assert about.description == "log of the quantile of y"

@@ -206,8 +206,8 @@ class Family:
         What the linear predictor is, in words, where ``{}`` stands for the response. Default: the
         text of the link.
     instead_of_mean : str
-        What its linear predictor describes, and the question therefore asks for, if that is not
-        the mean; ``{}`` stands for the response.
+        The quantity to which the link applies, if it is not the mean; ``{}`` stands for the
+        response.
     links : tuple of str
         The names of the other links that it allows.
     of_mean, of_mean_rng : str
@@ -289,6 +289,12 @@ class Family:
         """Its name, with the link in brackets unless it is the usual one."""
         usual = _usual(self.name).link
         return self.name if self.link == usual else f"{self.name}({self.link})"
+
+    @property
+    def link_in_words(self) -> str:
+        """The link of what it describes, such as ``log of the expected {}``."""
+        usual = LINKS[self.link].meaning
+        return usual.replace("expected {}", self.instead_of_mean or "expected {}")
 
     @property
     def is_looped(self) -> bool:

@@ -77,8 +77,7 @@ FAMILY = Family(
         ),
     ),
     scale="y",
-    meaning="quantile of {}",
-    instead_of_mean="modelled quantile of {}",
+    instead_of_mean="quantile of {}",
     links=("log", "inverse", "softplus"),
     tails=_tails,
 )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.programs.densities import StatedPrior, read_stated
-from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.formulas.centring import (
     Centring,
     centrings,
@@ -380,7 +379,7 @@ def _meaning(model: Model) -> str:
         return family.meaning.format(y)
     if family.scale == "log" and family.link == "identity":
         return f"expected log {y}"
-    return LINKS[family.link].meaning.format(y)
+    return family.link_in_words.format(y)
 
 
 def _population(model: Model, priors: DefaultPriors, stated: Stated) -> Population | None:
