@@ -638,6 +638,11 @@ def _check_simulations(made: PriorPredictive, sims: int) -> None:
 def _refuse_terms(model: Model, posterior: bool) -> None:
     """Reject responses with terms for which no data can be simulated."""
     name = model.program.called
+    if imputed := list(model.data.declaration.imputed.values()):
+        raise ConfigError(
+            f"sbc: {in_words(imputed)} is imputed, and sbc simulates the response alone; fit the "
+            "model to simulated tables, or check it without mi()"
+        )
     if model.multiplies_likelihood:
         raise ConfigError(
             f"sbc: the weights of {name} multiply its likelihood, so it is the distribution of no "

@@ -419,12 +419,16 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     fit.program.require(Capability.LPRIOR)
     components = [power_scale("prior", np.ravel(fit.model.lprior(fit.draws)))]
     notes = []
-    if fit.program.can(Capability.LOG_LIK) and fit.data.num_obs:
+    imputed = list(fit.data.declaration.imputed.values())
+    can = fit.program.can(Capability.LOG_LIK) and bool(fit.data.num_obs)
+    if can and not imputed:
         components.append(power_scale("likelihood", _total_log_lik(fit)))
     else:
         reason = f"the program has no log_lik: {Capability.LOG_LIK.remedy}"
         if fit.program.can(Capability.LOG_LIK):
             reason = "there are no observations"
+        if imputed:
+            reason = f"that of {in_words(imputed)}, which is imputed, is not known by row"
         notes.append(f"the likelihood is not scaled, as {reason}")
     notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []

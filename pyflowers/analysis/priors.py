@@ -306,6 +306,7 @@ def prior(
         )
         whole, found, y_rep, can = fit.data, dict(fit.draws), None, opened.can(Capability.Y_REP)
         drawn_by, judged, notes = fit.record.engine.name, fit.diagnostics, list(fit.record.notes)
+    whole = whole.complete()
     if can:
         y_rep = Model(opened, whole).y_rep(found, rng, is_recorded=False)
     made: dict[str, FloatArray] = {}

@@ -286,8 +286,16 @@ def refit_without(
         return found
 
     # All data blocks are created first, so that an invalid one is rejected before any refit.
-    parts = [hold_out(fit.program, fit.data, rows) for rows in held_out]
+    parts = [_left_out(fit, rows) for rows in held_out]
     return list(in_order([partial(used, part) for part in parts]))
+
+
+def _left_out(fit: Fit, rows: NDArray[np.int64]) -> HeldOut:
+    """Leave rows out of the likelihood; rows in which a predictor is imputed stay in it."""
+    of_whole = fit.data.rows_in_whole(rows)
+    assert of_whole is not None
+    part = hold_out(fit.program, fit.whole, of_whole)
+    return replace(part, rows=np.unique(rows), whole=fit.data)
 
 
 def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from pyflowers.analysis.patterns import LOGNORMAL, NUM_DRAWS, Judged, Patterns
 from pyflowers.data.labels import has_order, rows_before
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.families import Family
-from pyflowers.programs.formulas.edits import with_student_effects, with_terms
+from pyflowers.programs.formulas.edits import has_imputed, with_student_effects, with_terms
 from pyflowers.programs.terms import quote
 
 GROWS = 0.5
@@ -113,6 +113,8 @@ def refit(
     its = fit.model.family
     if family:
         its = fit.model.another_family(family)
+    if has_imputed(formula.text, [*terms, *spread, *zeros]):
+        return ""
     better = before = with_terms(formula.text, ())
     for added, parameter in ((terms, ""), (spread, its.spread), (zeros, its.zeros)):
         if added and added is not terms and not parameter:

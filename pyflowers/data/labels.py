@@ -49,7 +49,9 @@ class Labels:
 
     def first_of_each(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the value of each label's first row, and the rows that differ from it."""
-        chosen = values[np.unique(self.codes, return_index=True)[1]]
+        first = np.zeros(len(self), dtype=np.int64)  # a label may be in no row
+        first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]
+        chosen = values[first]
         return chosen, np.flatnonzero(values != chosen[self.codes])
 
     @property

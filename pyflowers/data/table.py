@@ -26,6 +26,7 @@ from pyflowers.data.labels import Labels, sort_key
 from pyflowers.display import Line, Shown, heading
 from pyflowers.errors import DataError
 from pyflowers.records import storable_text
+from pyflowers.text import in_words
 
 LARGEST_INT = 2**31 - 1
 """The largest value that a Stan ``int`` holds."""
@@ -697,6 +698,53 @@ class Table(Shown):
         kept = self.at(~missing)
         kept._note(f"{what}; {they} left out")
         return kept
+
+    def note_imputed(self, columns: Sequence[str]) -> None:
+        """Note in how many rows columns are imputed, and for which rows questions are answered.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns.
+        """
+        where = {name: self.is_missing(name) for name in columns}
+        missing = np.any([np.zeros(len(self), dtype=bool), *where.values()], axis=0)
+        if not missing.any():
+            return
+        lacking = in_words([name for name, its in where.items() if its.any()])
+        num, left = int(missing.sum()), int((~missing).sum())
+        self._note(
+            f"{self.source}: {num} of {len(self)} rows lack {lacking}, which mi() imputes; checks, "
+            f"effects, predictions and elpd are of the other {left} rows"
+        )
+
+    def filled(self, name: str) -> Table:
+        """Return the table with numbers in the missing cells of a column: the others, in turn.
+
+        The column keeps about its mean and its standard deviation.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        Table
+            A new table with the same rows.
+
+        Raises
+        ------
+        DataError
+            If a cell is not a number, or all are missing.
+        """
+        missing = self.is_missing(name)
+        if missing.all():
+            raise DataError(f"{self.source}: {name} is missing in every row; give some values")
+        cells = np.empty(len(self))
+        cells[~missing] = self.at(~missing).numbers(name)
+        cells[missing] = np.resize(cells[~missing], int(missing.sum()))
+        return self.with_cells({name: cells})
 
     def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:
         """Raise an error if a group has the same time twice.

@@ -44,6 +44,10 @@ class Fitted(Protocol):
         """The data block and its labels."""
 
     @property
+    def whole(self) -> Data:
+        """The data with all rows."""
+
+    @property
     def record(self) -> RunRecord:
         """The inputs."""
 
@@ -157,7 +161,7 @@ def _of_formula(fit: Fitted) -> dict[str, Any]:
         names = (term.covariance for term in parse(formula.text).all_groups)
         about["known"] = {name: f"{name}.csv" for name in names if name}
     if isinstance(record.centered, bool):
-        usual, _ = fit.program.fill(fit.data, record.priors)
+        usual, _ = fit.program.fill(fit.whole, record.priors)
         if usual.values["centered"] != record.centered:
             about["centered"] = _YES_OR_NO[record.centered]
     elif record.centered:
@@ -284,7 +288,7 @@ def _known_priors(
     names = ("family", "default_priors")
     made = {name: inputs[name] for name in names if name in inputs}
     try:
-        program = Program.from_formula(inputs["program"], fit.data.table, **made)
+        program = Program.from_formula(inputs["program"], fit.whole.table, **made)
     except (ConfigError, DataError):  # a fit has neither known covariances nor parts of groups
         return dict(priors)
     known = program.declaration.priors

@@ -96,7 +96,7 @@ class Fit(Questions, Result):
     program : Program
         The program that was fitted.
     data : Data
-        The data that it was fitted to.
+        The data that it was fitted to; without the rows in which a predictor is imputed.
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of every quantity that was kept, including predictions, in the quantity's unit.
     stats : mapping of str to array, shape (chain, iteration)
@@ -171,6 +171,12 @@ class Fit(Questions, Result):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "draws", _Draws(self.draws))
+        object.__setattr__(self, "data", self.data.complete())
+
+    @property
+    def whole(self) -> Data:
+        """The data that it was fitted to, with the rows in which a predictor is imputed."""
+        return self.data.whole or self.data
 
     @property
     def name(self) -> str:
@@ -281,13 +287,13 @@ class Fit(Questions, Result):
         """The quantities with the user's labels, without predictions or log densities."""
         internal = self.program.internal
         own = {name: values for name, values in self.draws.items() if name not in internal}
-        return dataset(own, self.data, self._keep)
+        return dataset(own, self.whole, self._keep)
 
     @cached_property
     def _keep(self) -> Keep:
         """The result of :func:`kept_elements`, or nothing if all draws were kept."""
         if self.is_partial:
-            return kept_elements(self.options.keep, self.program, self.data)
+            return kept_elements(self.options.keep, self.program, self.whole)
         return {}
 
     @property
@@ -355,7 +361,7 @@ class Fit(Questions, Result):
             The datasets by group, such as ``posterior`` and ``log_likelihood``.
         """
         found = inference_data.to_groups(
-            self.program, self.data, self.draws, self.stats, self._keep, self.kept_stats
+            self.program, self.whole, self.draws, self.stats, self._keep, self.kept_stats
         )
         if self.num_predictions <= LARGEST_GROUP:
             for capability, group, values in (
@@ -677,7 +683,7 @@ class Fit(Questions, Result):
         if self.record.name:
             first.insert(0, (styled("Name:    ", bold=True), self.record.name))
         groups = "; ".join(f"{name}: {num:,}" for name, num in self._num_groups.items())
-        size = f"{self.data.num_obs:,} rows" + (f"; {groups}" if groups else "")
+        size = f"{self.whole.num_obs:,} rows" + (f"; {groups}" if groups else "")
         how = f"seed {self.options.seed}, engine {self.record.engine.name}"
         return [
             *first,

@@ -147,7 +147,7 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
     is_written = is_formula(inputs["program"]) and (
         any(name in change for name in _OF_TEXT) or any(map(_is_text, new_priors.values()))
     )
-    inputs["data"] = fit.data
+    inputs["data"] = fit.whole
     if "data" in change:
         inputs["data"] = change["data"]
         if not isinstance(inputs["data"], str | Path):
@@ -155,7 +155,7 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
     else:
         _leave_out(inputs, READING)
         if is_written:
-            inputs["data"] = fit.data.table
+            inputs["data"] = fit.whole.table
     if is_written:
         _refuse_unknown(inputs, change)
         if "data" in change and "centered" not in change:

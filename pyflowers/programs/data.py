@@ -27,6 +27,7 @@ from pyflowers.programs.declaration import (
     Counts,
     Declaration,
     Declaring,
+    Size,
     Terms,
     complete,
     dims_of,
@@ -81,6 +82,8 @@ class Data(Shown):
         The declaration, completed with the dimensions, columns and sizes that were inferred.
     reading : mapping of str to str
         The reading options that differ from the default: ``sep``, ``time_order`` and so on.
+    whole : Data or None
+        The data block with all rows that were read, if :meth:`complete` left some out.
 
     Examples
     --------
@@ -126,6 +129,7 @@ class Data(Shown):
     notes: tuple[str, ...] = ()
     declaration: Declaration = field(default_factory=Declaration)
     reading: Mapping[str, str] = field(default_factory=dict)
+    whole: Data | None = None
 
     @classmethod
     def of_table(
@@ -361,6 +365,58 @@ class Data(Shown):
         }
         return replace(self, values={**self.values, **of_rows})
 
+    def complete(self) -> Data:
+        """Return the data block with the rows that miss no predictor.
+
+        Questions about rows are answered for these rows if a predictor is imputed in others.
+
+        Returns
+        -------
+        Data
+            The same data block if no predictor is imputed; otherwise one with fewer rows.
+        """
+        if not self.declaration.imputed or self.table is None or self.whole is not None:
+            return self
+        rows = self._complete_rows
+        found, declared = self.at(rows), self.declaration.data
+        sizes = {
+            name: len(rows)
+            for name, its in declared.items()
+            if isinstance(its, Size) and its.size == OBS
+        }
+        labels = {name: replace(its, codes=its.codes[rows]) for name, its in self.labels.items()}
+        return replace(
+            found,
+            values={**found.values, **sizes},
+            labels=labels,
+            table=self.table.at(rows),
+            whole=self,
+        )
+
+    @property
+    def _complete_rows(self) -> NDArray[np.int64]:
+        """The positions of the rows that miss no predictor."""
+        absent = [np.asarray(self.values[name]) - 1 for name in self.declaration.imputed]
+        return np.setdiff1d(np.arange(self.num_obs), np.concatenate(absent))
+
+    def rows_in_whole(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
+        """Return the positions of rows among all that were read; None for all rows.
+
+        Parameters
+        ----------
+        rows : array of int, optional
+            Positions of rows in these data. Default: all.
+
+        Returns
+        -------
+        array of int or None
+            The positions, from 0.
+        """
+        if self.whole is None:
+            return rows
+        every = self.whole._complete_rows
+        return every if rows is None else every[rows]
+
     def name_of(self, column: str) -> str:
         """Return the user's name for a column of the declaration.
 
@@ -564,8 +620,14 @@ def _from_table(
         )
     _check_roles(table, declared, names)
     table = table.only(tuple(dict.fromkeys(names.values())))
+    imputed = [names[column] for column in declared.imputed.values()]
     if drop_missing:
-        table = table.without_missing(table.columns, drop=True)
+        others = [name for name in table.columns if name not in imputed]
+        table = table.without_missing(others, drop=True)
+    missing = {name: np.flatnonzero(table.is_missing(name)) for name in imputed}
+    table.note_imputed(imputed)
+    for name in imputed:
+        table = table.filled(name)
     written, labels = written.with_labels(dims), dict[str, Labels]()
     for column in declared.label_columns:
         if column == time:
@@ -591,11 +653,15 @@ def _from_table(
             f"{table.source} has {len(table)} rows, but {OBS} in the declaration's [coords] has "
             f"the length {len(of_rows)}; give a label for each row, or none"
         )
-    rows = Rows(table, declared, names, labels)
+    rows = Rows(table, declared, names, labels, missing)
     values = {n: source.read(n, blocks.data[n], rows) for n, source in declared.data.items()}
     # True and False that are read as numbers are 1 and 0; labels stay as they are written.
     of_labels = {found.column: found for found in labels.values()}
-    table = table.with_cells({n: its for n, its in rows.parsed.items() if n not in of_labels})
+    parsed = {n: its for n, its in rows.parsed.items() if n not in of_labels}
+    for name, where in missing.items():
+        parsed[name] = np.array(parsed[name], dtype=np.float64)
+        parsed[name][where] = np.nan
+    table = table.with_cells(parsed)
     return Data.of_table(
         declared,
         values,
@@ -631,6 +697,9 @@ class Rows:
         The user's name for each column of the declaration.
     labels : mapping of str to Labels
         The columns that are read as labels.
+    absent : mapping of str to array of int
+        The positions of the rows in which columns that are imputed are missing, by the user's names
+        for the columns.
     parsed : dict of str to array
         The numbers that have been read, by the user's name for the column.
     designs : dict of str to (array, tuple of str)
@@ -641,6 +710,7 @@ class Rows:
     declared: Declaration
     names: Mapping[str, str]
     labels: Mapping[str, Labels]
+    absent: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     parsed: dict[str, NDArray[Any]] = field(default_factory=dict)
     designs: dict[str, tuple[NDArray[np.float64], tuple[str, ...]]] = field(default_factory=dict)
 
@@ -723,6 +793,14 @@ class Rows:
                 f"{when.of_rows[repeated]}, too; {remedy}"
             )
         return rows
+
+    def missing(self, column: str) -> NDArray[np.int64]:
+        """Return the positions of the rows in which a column that is imputed is missing."""
+        return self.absent[self.names[column]]
+
+    def numbers_of_rows(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
+        """Return the numbers of rows in the table."""
+        return tuple(map(str, self.table.rows[rows].tolist()))
 
     def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""

@@ -81,6 +81,12 @@ class Readable(Protocol):
     def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
         """Return the position of the row before each row in its series; the first has its own."""
 
+    def missing(self, column: str) -> NDArray[np.int64]:
+        """Return the positions of the rows in which a column is missing."""
+
+    def numbers_of_rows(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
+        """Return the numbers of rows in the table."""
+
     def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""
 
@@ -459,6 +465,40 @@ class Previous(Kind):
         return rows.before(None if self.previous == OBS else self.previous, self.within) + 1
 
 
+class Missing(Kind):
+    """The positions, counted from 1, of the rows in which a column of numbers is missing.
+
+    In these rows, the column has other numbers of the table in place of those that the program
+    imputes. A fit answers questions about rows for the others.
+
+    Attributes
+    ----------
+    missing : str
+        The column.
+    """
+
+    fills: ClassVar = (1, "a vector")
+    is_matrix: ClassVar = True
+    missing: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """See :class:`Kind`."""
+        return (self.missing,)
+
+    def names(self, rows: Readable) -> tuple[str, ...]:
+        """Return the numbers of these rows in the table."""
+        return rows.numbers_of_rows(rows.missing(self.missing))
+
+    def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
+        """See :class:`Kind`."""
+        return {variable.sizes[0]: name, variable.upper: OBS}
+
+    def read(self, name: str, variable: Variable, rows: Readable) -> Any:
+        """See :class:`Kind`."""
+        return rows.missing(self.missing) + 1
+
+
 class Value(Kind):
     """A constant; a program's ``Capabilities.choices`` may compute another value from the data.
 
@@ -480,7 +520,17 @@ class Value(Kind):
         return self.value
 
 
-KINDS: tuple[type[Kind], ...] = (Column, Columns, Counts, Total, Terms, Size, Previous, Value)
+KINDS: tuple[type[Kind], ...] = (
+    Column,
+    Columns,
+    Counts,
+    Total,
+    Terms,
+    Size,
+    Previous,
+    Missing,
+    Value,
+)
 """The possible entries under ``[data]``."""
 
 
@@ -777,6 +827,11 @@ class Declaration(Record):
         """The columns of groups, times and observed values; empty if a role has no column."""
         value = getattr(self.data.get(self.roles.observed), "column", "")
         return {"group": self.table.group, "time": self.table.time, "value": value}
+
+    @property
+    def imputed(self) -> dict[str, str]:
+        """The columns that are imputed where they are missing, by the variable of these rows."""
+        return {n: its.missing for n, its in self.data.items() if isinstance(its, Missing)}
 
     @property
     def matrices(self) -> tuple[str, ...]:

@@ -450,7 +450,7 @@ class Model:
             # Times of censoring are estimated from all rows.
             predictor = replace(self.at(rows).predictor(draws), constants=self.data.values)
             return predictor.replicated(rng, is_recorded=is_recorded)
-        return _by_observation(draws[name], rows)
+        return _by_observation(draws[name], self.data.rows_in_whole(rows))
 
     def at(self, rows: IntArray | None) -> Model:
         """Return the model with some of the observations, which it treats one by one.
@@ -557,6 +557,7 @@ class Model:
         if self.has_rule:
             columns = list(group_columns(self.rule, self.frozen))
         labelled = {OBS, *columns, *map(self.data.name_of, columns), self.data.group}
+        labelled |= self.data.declaration.imputed.keys()
         return any(dim in labelled or dim.startswith(_OF_CURVES) for dim in dims)
 
     # Columns

@@ -223,10 +223,10 @@ EDIT_PROGRAM = (
 """The remedy for what a formula cannot express."""
 
 IMPUTE = (
-    "fill in its missing cells several times with another program and give each table with --data "
-    "(see the guide to formulas), or leave such rows out with --drop-missing"
+    "write mi(x) as a term by itself, outside products and group terms, with a formula of x after "
+    "a semicolon, as in y ~ mi(x) + z; x | mi() ~ z"
 )
-"""The remedy for a predictor with missing cells, which a formula does not model."""
+"""The remedy for ``mi(x)`` where it cannot stand."""
 
 _OF_BRMS = {
     "ar": "write it as a term by itself, such as y ~ x + ar(time = t, gr = g)",

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pyflowers.data import Table
@@ -29,7 +28,12 @@ from pyflowers.programs.formulas.checks import check_model
 from pyflowers.programs.formulas.declared import declaration_of, prediction_of, to_toml
 from pyflowers.programs.formulas.given import stated_priors, with_stated
 from pyflowers.programs.formulas.grammar import parse
-from pyflowers.programs.formulas.model import Model, known_covariance, with_given_levels
+from pyflowers.programs.formulas.model import (
+    Model,
+    known_covariance,
+    with_filled,
+    with_given_levels,
+)
 from pyflowers.programs.formulas.parts import parts_of
 from pyflowers.programs.formulas.predictor import linear_predictors
 from pyflowers.programs.formulas.priors import auxiliary_parameters, find_default_priors
@@ -102,14 +106,16 @@ def write_formula(
     if formula.terms.omits_missing:
         own = [name for name in formula.observed if name in table.columns]
         table = table.without_missing(own, drop=True)
-    model = Model(formula, about, table, known=frames)
-    columns = model.of_categories().all_columns
-    kept = table.without_missing(columns, drop=drop_missing)
-    model = replace(model, table=kept).of_categories()
+    columns = Model(formula, about, table, known=frames).of_categories().all_columns
+    imputed = {each.column for each in formula.imputed}
+    complete = [name for name in columns if name not in imputed]
+    kept = with_filled(formula, table.without_missing(complete, drop=drop_missing))
+    model = Model(formula, about, kept, known=frames).of_categories()
     formula, about = model.formula, model.family
     check_model(model, priors)
     if isinstance(centered, bool):
-        of_parameters = (its.name for each in model.parameters for its in each.effects)
+        others = (*model.parameters, *model.imputed)
+        of_parameters = (its.name for each in others for its in each.effects)
         named = (*(term.group for term in formula.groups), *of_parameters)
         centered = dict.fromkeys(named, centered)
     stated = stated_priors(given or {}, model)

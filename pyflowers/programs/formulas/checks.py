@@ -68,7 +68,7 @@ def check_design(model: Model, priors: DefaultPriors) -> list[str]:
         *_about_groups(model),
         *_about_separation(model, priors),
     ]
-    for each in model.parameters:
+    for each in (*model.parameters, *model.imputed):
         _refuse_redundant(each)
         notes += [*_about_levels(each), *_about_groups(each)]
     return list(dict.fromkeys(notes))

@@ -57,6 +57,13 @@ def with_terms(text: str, terms: Sequence[str], parameter: str = "") -> str:
     return "; ".join(texts.values())
 
 
+def has_imputed(text: str, terms: Sequence[str]) -> bool:
+    """Whether terms name a predictor that the formula imputes, which can be in no other term."""
+    imputed = {each.column for each in parse(text).imputed}
+    named = {name.strip("`") for term in terms for name in re.findall(_NAME, term)}
+    return not imputed.isdisjoint(named)
+
+
 def with_student_effects(text: str, column: str) -> str:
     """Return a formula in which the effects of a group have a Student t distribution.
 
@@ -71,7 +78,7 @@ def with_student_effects(text: str, column: str) -> str:
         return ""
     first, *others = split(text)
     left = _left(first)
-    population = [*_summands(formula.population), *formula.terms.series]
+    population = [*_population(formula), *formula.terms.series]
     found = _joined(left, population, formula.curves, groups)
     return "; ".join([found, *others])
 
@@ -87,7 +94,7 @@ def _added(left: str, formula: Formula | ParameterFormula, terms: Sequence[str])
     groups, curves = list(formula.groups), list(formula.curves)
     population = _summands(formula.population)
     if isinstance(formula, Formula):
-        population += formula.terms.series
+        population = [*_population(formula), *formula.terms.series]
     for term in terms:
         if of_group := re.fullmatch(r"\((.*) \| (.*)\)", term):
             groups = _with_effect(groups, of_group[1], of_group[2].replace("`", ""))
@@ -99,6 +106,13 @@ def _added(left: str, formula: Formula | ParameterFormula, terms: Sequence[str])
         else:
             population = _with_term(population, term)
     return _joined(left, population, curves, groups)
+
+
+def _population(formula: Formula) -> list[str]:
+    """Return the terms of the population as the user writes them."""
+    imputed = {each.column for each in formula.imputed}
+    terms = _summands(formula.population)
+    return [f"mi({each})" if each.strip("`") in imputed else each for each in terms]
 
 
 def _with_effect(groups: list[GroupTerm], effect: str, column: str) -> list[GroupTerm]:

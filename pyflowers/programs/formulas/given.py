@@ -112,8 +112,8 @@ def _refuse_apart(its: Effects, found: Collection[str]) -> None:
 def _predictors_of(model: Model) -> tuple[Model, ...]:
     """Return the models of all linear predictors."""
     if model.family.has_categories:
-        return model.parameters
-    return (model, *model.parameters)
+        return (*model.parameters, *model.imputed)
+    return (model, *model.parameters, *model.imputed)
 
 
 def _elements(model: Model) -> Iterator[_Element]:
@@ -155,6 +155,8 @@ def _elements(model: Model) -> Iterator[_Element]:
                 yield _Element(sds, sds, (f"sds{tag}",), 0.0, remedy)
             for i, level in enumerate(levels, 1):
                 yield _Element(f"{sds}[{level}]", f"{sds}[{i}]", (sds, f"sds{tag}"), 0.0, remedy)
+    for each in model.imputed:
+        yield _Element(f"sigma{each.tag}", f"sigma{each.tag}", (), 0.0)
     predicted = {each.parameter for each in model.formula.parameters}
     for about in model.family.auxiliary:
         if about.name not in predicted and about.given is None:

@@ -24,7 +24,6 @@ from pyflowers.programs.formulas.response import (
     with_series,
 )
 from pyflowers.programs.terms import (
-    IMPUTE,
     LONGEST,
     OF_CURVES,
     SEVERAL,
@@ -175,6 +174,33 @@ class ParameterFormula:
 
 
 @dataclass(frozen=True)
+class ImputedFormula:
+    """The formula of a predictor with missing values, such as ``x | mi() ~ z``.
+
+    Attributes
+    ----------
+    text : str
+        The formula.
+    column : str
+        The predictor.
+    population, groups, curves
+        See :class:`Formula`.
+    """
+
+    text: str
+    column: str
+    population: str
+    groups: tuple[GroupTerm, ...]
+    curves: tuple[CurveTerm, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the predictor in the program, with which the names of its variables end."""
+        name = re.sub(r"\W", "_", self.column, flags=re.ASCII).strip("_") or "x"
+        return name if name[0].isalpha() else f"x_{name}"
+
+
+@dataclass(frozen=True)
 class Formula:
     """A formula in parts.
 
@@ -199,6 +225,8 @@ class Formula:
         ``C(y, levels=["low", "high"]) ~ x``.
     counted : tuple of str
         The columns of a response of counts, ``cbind(a, b, c)``; the response is this text.
+    imputed : tuple of ImputedFormula
+        The formulas of the predictors in ``mi(x)``, which are plain terms of the population.
     """
 
     text: str
@@ -210,6 +238,7 @@ class Formula:
     curves: tuple[CurveTerm, ...] = ()
     levels: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
+    imputed: tuple[ImputedFormula, ...] = ()
 
     def with_predictors(self, names: Sequence[str]) -> Formula:
         """Return the formula with the formulas of the linear predictors of categories.
@@ -226,8 +255,13 @@ class Formula:
 
     @property
     def all_groups(self) -> list[GroupTerm]:
-        """The group terms of the response and of other parameters."""
-        return [*self.groups, *(term for each in self.parameters for term in each.groups)]
+        """The group terms of all linear predictors."""
+        return [*self.groups, *(term for each in self.others for term in each.groups)]
+
+    @property
+    def others(self) -> list[ParameterFormula | ImputedFormula]:
+        """The formulas after that of the response."""
+        return [*self.parameters, *self.imputed]
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -261,8 +295,10 @@ def parse(text: str) -> Formula:
             "semicolons, as in y ~ x; sigma ~ z"
         )
     first, *others = split(text)
+    of_imputed = [each for each in others if _IMPUTED.match(each)]
     formula = _of_response(first, "; ".join([first, *others]))
-    parameters = tuple(map(_of_parameter, others))
+    parameters = tuple(_of_parameter(each) for each in others if each not in of_imputed)
+    formula = _with_imputed(formula, first, tuple(map(_of_imputed, of_imputed)))
     names = [each.parameter for each in parameters]
     for each in parameters:
         if names.count(each.parameter) > 1:
@@ -436,10 +472,6 @@ def _of_parameter(text: str) -> ParameterFormula:
     """Return the formula of a parameter."""
     left, right = _sides(text)
     name = left.strip()
-    if imputed := re.fullmatch(rf"({_NAME})\s*\|\s*mi\(.*\)", name):
-        raise ConfigError(
-            f"formula {text!r}: a model of the predictor {imputed[1]} is not supported; {IMPUTE}"
-        )
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise ConfigError(
             f"formula {text!r}: the formulas after the first belong to other parameters, and "
@@ -453,6 +485,67 @@ def _of_parameter(text: str) -> ParameterFormula:
         )
     population, curves = _without_curves(text, rest)
     return ParameterFormula(text, name, population, groups, curves)
+
+
+_IMPUTED = re.compile(rf"\s*({_NAME})\s*\|\s*mi\(([^)]*)\)\s*~")
+_IN_MI = re.compile(rf"mi\(\s*({_NAME})\s*\)")
+
+
+def _of_imputed(text: str) -> ImputedFormula:
+    """Return the formula of a predictor with missing values."""
+    found = _IMPUTED.match(text)
+    assert found is not None
+    if found[2].strip():
+        raise ConfigError(
+            f"formula {text!r}: mi() takes no argument before the ~, because values that are not "
+            f"missing count as exact; write {found[1]} | mi() ~ …"
+        )
+    rest, groups = _without_brackets(text, _sides(text)[1])
+    for call in _without_series(rest)[1]:
+        raise ConfigError(
+            f"formula {text!r}: {call} describes the residuals of the response; move it to the "
+            "first formula"
+        )
+    population, curves = _without_curves(text, rest)
+    return ImputedFormula(text, _bare(found[1]), population, groups, curves)
+
+
+def _with_imputed(formula: Formula, text: str, imputed: tuple[ImputedFormula, ...]) -> Formula:
+    """Return a formula in which ``mi(x)`` is the term x, with the formulas of such predictors.
+
+    Raises
+    ------
+    ConfigError
+        If a predictor has a formula but no term, or the reverse.
+    """
+    columns, rest = list[str](), list[str]()
+    for sign, term in _summands(formula.population):
+        found = _IN_MI.fullmatch(term)
+        if found and sign == "+":
+            columns.append(_bare(found[1]))
+            term = found[1]
+        rest.append(f"{sign} {term}")
+    of = [each.column for each in imputed]
+    for column in columns:
+        if columns.count(column) > 1 or of.count(column) > 1:
+            raise ConfigError(
+                f"formula {formula.text!r}: mi({column}) or its formula occurs twice; keep only one"
+            )
+        if column not in of:
+            raise ConfigError(
+                f"formula {text!r}: the missing values of {column} need a formula; add it, as in "
+                f"{formula.text}; {column} | mi() ~ 1"
+            )
+    for each in imputed:
+        if each.column not in columns:
+            raise ConfigError(
+                f"formula {each.text!r}: {each.column} is imputed, so the first formula needs it "
+                f"as a term by itself; write mi({each.column}) there"
+            )
+    if not columns:
+        return formula
+    population = re.sub(r"^\+ ", "", " ".join(rest))
+    return replace(formula, population=population, imputed=imputed)
 
 
 def _without_brackets(text: str, right: str) -> tuple[str, tuple[GroupTerm, ...]]:

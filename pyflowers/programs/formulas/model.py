@@ -24,14 +24,26 @@ from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offse
 from pyflowers.programs.families import (
     Auxiliary,
     Family,
+    find_family,
     names_of_predictors,
     of_predictors,
 )
 from pyflowers.programs.families._links import LINKS
 from pyflowers.programs.families._response import reserved_names
 from pyflowers.programs.families._response.term import Columns
-from pyflowers.programs.formulas.grammar import CurveTerm, Formula, GroupTerm, ParameterFormula
-from pyflowers.programs.formulas.response import OF_RESIDUALS, read_values
+from pyflowers.programs.formulas.grammar import (
+    CurveTerm,
+    Formula,
+    GroupTerm,
+    ImputedFormula,
+    ParameterFormula,
+)
+from pyflowers.programs.formulas.response import (
+    OF_RESIDUALS,
+    ResponseTerms,
+    read_values,
+    split_at,
+)
 from pyflowers.programs.terms import (
     OF_CURVES,
     OF_LEVELS,
@@ -59,7 +71,10 @@ _TAGGED = ("Intercept", "b", "b_adjusted", "b_free", "X", "K", "adjustment", "of
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
 """The parts of the names of variables of another parameter's predictor."""
 
-_PREFIXES = "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known|u|weight|share)_"
+_PREFIXES = (
+    "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known|u|weight|share"
+    "|missing|imputed|filled|mu|sigma)_"
+)
 MOST_CATEGORIES = 50
 """The largest number of categories of a response."""
 
@@ -123,6 +138,9 @@ class Model:
         The name in the program of the index of each group. Default: determined from the formula.
     known : mapping of str to DataFrame
         Known covariances of labels, by the names that the formula gives them.
+    imputes : str
+        The name in the program of the predictor whose missing values the terms predict; empty if
+        they predict the response.
     """
 
     formula: Formula
@@ -131,6 +149,7 @@ class Model:
     parameter: Auxiliary | None = None
     indices: Mapping[str, str] | None = None
     known: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    imputes: str = ""
 
     def __post_init__(self) -> None:
         """Reject unsuitable columns and families."""
@@ -251,6 +270,42 @@ class Model:
         return tuple(found)
 
     @cached_property
+    def imputed(self) -> tuple[Model, ...]:
+        """The models of the predictors with missing values, which are filled in the table."""
+        found = []
+        for own in self.formula.imputed:
+            formula = replace(
+                self.formula,
+                text=own.text,
+                response=own.column,
+                terms=ResponseTerms(),
+                population=own.population,
+                groups=own.groups,
+                curves=own.curves,
+                parameters=(),
+                levels=(),
+                counted=(),
+                imputed=(),
+            )
+            model = Model(
+                formula,
+                find_family("gaussian"),
+                self.table,
+                indices=self.group_indices,
+                known=self.known,
+                imputes=own.name,
+            )
+            modelled = [*self.formula.observed, *(each.column for each in self.formula.imputed)]
+            wrong = next((name for name in modelled if name in model.columns), None)
+            if wrong is not None:
+                raise ConfigError(
+                    f"formula {own.text!r}: {wrong} cannot predict {own.column}, because it has a "
+                    "formula itself; leave it out"
+                )
+            found.append(model)
+        return tuple(found)
+
+    @cached_property
     def group_indices(self) -> Mapping[str, str]:
         """The name in the program of the index of each group."""
         if self.indices is not None:
@@ -260,6 +315,8 @@ class Model:
     @property
     def tag(self) -> str:
         """The end of the names of its variables: nothing, or ``_sigma`` for sigma."""
+        if self.imputes:
+            return f"_{self.imputes}"
         if self.parameter is None:
             return ""
         return f"_{self.parameter.name}"
@@ -325,7 +382,7 @@ class Model:
     @property
     def all_columns(self) -> tuple[str, ...]:
         """The columns of the table that the response and all linear predictors use."""
-        models = (self, *self.parameters)
+        models = (self, *self.parameters, *self.imputed)
         own = itertools.chain.from_iterable(each.columns for each in models)
         return tuple(dict.fromkeys((*self.formula.response_columns, *own)))
 
@@ -679,6 +736,7 @@ class Model:
         )
         has_one_predictor = self.parameter is None and not self.formula.parameters
         is_joined |= self.formula.terms.separates_rows
+        has_one_predictor &= not self.imputes and not self.formula.imputed
         if self.family.totals is None or not self.columns or is_joined or not has_one_predictor:
             return ""
         name = ":".join(self.columns)
@@ -729,7 +787,7 @@ class Model:
         return np.asarray(values - self.offset, dtype=np.float64)
 
 
-def _sums_of(formula: Formula | ParameterFormula) -> list[str]:
+def _sums_of(formula: Formula | ParameterFormula | ImputedFormula) -> list[str]:
     """Return the sums of terms of a formula."""
     effects = (term.effects for term in formula.groups)
     curves = (curve.terms for curve in formula.curves)
@@ -748,7 +806,7 @@ def with_given_levels(formula: Formula, table: Table) -> Table:
         If a label is not one of the levels.
     """
     sums = _sums_of(formula)
-    for each in formula.parameters:
+    for each in formula.others:
         sums += _sums_of(each)
     given = given_levels(read_terms(each).text for each in sums)
     if formula.levels:
@@ -765,6 +823,45 @@ def with_given_levels(formula: Formula, table: Table) -> Table:
                 f"the formula gives it: {', '.join(levels)}; add it to them, or correct the cell"
             )
     return replace(table, levels={**table.levels, **given}, ordered=[*table.ordered, *given])
+
+
+def with_filled(formula: Formula, table: Table) -> Table:
+    """Return a table in which the predictors that are imputed have a number in each row.
+
+    Raises
+    ------
+    ConfigError
+        If such a predictor is also in another term, holds labels, or misses no value.
+    """
+    used = [[*formula.response_columns]]
+    used += [[*each.columns, *each.others] for each in formula.all_groups]
+    sums = _sums_of(formula)
+    for other in formula.parameters:
+        sums += _sums_of(other)
+    for its in sums:
+        terms = split_at(read_terms(its).text, "+")
+        used += [list(read_terms(f"0 + {term}").columns) for term in terms]
+    for each in formula.imputed:
+        name, where = each.column, f"formula {formula.text!r}: "
+        if name not in table.columns:
+            continue  # an error that names the columns follows
+        if [columns for columns in used if name in columns] != [[name]]:
+            raise ConfigError(
+                f"{where}{name} is imputed, so mi({name}) is the only term that it can be in; "
+                "leave it out of the others"
+            )
+        if table.is_factor(name):
+            raise ConfigError(
+                f"{where}{name} holds labels, but mi() imputes numbers; leave rows without a label "
+                f"out, with --drop-missing, and write {name}"
+            )
+        if not table.is_missing(name).any():
+            raise ConfigError(
+                f"{where}{name} is missing in no row, so there is nothing to impute; write {name} "
+                f"instead of mi({name}), and leave its formula out"
+            )
+        table = table.filled(name)
+    return table
 
 
 def known_covariance(name: str, given: Any) -> pd.DataFrame:
@@ -840,8 +937,9 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     for each in family.auxiliary:
         taken |= {each.name, *(f"{each.name}_{key}" for key in each.values)}
     tags = [f"_{each.parameter}" for each in formula.parameters]
+    tags += [f"_{each.name}" for each in formula.imputed]
     taken |= {f"{name}{tag}{end}" for tag in tags for name in _TAGGED for end in _ENDS}
-    groups = [*formula.groups, *(term for each in formula.parameters for term in each.groups)]
+    groups = formula.all_groups
     members = {term.group: term.members for term in groups}
     found: dict[str, str] = {}
     for group in dict.fromkeys(term.group for term in groups):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pyflowers.programs.declaration import free_name
+from pyflowers.programs.declaration import PredictionRule, free_name
 from pyflowers.programs.densities import (
     StatedPrior,
     prior_densities,
@@ -39,10 +39,11 @@ from pyflowers.programs.formulas.part import (
     declared,
     is_constant,
     merged,
+    summands,
     vector_priors,
     with_given_draws,
 )
-from pyflowers.programs.formulas.predictor import LinearPredictor, Population
+from pyflowers.programs.formulas.predictor import Imputed, LinearPredictor, Population
 from pyflowers.programs.formulas.response import (
     AFTER_PREVIOUS,
     IN_TIME,
@@ -56,6 +57,7 @@ from pyflowers.programs.formulas.response import (
     sources_of,
 )
 from pyflowers.programs.linear import Coefficients, Given, Offset, Parameter
+from pyflowers.programs.prediction import NewRows, Predictor
 from pyflowers.text import shortened
 
 
@@ -89,8 +91,9 @@ def parameters_of(linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxilia
         The family's other parameters, with their priors. Those with a linear predictor are left
         out.
     """
-    predicted = {each.target.name for each in linear}
-    found = [part for each in linear for part in _population_parts(each)]
+    own = [each for each in linear if each.imputed is None]
+    predicted = {each.target.name for each in own}
+    found = [part for each in own for part in _population_parts(each)]
     for each in auxiliary:
         if each.name == "threshold":
             found.append(thresholds(linear[0], each))
@@ -98,7 +101,10 @@ def parameters_of(linear: Sequence[LinearPredictor], auxiliary: Sequence[Auxilia
             found.append(given_parameter(each, each.given))
         elif each.name not in predicted:
             found.append(another_parameter(each))
-    found += [group(each, its) for each in linear for its in each.groups]
+    found += [group(each, its) for each in own for its in each.groups]
+    for other in linear:
+        if other.imputed is not None:
+            found += imputation(other, other.imputed)
     return found
 
 
@@ -410,6 +416,97 @@ def predicted_parameter(linear: LinearPredictor) -> Part:
     """Return the part of a parameter of the family that has a linear predictor."""
     name = linear.target.name
     return Part(target=linear.target, stands_for={name: f"{name}[{{row}}]"})
+
+
+def imputation(linear: LinearPredictor, its: Imputed) -> list[Part]:
+    """Return the parts of a predictor that is imputed where it is missing.
+
+    Its observed values count in the likelihood; they say nothing on the response by themselves.
+    """
+    x, target = linear.target.name, linear.target
+    own = [*_population_parts(linear), *(group(linear, each) for each in linear.groups)]
+    total = " + ".join(summands(own, target, "eta")) or "0"
+    if all(part.is_constant for part in own if part.eta):
+        total = f"rep_vector({total}, N)"
+    column, sigma, shown = f"X[ : , {its.position}]", its.sigma.name, its.column
+    rule = PredictionRule(
+        family="gaussian",
+        linear_predictor=" + ".join(summands(own, target, "predicted")) or "0",
+        effects=merged(own, "effects"),
+    )
+    indices = [index for each in linear.groups for index in each.indices]
+    mean = " + ".join(summands(own, target, "shown")) or "0"
+    added = Part(target=ETA, eta=f"b[{its.position}] * (filled_{x} - {column})")
+    missing = Part(
+        data=[
+            f"int<lower=0> N_missing_{x}; // rows in which {shown} is missing",
+            f"array[N_missing_{x}] int<lower=1, upper=N> missing_{x}; // these; X has others there",
+        ],
+        transformed_data=[
+            f"real middle_{x} = mean({column}); // where the sampler starts",
+            f"real unit_{x} = sd({column});",
+        ],
+        parameters=[
+            f"vector<offset=middle_{x}, multiplier=unit_{x}>[N_missing_{x}] imputed_{x}; // {shown}"
+        ],
+        transformed_parameters=[
+            f"vector[N] filled_{x} = {column}; // {shown}, imputed where it is missing",
+            f"filled_{x}[missing_{x}] = imputed_{x};",
+        ],
+        model=[
+            "{",
+            f"  vector[N] mu_{x} = {total};",
+            "  if (prior_only == 0) {",
+            f"    filled_{x} ~ normal(mu_{x}, {sigma});",
+            "  } else {",
+            f"    imputed_{x} ~ normal(mu_{x}[missing_{x}], {sigma});",
+            "  }",
+            "}",
+        ],
+        sources={
+            f"missing_{x}": {"missing": shown},
+            f"N_missing_{x}": {"size": f"missing_{x}"},
+        },
+        dims={f"imputed_{x}": [f"missing_{x}"]},
+        meanings={f"imputed_{x}": {"description": f"{shown} in rows in which it is missing"}},
+        omit=[f"filled_{x}"],
+        shown=f"{shown} ~ N({mean}, {sigma}²)",
+        story=f"{shown} is imputed where it is missing, as missing at random.",
+        draw=partial(_draw_standard, f"imputed_{x}", f"N_missing_{x}"),
+        derive=partial(_impute, x, sigma, rule, indices),
+    )
+    own += [another_parameter(its.sigma), missing, added]
+    # Predictions of the response need none of these parts, and the engine exact supports none.
+    return [_without_predictions(part) for part in own]
+
+
+def _without_predictions(part: Part) -> Part:
+    """Return a part of another linear predictor than those of the response's distribution."""
+    if part.target == ETA:
+        return part
+    shown = "" if part.target is not None else part.shown
+    return replace(part, target=None, predicted="", effects={}, stated=None, shown=shown)
+
+
+def _draw_standard(name: str, size: str, values: Values, num: int, rng: Generator) -> Draws:
+    """Draw standard normal values."""
+    return {name: rng.normal(size=(1, num, int(values[size])))}
+
+
+def _impute(
+    x: str,
+    sigma: str,
+    rule: PredictionRule,
+    indices: Sequence[str],
+    values: Values,
+    draws: Draws,
+) -> Draws:
+    """Return the imputed values of a predictor, given standard normal ones."""
+    codes = {index: np.asarray(values[index]) - 1 for index in indices}
+    rows = NewRows(None, values, codes, {}, {}, int(values["N"]))
+    mu = Predictor(rule, draws, values, rows).linear()[..., np.asarray(values[f"missing_{x}"]) - 1]
+    standard = draws[f"imputed_{x}"]
+    return {f"imputed_{x}": mu + draws[sigma][..., None] * standard}
 
 
 def another_parameter(each: Auxiliary) -> Part:

@@ -32,12 +32,13 @@ from pyflowers.programs.families._response import family_of, has_dependent_rows,
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.curves import curves_in
 from pyflowers.programs.formulas.given import with_stated
-from pyflowers.programs.formulas.grammar import Formula, ParameterFormula, parse
+from pyflowers.programs.formulas.grammar import Formula, ImputedFormula, ParameterFormula, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import (
     Model,
     names_of_curves,
     names_of_groups,
+    with_filled,
     with_given_levels,
 )
 from pyflowers.programs.formulas.part import ETA, Part, Sum, Target, Values, joined
@@ -45,6 +46,7 @@ from pyflowers.programs.formulas.part import Draws as PriorDraws
 from pyflowers.programs.formulas.parts import parameters_of
 from pyflowers.programs.formulas.predictor import (
     Group,
+    Imputed,
     LinearPredictor,
     Population,
     default_intercept,
@@ -112,6 +114,8 @@ def _linear_model(data: Data) -> LinearModel:
     parts, values = _parts_of(data), data.values
     about = data.declaration.formula
     assert about is not None
+    if imputed := parse(about.text).imputed:
+        raise _not_stated(about.text, f"the term mi({imputed[0].column})")
     if series := parse(about.text).terms.series:
         what = f"{series[0].partition('(')[0]}(), with which a row depends on the rows before it"
         raise _not_stated(about.text, what)
@@ -183,7 +187,8 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
     """Return estimates from the likelihood alone."""
     about = data.declaration.formula
     assert about is not None
-    family, linear = _predictors_of(data)
+    family, every = _predictors_of(data)
+    linear = [each for each in every if each.imputed is None]
     response = parse(about.text).terms.variables
     if has_dependent_rows(response):
         return {}
@@ -234,13 +239,29 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
         target = Target(each.parameter, links[each.parameter])
         linear.append(_linear(data, target, each, indices))
     stated = _stated(data)
+    linear += [_imputed(data, own, indices, stated) for own in formula.imputed]
     return family, [with_given(each, stated) for each in linear]
+
+
+def _imputed(
+    data: Data,
+    formula: ImputedFormula,
+    indices: Mapping[str, str],
+    stated: Mapping[str, StatedPrior],
+) -> LinearPredictor:
+    """Return the linear predictor of a predictor that is imputed."""
+    about = data.declaration.formula
+    assert about is not None
+    linear = _linear(data, Target(formula.name), formula, indices)
+    (sigma,) = find_default_priors(about.priors).auxiliary(find_family("gaussian"))
+    (sigma,) = with_stated([replace(sigma, name=f"sigma{linear.tag}")], stated)
+    return replace(linear, imputed=Imputed(formula.column, 1, sigma))
 
 
 def _linear(
     data: Data,
     target: Target,
-    formula: Formula | ParameterFormula,
+    formula: Formula | ParameterFormula | ImputedFormula,
     indices: Mapping[str, str],
 ) -> LinearPredictor:
     """Return a linear predictor with the names and shapes that it has in a data block."""
@@ -295,7 +316,8 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     table = replace(data.table, columns={**columns, **data.table.columns})
     formula = parse(text)
     its = family_with(formula.terms, find_family(family), text)
-    model = Model(formula, its, with_given_levels(formula, table)).of_categories()
+    table = with_filled(formula, with_given_levels(formula, table))
+    model = Model(formula, its, table).of_categories()
     notes = check_design(model, find_default_priors(priors))
     if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
         notes += about_response(model)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyflowers.programs.densities import StatedPrior, read_stated
+from pyflowers.programs.families import Auxiliary
 from pyflowers.programs.formulas.centring import (
     Centring,
     centrings,
@@ -17,11 +18,12 @@ from pyflowers.programs.formulas.centring import (
     refuse_unknown_groups,
 )
 from pyflowers.programs.formulas.curves import Curve, Defaults, curves_of, switches
-from pyflowers.programs.formulas.given import Stated, of_elements
+from pyflowers.programs.formulas.given import Stated, of_elements, with_stated
 from pyflowers.programs.formulas.model import Model
 from pyflowers.programs.formulas.part import ETA, Sum, Target
 from pyflowers.programs.formulas.priors import (
     DefaultPriors,
+    auxiliary_parameters,
     coefficients,
     rounded,
     scales_of_sds,
@@ -174,6 +176,25 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Imputed:
+    """A predictor of the response that is imputed where it is missing.
+
+    Attributes
+    ----------
+    column : str
+        Its column.
+    position : int
+        Its place among the columns of X, from 1.
+    sigma : Auxiliary
+        The standard deviation of its residuals.
+    """
+
+    column: str
+    position: int
+    sigma: Auxiliary
+
+
+@dataclass(frozen=True)
 class LinearPredictor:
     """A linear predictor.
 
@@ -202,6 +223,8 @@ class LinearPredictor:
         in its place, refer to terms at their means.
     given_intercept : StatedPrior or None
         The prior that the user gives to the intercept.
+    imputed : Imputed or None
+        What it predicts if this is neither the response nor a parameter of the family.
     """
 
     target: Target
@@ -215,6 +238,7 @@ class LinearPredictor:
     groups: tuple[Group, ...] = ()
     is_shifted: bool = False
     given_intercept: StatedPrior | None = None
+    imputed: Imputed | None = None
 
     @property
     def parameter(self) -> str:
@@ -251,8 +275,9 @@ def linear_predictors(
         The priors that the user gives, by element.
     """
     stated = stated or {}
-    tagged = {its.name for each in model.parameters for its in each.effects}
-    tagged |= {name for each in model.parameters for name in switches(each)}
+    others = (*model.parameters, *model.imputed)
+    tagged = {its.name for each in others for its in each.effects}
+    tagged |= {name for each in others for name in switches(each)}
     own = {name: its for name, its in parametrisations.items() if name not in tagged}
     found = list[LinearPredictor]()
     if model.family.has_categories:
@@ -262,6 +287,8 @@ def linear_predictors(
     for parameter in model.parameters:
         written = _of_response if parameter.predicts_response else _of_parameter
         found.append(written(parameter, priors, parametrisations, stated))
+    for its in model.imputed:
+        found.append(_of_imputed(model, its, priors, parametrisations, stated))
     found = [with_given(each, stated) for each in found]
     seen = set[str]()
     for i, each in enumerate(found):
@@ -304,13 +331,14 @@ def _of_response(
 ) -> LinearPredictor:
     """Return the linear predictor on which the response depends, or one of several."""
     scale, intercept, target = priors.scale(model), None, ETA
-    if model.parameter is None:
+    if model.parameter is None and not model.imputes:
         of_curves = switches(model)
         of_groups = {name: its for name, its in parametrisations.items() if name not in of_curves}
         centred = centrings(model, of_groups)
     else:
-        target = Target(model.parameter.name)
         centred = centrings_asked(model, parametrisations)
+    if model.parameter is not None:
+        target = Target(model.parameter.name)
     if model.has_intercept and not model.family.is_ordinal:
         intercept = (priors.location(model), scale)
     return LinearPredictor(
@@ -325,6 +353,22 @@ def _of_response(
         groups=_groups(model, priors, centred, scale),
         is_shifted=model.has_intercept and bool(model.population),
     )
+
+
+def _of_imputed(
+    model: Model,
+    its: Model,
+    priors: DefaultPriors,
+    parametrisations: Mapping[str, bool],
+    stated: Stated,
+) -> LinearPredictor:
+    """Return the linear predictor of a predictor that is imputed."""
+    linear = _of_response(its, priors, parametrisations, stated)
+    (sigma,) = auxiliary_parameters(its.family, priors, its)
+    (sigma,) = with_stated([replace(sigma, name=f"sigma{its.tag}")], stated)
+    column = its.formula.response
+    position = model.population_design[1].index(column) + 1
+    return replace(linear, target=Target(its.imputes), imputed=Imputed(column, position, sigma))
 
 
 def _of_parameter(

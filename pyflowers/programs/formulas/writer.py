@@ -67,7 +67,7 @@ def _sums_shown(parts: Sequence[Part]) -> list[str]:
     for target in targets(parts) or [ETA]:
         total = " + ".join(summands(parts, target, "shown")) or "0"
         found.append(f"{target.name} = {target.of(total)}")
-    return found
+    return [*found, *(part.shown for part in parts if part.target is None and part.shown)]
 
 
 def _header(formula: Formula, family: Family, parts: Sequence[Part], note: str) -> str:
