@@ -126,6 +126,13 @@ class Table(Shown):
     >>> list(table.numbers_or_factor("plot").categories)
     ['a', 'b']
 
+    Numbers where a model imputes:
+
+    >>> frame = pd.DataFrame({"age": [20, None, 40, None]})
+    >>> filled = pyflowers.from_frame(frame).filled(["age"])
+    >>> filled.numbers("age").tolist(), filled.notes[0][:33]
+    ([20.0, 20.0, 40.0, 40.0], 'the data frame: 2 of 4 rows lack ')
+
     A digest that does not depend on the format of the file:
 
     >>> columns = ("plant", "flowers")
@@ -699,34 +706,16 @@ class Table(Shown):
         kept._note(f"{what}; {they} left out")
         return kept
 
-    def note_imputed(self, columns: Sequence[str]) -> None:
-        """Note in how many rows columns are imputed, and for which rows questions are answered.
+    def filled(self, columns: Sequence[str]) -> Table:
+        """Return the table with numbers in missing cells of some columns, and note the rows.
+
+        The numbers are those of the column's other cells, in turn, so that the column keeps about
+        its mean and its standard deviation. They stand for values that a model imputes.
 
         Parameters
         ----------
         columns : sequence of str
             The columns.
-        """
-        where = {name: self.is_missing(name) for name in columns}
-        missing = np.any([np.zeros(len(self), dtype=bool), *where.values()], axis=0)
-        if not missing.any():
-            return
-        lacking = in_words([name for name, its in where.items() if its.any()])
-        num, left = int(missing.sum()), int((~missing).sum())
-        self._note(
-            f"{self.source}: {num} of {len(self)} rows lack {lacking}, which mi() imputes; checks, "
-            f"effects, predictions and elpd are of the other {left} rows"
-        )
-
-    def filled(self, name: str) -> Table:
-        """Return the table with numbers in the missing cells of a column: the others, in turn.
-
-        The column keeps about its mean and its standard deviation.
-
-        Parameters
-        ----------
-        name : str
-            The column.
 
         Returns
         -------
@@ -736,15 +725,28 @@ class Table(Shown):
         Raises
         ------
         DataError
-            If a cell is not a number, or all are missing.
+            If a cell of such a column is not a number, or all are missing.
         """
-        missing = self.is_missing(name)
-        if missing.all():
-            raise DataError(f"{self.source}: {name} is missing in every row; give some values")
-        cells = np.empty(len(self))
-        cells[~missing] = self.at(~missing).numbers(name)
-        cells[missing] = np.resize(cells[~missing], int(missing.sum()))
-        return self.with_cells({name: cells})
+        where = {name: self.is_missing(name) for name in columns}
+        missing = np.any([np.zeros(len(self), dtype=bool), *where.values()], axis=0)
+        if not missing.any():
+            return self
+        cells = {}
+        for name, lacks in where.items():
+            if lacks.all():
+                raise DataError(f"{self.source}: {name} is missing in every row; give some values")
+            known = self.at(~lacks).numbers(name)
+            cells[name] = np.empty(len(self))
+            cells[name][~lacks] = known
+            cells[name][lacks] = np.resize(known, int(lacks.sum()))
+        lacking = in_words([name for name, lacks in where.items() if lacks.any()])
+        num, left = int(missing.sum()), int((~missing).sum())
+        filled = self.with_cells(cells)
+        filled._note(
+            f"{self.source}: {num} of {len(self)} rows lack {lacking}, which mi() imputes; checks, "
+            f"effects, predictions and elpd are of the other {left} rows"
+        )
+        return filled
 
     def refuse_repeats(self, group: Labels, time: Labels, leave: str) -> None:
         """Raise an error if a group has the same time twice.

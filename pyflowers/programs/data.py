@@ -116,6 +116,14 @@ class Data(Shown):
     ... )
     >>> doubled["t"][:2].tolist()
     [188.6, 31.4]
+
+    The rows that miss no predictor, if others are imputed, and their positions among all rows:
+
+    >>> frame = pd.DataFrame({"y": [1.0, 2, 4, 3], "x": [0.1, None, 0.9, 0.4]})
+    >>> data = pyflowers.Program.from_formula("y ~ mi(x); x | mi() ~ 1", frame).read(frame)
+    >>> complete = data.complete()
+    >>> complete["y"].tolist(), complete.rows_in_whole().tolist()
+    ([1.0, 4.0, 3.0], [0, 2, 3])
     """
 
     values: Mapping[str, Any]
@@ -625,9 +633,7 @@ def _from_table(
         others = [name for name in table.columns if name not in imputed]
         table = table.without_missing(others, drop=True)
     missing = {name: np.flatnonzero(table.is_missing(name)) for name in imputed}
-    table.note_imputed(imputed)
-    for name in imputed:
-        table = table.filled(name)
+    table = table.filled(imputed)
     written, labels = written.with_labels(dims), dict[str, Labels]()
     for column in declared.label_columns:
         if column == time:

@@ -414,7 +414,8 @@ class Model:
         if self.evaluates:
             its = self.at(rows)
             return its.predictor(draws).log_lik(its.data.y)
-        return _by_observation(draws[self.program.declaration.roles.log_lik], rows)
+        values = draws[self.program.declaration.roles.log_lik]
+        return _by_observation(values, self.data.rows_in_whole(rows))
 
     def y_rep(
         self,

@@ -519,7 +519,7 @@ def _with_imputed(formula: Formula, text: str, imputed: tuple[ImputedFormula, ..
         If a predictor has a formula but no term, or the reverse.
     """
     columns, rest = list[str](), list[str]()
-    for sign, term in _summands(formula.population):
+    for sign, term in summands(formula.population):
         found = _IN_MI.fullmatch(term)
         if found and sign == "+":
             columns.append(_bare(found[1]))
@@ -606,7 +606,7 @@ def _without_curves(text: str, terms: str) -> tuple[str, tuple[CurveTerm, ...]]:
     if not _CURVE.search(_outside_quotes(terms)):
         return terms, ()
     rest, curves = list[str](), list[CurveTerm]()
-    for sign, term in _summands(terms):
+    for sign, term in summands(terms):
         called = _CURVE.search(_outside_quotes(term))
         if called is None:
             rest.append(f"{sign} {term}")
@@ -639,7 +639,7 @@ _SERIES = re.compile(r"(?:ar|cosy)\(.*\)")
 
 def _without_series(terms: str) -> tuple[str, list[str]]:
     """Return the sum of terms without ``ar(…)`` and ``cosy(…)``, and their calls."""
-    every = list(_summands(terms))
+    every = list(summands(terms))
     calls = [term for sign, term in every if sign == "+" and _SERIES.fullmatch(term)]
     if not calls:
         return terms, []
@@ -647,7 +647,7 @@ def _without_series(terms: str) -> tuple[str, list[str]]:
     return re.sub(r"^\+ ", "", rest) or "1", calls
 
 
-def _summands(terms: str) -> Iterator[tuple[str, str]]:
+def summands(terms: str) -> Iterator[tuple[str, str]]:
     """Yield each term of a sum outside brackets, with the sign before it."""
     depth, start, sign = 0, 0, "+"
     plain = _outside_quotes(terms)

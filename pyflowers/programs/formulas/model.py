@@ -37,12 +37,12 @@ from pyflowers.programs.formulas.grammar import (
     GroupTerm,
     ImputedFormula,
     ParameterFormula,
+    summands,
 )
 from pyflowers.programs.formulas.response import (
     OF_RESIDUALS,
     ResponseTerms,
     read_values,
-    split_at,
 )
 from pyflowers.programs.terms import (
     OF_CURVES,
@@ -833,13 +833,15 @@ def with_filled(formula: Formula, table: Table) -> Table:
     ConfigError
         If such a predictor is also in another term, holds labels, or misses no value.
     """
+    if not formula.imputed:
+        return table
     used = [[*formula.response_columns]]
     used += [[*each.columns, *each.others] for each in formula.all_groups]
     sums = _sums_of(formula)
     for other in formula.parameters:
         sums += _sums_of(other)
     for its in sums:
-        terms = split_at(read_terms(its).text, "+")
+        terms = [term for _, term in summands(read_terms(its).text)]
         used += [list(read_terms(f"0 + {term}").columns) for term in terms]
     for each in formula.imputed:
         name, where = each.column, f"formula {formula.text!r}: "
@@ -860,8 +862,8 @@ def with_filled(formula: Formula, table: Table) -> Table:
                 f"{where}{name} is missing in no row, so there is nothing to impute; write {name} "
                 f"instead of mi({name}), and leave its formula out"
             )
-        table = table.filled(name)
-    return table
+    known = [each.column for each in formula.imputed if each.column in table.columns]
+    return table.filled(known)
 
 
 def known_covariance(name: str, given: Any) -> pd.DataFrame:
