@@ -468,7 +468,7 @@ class Previous(Kind):
 class Missing(Kind):
     """The positions, counted from 1, of the rows in which a column of numbers is missing.
 
-    In these rows, the column has other numbers of the table in place of those that the program
+    In these rows, the column has other numbers of the table instead of those that the program
     imputes. A fit answers questions about rows for the others.
 
     Attributes

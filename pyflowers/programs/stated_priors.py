@@ -139,10 +139,13 @@ def _row(
         name = element.replace("_at_means", "").replace("b_adjusted", "b")
     row = _cells(name, text, low, high, is_default)
     rule = program.declaration.prediction
+    # The parameters of an imputed predictor say nothing about the response.
+    tags = tuple(its.removeprefix("missing") for its in program.declaration.imputed)
     if (
         program.declaration.formula is not None
         and rule is not None
         and value is None
+        and not name.partition("[")[0].endswith(tags)
         and np.isfinite([low, high]).all()
     ):
         about = program.declaration.formula.text

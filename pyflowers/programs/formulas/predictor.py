@@ -365,8 +365,9 @@ def _of_imputed(
     """Return the linear predictor of a predictor that is imputed."""
     linear = _of_response(its, priors, parametrisations, stated)
     (sigma,) = auxiliary_parameters(its.family, priors, its)
-    (sigma,) = with_stated([replace(sigma, name=f"sigma{its.tag}")], stated)
     column = its.formula.response
+    sigma = replace(sigma, name=f"sigma{its.tag}", description=f"residual sd of {column}")
+    (sigma,) = with_stated([sigma], stated)
     position = model.population_design[1].index(column) + 1
     return replace(linear, target=Target(its.imputes), imputed=Imputed(column, position, sigma))
 

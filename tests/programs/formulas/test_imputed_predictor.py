@@ -289,6 +289,12 @@ def test_what_needs_a_distribution_of_all_data_is_refused(fit, tmp_path):
     assert any("the likelihood is not scaled, as that of x, which is imputed" in n for n in notes)
 
 
+def test_priors_of_the_imputation_say_nothing_about_the_response():
+    found = posed()[0].priors["on the response's scale"]
+    assert found["sd_g"] == "typically changes expected y by 0.17 to 7.96"
+    assert not any(found[name] for name in ("Intercept_x", "b_x[z]", "sd_g_x", "sigma_x"))
+
+
 def test_advice_keeps_the_term():
     formula = "y ~ mi(x) + z; x | mi() ~ z"
     assert with_terms(formula, ["s(z)"]) == "y ~ mi(x) + s(z); x | mi() ~ z"
