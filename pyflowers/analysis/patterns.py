@@ -314,7 +314,8 @@ class Residuals:
             above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
             slope = np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)
             self.weight = slope / self.sd
-        self.groups = {name: model.rows.codes[index] for name, index in model.partitions.items()}
+        labels = model.labels  # without those that only rows with imputed predictors have
+        self.groups = {name: labels[name].codes for name in model.partitions}
         self.columns = [model.fixed_design() * self.weight[:, None]]
         for codes, z in model.random_designs():
             if 2 * (codes.max() + 1) <= len(codes):
@@ -867,15 +868,13 @@ def _interactions(
 
 def _spreads(fit: Fit, residuals: Residuals, own: _Covariates) -> Iterator[Pattern]:
     """Yield the pattern of spreads along each covariate and each group."""
-    table = fit.data.table
-    assert table is not None
     places: dict[str, tuple[IntArray, Sequence[str]]] = {
         **{x: _bins(values, 4) for x, values in own.numeric.items()},
         **own.levels,
     }
     for name, codes in residuals.groups.items():
         if name not in own.levels:
-            places[name] = (codes, table.labels(name).names)
+            places[name] = (codes, fit.model.labels[name].names)
     for x, (codes, names) in places.items():
         yield from _spread(x, codes, names)
 

@@ -49,10 +49,13 @@ class Labels:
 
     def first_of_each(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the value of each label's first row, and the rows that differ from it."""
-        first = np.zeros(len(self), dtype=np.int64)  # a label may be in no row
-        first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]
-        chosen = values[first]
+        chosen = values[np.unique(self.codes, return_index=True)[1]]
         return chosen, np.flatnonzero(values != chosen[self.codes])
+
+    def at(self, rows: NDArray[np.int64]) -> Labels:
+        """Return the labels of some rows, without those that none of them has."""
+        present, codes = np.unique(self.codes[rows], return_inverse=True)
+        return Labels(self.column, tuple(self.names[i] for i in present), codes)
 
     @property
     def are_titles(self) -> bool:

@@ -392,7 +392,12 @@ class Data(Shown):
             for name, its in declared.items()
             if isinstance(its, Size) and its.size == OBS
         }
-        labels = {name: replace(its, codes=its.codes[rows]) for name, its in self.labels.items()}
+        # The categories of the response, and the labels that members share, stay as they are.
+        kept = {self.value, *(name for columns in self.declaration.shared for name in columns)}
+        labels = {
+            name: replace(its, codes=its.codes[rows]) if name in kept else its.at(rows)
+            for name, its in self.labels.items()
+        }
         return replace(
             found,
             values={**found.values, **sizes},

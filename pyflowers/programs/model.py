@@ -679,7 +679,7 @@ class Model:
         """Yield the groups of rows and the columns whose effects vary between them."""
         for index, matrix in varying_columns(self.rule):
             if index in self.rows.codes:
-                codes = self.rows.codes[index]
+                codes = np.unique(self.rows.codes[index], return_inverse=True)[1]
                 z = np.ones((len(codes), 1))
                 if matrix:
                     values = np.asarray(self.rows.values[matrix], dtype=float)

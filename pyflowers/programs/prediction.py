@@ -270,7 +270,7 @@ def read_rows(
         table = as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    every = model.frozen
+    every, known_labels = model.frozen, (data.whole or data).labels
     of_groups = group_columns(rule, every)
     declared, without = (
         _for_rows(
@@ -293,7 +293,7 @@ def read_rows(
         if data.table.is_factor(data.name_of(column))
     }
     if new is not None:
-        of_fit = {its.column: its.names for its in data.labels.values()} | levels
+        of_fit = {its.column: its.names for its in known_labels.values()} | levels
         read_as_text = {names[c] for c in (*declared.label_columns, *declared.levels) if c in names}
         table = _as_in_fit(table, {name: of_fit[name] for name in read_as_text & of_fit.keys()})
         # A label of the fit that looks like a missing value, such as None, is also a label now.
@@ -323,7 +323,7 @@ def read_rows(
     for name, source in every.data.items():
         labelled = source.index_of
         if labelled and name in names_of(rule):
-            its = data.labels[labelled].names
+            its = known_labels[labelled].names
             codes[name], labels[name] = np.zeros(len(table), dtype=np.int64), its
             known[name] = len(its)
             if name not in values:

@@ -193,12 +193,6 @@ class ImputedFormula:
     groups: tuple[GroupTerm, ...]
     curves: tuple[CurveTerm, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The name of the predictor in the program, with which the names of its variables end."""
-        name = re.sub(r"\W", "_", self.column, flags=re.ASCII).strip("_") or "x"
-        return name if name[0].isalpha() else f"x_{name}"
-
 
 @dataclass(frozen=True)
 class Formula:

@@ -272,7 +272,7 @@ class Model:
     @cached_property
     def imputed(self) -> tuple[Model, ...]:
         """The models of the predictors with missing values, which are filled in the table."""
-        found = []
+        found, names = [], names_of_imputed(self.formula, self.family)
         for own in self.formula.imputed:
             formula = replace(
                 self.formula,
@@ -293,7 +293,7 @@ class Model:
                 self.table,
                 indices=self.group_indices,
                 known=self.known,
-                imputes=own.name,
+                imputes=names[own.column],
             )
             modelled = [*self.formula.observed, *(each.column for each in self.formula.imputed)]
             wrong = next((name for name in modelled if name in model.columns), None)
@@ -831,7 +831,7 @@ def with_filled(formula: Formula, table: Table) -> Table:
     Raises
     ------
     ConfigError
-        If such a predictor is also in another term, holds labels, or misses no value.
+        If such a predictor is also in another term, or holds labels.
     """
     if not formula.imputed:
         return table
@@ -856,11 +856,6 @@ def with_filled(formula: Formula, table: Table) -> Table:
             raise ConfigError(
                 f"{where}{name} holds labels, but mi() imputes numbers; leave rows without a label "
                 f"out, with --drop-missing, and write {name}"
-            )
-        if not table.is_missing(name).any():
-            raise ConfigError(
-                f"{where}{name} is missing in no row, so there is nothing to impute; write {name} "
-                f"instead of mi({name}), and leave its formula out"
             )
     known = [each.column for each in formula.imputed if each.column in table.columns]
     return table.filled(known)
@@ -929,6 +924,26 @@ def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: s
     return found
 
 
+def names_of_imputed(formula: Formula, family: Family) -> dict[str, str]:
+    """Return the name in the program of each predictor that is imputed, by its column.
+
+    The names of its variables, such as ``b_x``, end with it, and differ from all others.
+    """
+    ends = (end.removeprefix("_") for end in _ENDS)
+    taken = {"free", *ends, *(each.name for each in family.auxiliary)}
+    taken |= {each.parameter for each in formula.parameters}
+    found = dict[str, str]()
+    for each in formula.imputed:
+        name = re.sub(r"\W", "_", each.column, flags=re.ASCII).strip("_") or "x"
+        if not name[0].isalpha():
+            name = f"x_{name}"
+        while name in taken or "__" in name:
+            name = f"{name.replace('__', '_')}_value"
+        found[each.column] = name
+        taken.add(name)
+    return found
+
+
 def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     """Return the name of each group in the program.
 
@@ -939,7 +954,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     for each in family.auxiliary:
         taken |= {each.name, *(f"{each.name}_{key}" for key in each.values)}
     tags = [f"_{each.parameter}" for each in formula.parameters]
-    tags += [f"_{each.name}" for each in formula.imputed]
+    tags += [f"_{name}" for name in names_of_imputed(formula, family).values()]
     taken |= {f"{name}{tag}{end}" for tag in tags for name in _TAGGED for end in _ENDS}
     groups = formula.all_groups
     members = {term.group: term.members for term in groups}

@@ -38,6 +38,7 @@ from pyflowers.programs.formulas.model import (
     Model,
     names_of_curves,
     names_of_groups,
+    names_of_imputed,
     with_filled,
     with_given_levels,
 )
@@ -239,23 +240,22 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
         target = Target(each.parameter, links[each.parameter])
         linear.append(_linear(data, target, each, indices))
     stated = _stated(data)
-    linear += [_imputed(data, own, indices, stated) for own in formula.imputed]
+    names = names_of_imputed(formula, family)
+    for own in formula.imputed:
+        target = Target(names[own.column])
+        linear.append(_imputed(own.column, _linear(data, target, own, indices), data, stated))
     return family, [with_given(each, stated) for each in linear]
 
 
 def _imputed(
-    data: Data,
-    formula: ImputedFormula,
-    indices: Mapping[str, str],
-    stated: Mapping[str, StatedPrior],
+    column: str, linear: LinearPredictor, data: Data, stated: Mapping[str, StatedPrior]
 ) -> LinearPredictor:
     """Return the linear predictor of a predictor that is imputed."""
     about = data.declaration.formula
     assert about is not None
-    linear = _linear(data, Target(formula.name), formula, indices)
     (sigma,) = find_default_priors(about.priors).auxiliary(find_family("gaussian"))
     (sigma,) = with_stated([replace(sigma, name=f"sigma{linear.tag}")], stated)
-    return replace(linear, imputed=Imputed(formula.column, 1, sigma))
+    return replace(linear, imputed=Imputed(column, 1, sigma))
 
 
 def _linear(
