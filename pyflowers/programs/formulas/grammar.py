@@ -538,6 +538,12 @@ def _with_imputed(formula: Formula, text: str, imputed: tuple[ImputedFormula, ..
             )
     if not columns:
         return formula
+    if formula.terms.series:
+        raise ConfigError(
+            f"formula {text!r}: {formula.terms.series[0]} cannot be combined with "
+            f"mi({columns[0]}), as residuals depend on those of rows whose predictors are not "
+            "known; leave one out"
+        )
     population = re.sub(r"^\+ ", "", " ".join(rest))
     return replace(formula, population=population, imputed=imputed)
 

@@ -170,6 +170,11 @@ class Model:
                     "out of the terms"
                 )
         self._refuse_columns()
+        if family.has_categories and formula.imputed:
+            raise ConfigError(
+                f"formula {formula.text!r}: mi() needs one linear predictor, but family "
+                f"{family.name} has one for each category; leave rows out, with --drop-missing"
+            )
         if family.has_trials != bool(formula.trials) and not family.has_columns:
             what, wants = "no trials", ""
             if family.has_trials:

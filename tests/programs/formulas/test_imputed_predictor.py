@@ -34,6 +34,7 @@ def table(num=80, lost=20, seed=1):
     y = 1 + 0.5 * x - z + effect + rng.normal(size=num)
     frame = pd.DataFrame({"y": y, "x": x, "z": z, "g": g, "whole": x}).round(4)
     frame["count"] = rng.poisson(np.exp(0.1 * x - 1))
+    frame["rating"] = pd.cut(frame["y"], 4, labels=False) + 1
     frame["w"] = (rng.normal(size=num) + 0.3 * z).round(4)
     frame.loc[rng.choice(num, lost, replace=False), "x"] = None
     frame.loc[rng.choice(num, 10, replace=False), "w"] = None
@@ -219,6 +220,7 @@ OTHERS = [
     ("y ~ mi(x) + mi(w); x | mi() ~ z; w | mi() ~ s(z)", "gaussian"),
     ("y ~ mi(x) + s(z); sigma ~ z; x | mi() ~ z + (z | g)", "student"),
     ("y ~ 0 + mi(x) + z; x | mi() ~ 0 + g", "gaussian"),
+    ("rating ~ mi(x) + z; x | mi() ~ gp(z)", "cumulative"),
 ]
 
 
@@ -282,6 +284,8 @@ BAD = [
     ("y ~ mi(x); x | mi() ~ y", "y cannot predict x"),
     ("y ~ mi(x) + mi(w); x | mi() ~ w; w | mi() ~ z", "w cannot predict x"),
     ("y ~ mi(x) + mi(w); x | mi() ~ mi(w); w | mi() ~ z", "write mi(x) as a term by itself"),
+    ("y ~ mi(x) + ar(); x | mi() ~ z", "ar() cannot be combined with mi(x)"),
+    ("y ~ mi(x) + cosy(gr = g); x | mi() ~ z", "cosy(gr = g) cannot be combined with mi(x)"),
     ("y ~ mi(x); x | mi() ~ z + ar()", "ar() describes the residuals of the response"),
     ("y ~ mi(nothing); nothing | mi() ~ 1", "there is no column 'nothing'"),
     ("y ~ mi(lost); lost | mi() ~ 1", "lost is missing in every row"),
@@ -294,6 +298,11 @@ def test_what_cannot_be_imputed_is_said_in_one_sentence(formula, message):
     frame = table().assign(lost=np.nan, word="a")
     frame.loc[0, "word"] = None
     assert_one_sentence(message, formula, frame)
+
+
+def test_categories_are_refused():
+    message = "mi() needs one linear predictor, but family categorical has one for each category"
+    assert_one_sentence(message, "g ~ mi(x); x | mi() ~ z", table(), family="categorical")
 
 
 def test_a_predictor_of_an_imputed_one_must_be_complete():
