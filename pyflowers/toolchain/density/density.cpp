@@ -6,7 +6,7 @@
 // that pyflowers/engines/bridge.py loads. Two things differ from BridgeStan: a rejection, which
 // Stan's samplers take for an infinite energy, is the log density -inf with gradient 0 and not a
 // failure; and what the program prints is discarded. Functions that can fail return 0 on success
-// and else give Stan's message; no exception leaves this file. Stan's autodiff stack is one for the
+// and otherwise give Stan's message; no exception leaves this file. Stan's autodiff stack is one for the
 // whole library: callers hold Python's GIL.
 
 #include <cmath>
@@ -28,7 +28,7 @@ using stan::model::model_base;
 using VectorMap = Eigen::Map<Eigen::VectorXd>;
 using ConstVectorMap = Eigen::Map<const Eigen::VectorXd>;
 
-// A model with what Python asks of it once: names, separated by commas.
+// A model with the names of its quantities, separated by commas, which Python reads once.
 struct bs_model {
   std::unique_ptr<model_base> model;
   stan::rng_t rng;

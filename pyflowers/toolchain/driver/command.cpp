@@ -31,7 +31,7 @@ namespace {
 
 using Model = stan::model::model_base;
 
-// STAN_NUM_THREADS and num_threads are two ways to say the same.
+// STAN_NUM_THREADS and num_threads set the same number.
 void start_threads(int requested) {
   const int environment = stan::math::internal::get_num_threads();
   if (environment != requested && environment != 1) {

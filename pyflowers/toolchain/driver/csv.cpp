@@ -1,5 +1,5 @@
-// Stan's own CSV reader goes through a stream for every number, reads nan and inf as 0 and stops
-// without a word at a ragged row. This one is faster, reads every double and names the line.
+// Stan's CSV reader uses a stream for each number, reads nan and inf as 0, and stops without an
+// error at a row of another length. This reader is faster, reads all doubles and names the line.
 
 #include "csv.hpp"
 

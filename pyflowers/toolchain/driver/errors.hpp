@@ -1,4 +1,4 @@
-// What can go wrong in the driver, and the exit status each failure ends in.
+// The errors of the driver, and their exit statuses.
 
 #ifndef PYFLOWERS_ERRORS_HPP
 #define PYFLOWERS_ERRORS_HPP
@@ -20,7 +20,7 @@ enum class ExitCode : int {
   config = 78          // arguments that are valid one by one do not fit together
 };
 
-// An error with the exit status it should end in; main() reports it.
+// An error with its exit status; main() reports it.
 class DriverError : public std::runtime_error {
  public:
   DriverError(ExitCode code, const std::string& message)

@@ -11,8 +11,8 @@
 namespace pyflowers {
 
 FileName split_suffix(const std::string& file) {
-  // std::filesystem agrees with CmdStan on `.hidden`, `..` and `a.b/c`, but counts a bare final
-  // dot.
+  // For `.hidden`, `..` and `a.b/c`, std::filesystem finds the same suffix as CmdStan; but it also
+  // takes a final dot for a suffix.
   const std::string suffix = std::filesystem::path(file).extension().string();
   if (suffix.size() < 2) return {file, ""};
   return {file.substr(0, file.size() - suffix.size()), suffix};

@@ -1,4 +1,4 @@
-// What precedes the draws: versions, time, arguments and compiler, as comments or as JSON.
+// The header of the draws: versions, time, arguments and compiler, as comments or as JSON.
 
 #ifndef PYFLOWERS_HEADER_HPP
 #define PYFLOWERS_HEADER_HPP
@@ -12,19 +12,19 @@
 
 namespace pyflowers {
 
-// At the head of a file of draws.
+// Writes the header of a file of draws.
 void write_draws_header(stan::callbacks::writer& writer, const Argument& root,
                         const stan::model::model_base& model);
 
-// At the head of a CSV file of diagnostics.
+// Writes the header of a CSV file of diagnostics.
 void write_diagnostics_header(stan::callbacks::writer& writer, const Argument& root,
                               const stan::model::model_base& model);
 
-// The same facts as a JSON file.
+// Writes the same information as a JSON file.
 void write_config(const std::string& file, int sig_figs, const Argument& root,
                   const stan::model::model_base& model);
 
-// What `info` answers: the version of Stan and the flags of this build.
+// Prints the answer to `info`: the version of Stan and the flags of this build.
 void print_info(std::ostream& out);
 
 }  // namespace pyflowers

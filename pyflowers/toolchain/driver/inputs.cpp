@@ -1,4 +1,4 @@
-// Reading JSON and R dump. What goes wrong inside Stan's readers is reported with the file's name.
+// Reading JSON and R dump. Errors in Stan's readers are reported with the file's name.
 
 #include "inputs.hpp"
 
@@ -50,7 +50,7 @@ Contexts read_chain_contexts(const std::string& file, unsigned int num_chains,
   if (num_chains == 1 || file.empty()) return Contexts(num_chains, read_context(file));
   require_known_suffix(file);
   const std::string suffix = split_suffix(file).suffix;
-  // chain_files() keeps a suffix only where CSV is asked for; here the user's own is meant.
+  // chain_files() keeps a suffix only for CSV; here the suffix is the user's.
   const auto numbered = chain_files(split_suffix(file).base, {"", suffix, num_chains, first_id});
   if (!can_open(numbered.front())) {
     if (can_open(file)) return Contexts(num_chains, read_context(file));
@@ -72,7 +72,7 @@ StartingValues read_starting_values(const std::string& init, unsigned int num_ch
     radius = std::stod(init, &used);
   } catch (const std::logic_error&) {
   }
-  // CmdStan takes `2chains.json` for the radius 2; only a number from end to end is a radius here.
+  // CmdStan takes `2chains.json` for the radius 2; here, the whole text must be a number.
   if (used == 0 || used != init.size()) {
     return {usual_radius, read_chain_contexts(init, num_chains, first_id)};
   }

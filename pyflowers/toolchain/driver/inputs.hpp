@@ -14,16 +14,16 @@ namespace pyflowers {
 using Context = std::shared_ptr<stan::io::var_context>;
 using Contexts = std::vector<Context>;
 
-// The variables of a file; none at all when its name is empty. Read as JSON if it is called *.json,
-// else as R dump.
+// The variables of a file; none if its name is empty. A file called *.json is read as JSON, any
+// other as R dump.
 Context read_context(const std::string& file);
 
-// One context for each chain: `init_1.json`, `init_2.json` … where the first of them exists, else
-// `init.json` for all of them.
+// One context for each chain: `init_1.json`, `init_2.json` … if the first of them exists, or else
+// `init.json` for all chains.
 Contexts read_chain_contexts(const std::string& file, unsigned int num_chains,
                              unsigned int first_id);
 
-// Where chains start: values by name, and the radius to draw the others within.
+// The starting points of chains: values by name, and the radius within which others are drawn.
 struct StartingValues {
   double radius;
   Contexts contexts;

@@ -1,4 +1,4 @@
-// The program: runs the command, reports what was thrown, and turns it into an exit status.
+// The program: runs the command, reports errors, and returns the exit status.
 
 #include <exception>
 #include <iostream>

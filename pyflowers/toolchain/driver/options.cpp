@@ -1,4 +1,4 @@
-// From the argument tree to plain structures. Only names and places of arguments live here.
+// Copies the argument tree into plain structures. Only the grammar and this file use its names.
 
 #include "options.hpp"
 

@@ -1,4 +1,4 @@
-// What the command line said, as plain structures: one for each method, one for what all share.
+// The options of the command line as plain structures: one for each method, and one for all.
 
 #ifndef PYFLOWERS_OPTIONS_HPP
 #define PYFLOWERS_OPTIONS_HPP
@@ -99,7 +99,7 @@ struct OutputOptions {
   bool save_config;
 };
 
-// What every method shares.
+// The options of all methods.
 struct RunOptions {
   unsigned int id;
   std::string data_file;

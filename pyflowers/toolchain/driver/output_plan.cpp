@@ -1,4 +1,4 @@
-// Naming of outputs, method by method, after CmdStan.
+// The names of the outputs of each method, as in CmdStan.
 
 #include "output_plan.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::vector<std::string>;
 
-// Pathfinder alone writes JSON for each path, and draws of single paths only on request.
+// Only Pathfinder writes JSON for each path, and draws of single paths only on request.
 void plan_pathfinder(const PathfinderOptions& method, const RunOptions& run, OutputPlan& plan) {
   const OutputOptions& output = run.output;
   const bool several = method.num_paths > 1;
@@ -31,7 +31,7 @@ void plan_pathfinder(const PathfinderOptions& method, const RunOptions& run, Out
   }
 }
 
-// Other samplers' services do not hand out a metric: CmdStan leaves an empty file there.
+// The services of other samplers return no metric; CmdStan writes an empty file.
 bool has_metric_writer(const SampleOptions& method) {
   return !method.fixed_param && method.hmc.engine == Engine::nuts;
 }
@@ -83,7 +83,7 @@ void require_file_name(const std::string& file) {
   throw DriverError(ExitCode::config, file + " names a folder; name a file to write in it.");
 }
 
-// One spelling for each file, whatever way leads to it.
+// The same path for a file, however the user writes it.
 std::string identity(const std::string& file) {
   std::error_code ignored;
   const fs::path resolved = fs::weakly_canonical(fs::absolute(file, ignored), ignored);

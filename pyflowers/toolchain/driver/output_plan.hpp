@@ -10,7 +10,7 @@
 
 namespace pyflowers {
 
-// One name for each chain or path; an empty list where nothing of that kind is written.
+// One name for each chain or path; an empty list if nothing of this kind is written.
 struct OutputPlan {
   std::vector<std::string> draws;
   std::vector<std::string> csv_diagnostics;

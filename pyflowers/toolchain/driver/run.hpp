@@ -1,4 +1,4 @@
-// All that a method works with.
+// The inputs and outputs of a method.
 
 #ifndef PYFLOWERS_RUN_HPP
 #define PYFLOWERS_RUN_HPP
@@ -23,7 +23,7 @@ struct Run {
   Outputs& outputs;
   stan::callbacks::logger& logger;
 
-  // Services want these, and CmdStan has no use for them either.
+  // Stan's services require these; as in CmdStan, they are not used.
   stan::callbacks::interrupt interrupt;
   std::vector<stan::callbacks::writer> init_writers;
 };

@@ -1,5 +1,5 @@
 // Output files, opened before any work is done and checked after the last write, and the writers
-// that Stan's services fill them through.
+// through which Stan's services fill them.
 
 #ifndef PYFLOWERS_WRITERS_HPP
 #define PYFLOWERS_WRITERS_HPP
@@ -16,13 +16,13 @@
 
 namespace pyflowers {
 
-// A file being written. Whatever prevents that is a DriverError naming the file.
+// A file that is written. Any failure is a DriverError that names the file.
 class OutputFile {
  public:
   OutputFile(const std::string& file, int sig_figs);
 
-  // Every line goes to the disk at once: a full disk ends the run when it happens, and who watches
-  // the file sees every draw.
+  // Each line goes to the disk at once, so that a full disk ends the run immediately, and readers
+  // of the growing file see each draw.
   void write_line(const std::string& line);
   void finish();
   std::ostream& stream() { return stream_; }
@@ -34,7 +34,7 @@ class OutputFile {
   std::ofstream stream_;
 };
 
-// Draws, comments and matrices as CSV. Without a file it swallows them.
+// Draws, comments and matrices as CSV. Without a file, nothing is written.
 class CsvWriter final : public stan::callbacks::writer {
  public:
   CsvWriter() = default;
@@ -45,7 +45,7 @@ class CsvWriter final : public stan::callbacks::writer {
   void operator()(const std::vector<double>& values) override;
   void operator()() override;
   void operator()(const std::string& message) override;
-  // Parameters in rows, draws in columns; written a draw a line.
+  // Parameters in rows, draws in columns; written with one line for each draw.
   void operator()(const Eigen::Ref<Eigen::Matrix<double, -1, -1>>& values) override;
 
  private:
@@ -63,7 +63,7 @@ struct Borrowed {
 };
 using JsonWriter = stan::callbacks::json_writer<std::ostream, Borrowed>;
 
-// Every writer of a run: one for each chain or path, silent where nothing was asked for.
+// The writers of a run, one for each chain or path; those without a file write nothing.
 struct Outputs {
   std::vector<CsvWriter> draws;
   std::vector<CsvWriter> csv_diagnostics;
@@ -81,7 +81,7 @@ struct Outputs {
 // Throws DriverError(cannot_create), naming the file, when one cannot be opened.
 Outputs open_outputs(const OutputPlan& plan, unsigned int num_chains, int sig_figs);
 
-// Throws DriverError(cannot_create) when the file could not be written, and leaves no trace.
+// Throws DriverError(cannot_create) if the file could not be written, and leaves no file behind.
 void require_writable(const std::string& file);
 
 }  // namespace pyflowers

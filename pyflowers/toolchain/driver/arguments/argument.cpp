@@ -1,4 +1,4 @@
-// Values of leaves: from text, to text, and what their types are called.
+// Values of leaves: how they are read and printed, and the names of their types.
 
 #include "arguments/argument.hpp"
 
@@ -29,8 +29,8 @@ bool convert(const std::string& text, double& result) {
   return used == text.size();
 }
 
-// The whole text must be a number of the type's range. CmdStan takes the digits that come first,
-// so that `num_samples=1e3` means 1 there; here it is an error.
+// The whole text must be a number in the range of the type. CmdStan reads only the leading digits,
+// so there `num_samples=1e3` means 1; here it is an error.
 template <typename Integer>
 bool convert(const std::string& text, Integer& result) {
   std::size_t used = 0;

@@ -1,4 +1,4 @@
-// The argument tree: what the command line may say, and what it did say.
+// The argument tree: the arguments that are allowed, with the values that were given.
 //
 // A tree has four kinds of node, after CmdStan's syntax:
 //   group    `adapt delta=0.9`  a word, then any of its children
@@ -18,7 +18,7 @@
 
 namespace pyflowers {
 
-// The types a leaf can have; `long long` holds seeds, which reach past `int`.
+// The types of leaves; seeds, which may be larger than an `int`, are `long long`.
 using Value = std::variant<bool, int, unsigned int, long long, double, std::string>;
 
 struct Argument {
@@ -29,13 +29,13 @@ struct Argument {
   std::string description;
   std::vector<Argument> children;
 
-  std::size_t selected = 0;   // of a choice: the child in force
-  std::size_t preferred = 0;  // of a choice: the child in force by default
+  std::size_t selected = 0;   // of a choice: the selected child
+  std::size_t preferred = 0;  // of a choice: the default child
 
   Value value;                                // of a leaf
   Value fallback;                             // of a leaf: its default
   std::string validity;                       // of a leaf: which values are valid, in words
-  std::string default_text;                   // of a leaf: what help says the default is
+  std::string default_text;                   // of a leaf: its default in help texts
   std::string alias;                          // of a leaf: a text that stands for its default
   std::function<bool(const Value&)> accepts;  // of a leaf
 
@@ -43,7 +43,7 @@ struct Argument {
     return kind == Kind::choice ? selected == preferred : value == fallback;
   }
 
-  // The child of that name, or null.
+  // The child of this name, or null.
   const Argument* find(const std::string& child) const {
     for (const Argument& candidate : children) {
       if (candidate.name == child) return &candidate;
@@ -54,16 +54,16 @@ struct Argument {
     return const_cast<Argument*>(static_cast<const Argument*>(this)->find(child));
   }
 
-  // The child of that name, which the grammar guarantees.
+  // The child of this name, which must exist.
   const Argument& operator[](const std::string& child) const {
     if (const Argument* found = find(child)) return *found;
     throw std::logic_error("the grammar has no argument \"" + child + "\" under \"" + name + "\"");
   }
 
-  // Of a choice: the child in force.
+  // The selected child of a choice.
   const Argument& choice() const { return children.at(selected); }
 
-  // The value of the leaf of that name.
+  // The value of the leaf of this name.
   template <typename T>
   const T& get(const std::string& child) const {
     return std::get<T>((*this)[child].value);

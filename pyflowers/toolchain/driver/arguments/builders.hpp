@@ -1,4 +1,4 @@
-// The vocabulary that the grammar is written in: one function for each kind of argument.
+// The functions with which the grammar is written, one for each kind of argument.
 
 #ifndef PYFLOWERS_ARGUMENTS_BUILDERS_HPP
 #define PYFLOWERS_ARGUMENTS_BUILDERS_HPP
@@ -14,7 +14,7 @@ using Arguments = std::vector<Argument>;
 
 Argument group(const std::string& name, const std::string& description, Arguments children);
 Argument keyword(const std::string& name, const std::string& description);
-// `preferred` names the child in force by default.
+// `preferred` is the name of the default child.
 Argument choice(const std::string& name, const std::string& description,
                 const std::string& preferred, Arguments children);
 
@@ -33,7 +33,7 @@ Argument bounded_real(const std::string& name, const std::string& description, d
 Argument bounded_int(const std::string& name, const std::string& description, int fallback, int low,
                      int high);
 
-// For leaves that fit none of the above: `validity` says in words what `accepts` holds.
+// For other leaves; `validity` describes in words what `accepts` checks.
 Argument leaf(const std::string& name, const std::string& description, Value fallback,
               const std::string& validity, std::function<bool(const Value&)> accepts);
 

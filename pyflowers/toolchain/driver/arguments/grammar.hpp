@@ -7,13 +7,13 @@
 
 namespace pyflowers {
 
-// Defaults that only this run of the program knows.
+// Defaults that differ between runs of the program.
 struct Ambient {
-  unsigned int seed;  // drawn for this run, in force unless the user gives one
+  unsigned int seed;  // drawn for this run; used unless the user gives one
   int num_threads;    // from STAN_NUM_THREADS
 };
 
-// CmdStan 2.35's command line: a group of every argument, all at their defaults.
+// CmdStan 2.35's command line: a group of all arguments, with their defaults.
 Argument cmdstan_grammar(const Ambient& ambient);
 
 }  // namespace pyflowers

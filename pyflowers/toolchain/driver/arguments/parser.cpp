@@ -1,6 +1,6 @@
-// A recursive descent over the tree. A group takes tokens as long as they name one of its children
-// and leaves the rest to whoever is above it, which is how `adapt delta=0.9 algorithm=hmc` closes
-// `adapt` without a bracket.
+// Parses by recursive descent over the tree. A group takes tokens as long as they name one of its
+// children, and leaves the rest to its parent. So `adapt delta=0.9 algorithm=hmc` closes `adapt`
+// without a bracket.
 
 #include "arguments/parser.hpp"
 
@@ -13,7 +13,7 @@
 namespace pyflowers {
 namespace {
 
-// A token cut at its first `=`.
+// A token, split at its first `=`.
 struct Word {
   std::string key;
   std::string value;
@@ -26,7 +26,7 @@ Word split(const std::string& token) {
   return {token.substr(0, equals), token.substr(equals + 1), true};
 }
 
-// Every place of the tree where an argument of that name may stand.
+// All places of the tree in which an argument of this name is allowed.
 void find_places(const Argument& node, const std::string& name, const std::string& path,
                  std::vector<std::string>& places) {
   const bool is_choice = node.kind == Argument::Kind::choice;
@@ -114,7 +114,7 @@ void Parser::allow_bare_method() {
   method_given_ = method_given_ || split(token()).key == "method";
 }
 
-// The current token names `node`. A leaf or choice may be named by a word of its own first, as in
+// The current token names `node`. A leaf or choice may also be a word by itself, as in
 // `num_samples help`.
 void Parser::parse_named(Argument& node) {
   const bool takes_value = node.kind == Argument::Kind::leaf || node.kind == Argument::Kind::choice;

@@ -11,11 +11,11 @@
 
 namespace pyflowers {
 
-// What a command line asks for.
+// The action that a command line requests.
 enum class Request { run_method, show_usage, help_shown, show_info };
 
 // Sets the values and choices of `root` that `tokens` name. Help on single arguments goes to
-// `help`. Throws DriverError(usage) for what cannot be understood.
+// `help`. Throws DriverError(usage) if a token cannot be understood.
 Request parse_arguments(Argument& root, std::vector<std::string> tokens, std::ostream& help);
 
 }  // namespace pyflowers

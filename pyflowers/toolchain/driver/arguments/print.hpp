@@ -1,4 +1,4 @@
-// The argument tree in words: the configuration that heads every output, and help.
+// The argument tree as text: the configuration at the top of each output, and help.
 
 #ifndef PYFLOWERS_ARGUMENTS_PRINT_HPP
 #define PYFLOWERS_ARGUMENTS_PRINT_HPP
@@ -14,16 +14,16 @@ namespace pyflowers {
 // Receives one line of text, without its end.
 using LineSink = std::function<void(const std::string&)>;
 
-// Every argument in force with its value, one a line, `(Default)` after defaults.
+// Prints each argument in use with its value, one per line, with `(Default)` after defaults.
 void print_configuration(const Argument& root, const LineSink& line);
 
-// What `argument help` shows; with `recursive`, what `argument help-all` shows.
+// Prints the text of `argument help` or, if `recursive`, of `argument help-all`.
 void print_help(const Argument& argument, bool recursive, std::ostream& out);
 
-// Help on everything.
+// Prints help on all arguments.
 void print_all_help(const Argument& root, std::ostream& out);
 
-// How to call the program, its methods and its global arguments.
+// Prints how to call the program, its methods and its global arguments.
 void print_usage(const Argument& root, const std::string& program, std::ostream& out);
 
 }  // namespace pyflowers

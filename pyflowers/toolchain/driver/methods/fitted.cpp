@@ -1,4 +1,4 @@
-// Reads what an earlier fit wrote, and checks that it belongs to this model.
+// Reads the output of an earlier fit, and checks that it belongs to this model.
 
 #include "methods/fitted.hpp"
 
@@ -27,7 +27,7 @@ std::vector<std::string> parameter_names(const Model& model) {
   return names;
 }
 
-// Runs a transform of the model, and puts the file's name before whatever goes wrong in it.
+// Runs a transform of the model; the messages of its errors begin with the file's name.
 template <typename Transform>
 Point unconstrain(const std::string& file, Transform transform) {
   std::stringstream messages;
@@ -102,7 +102,7 @@ Point read_mode(const std::string& file, const Model& model) {
                                                " was not written by optimize; give the output of "
                                                "optimize, or JSON of the parameters.");
   }
-  // With save_iterations=1 the mode comes last. CmdStan takes the first row, where it began.
+  // With save_iterations=1, the mode is in the last row. CmdStan reads the first row, the start.
   return unconstrain_row(table, table.rows.back(), names.size(), model);
 }
 
@@ -135,8 +135,8 @@ std::vector<Point> read_unconstrained(const std::string& file, const Model& mode
                                                std::to_string(model.num_params_r()) +
                                                " unconstrained parameters; give as many.");
   }
-  // CmdStan 2.35 fills the points in order, although arrays are stored column by column: several
-  // points get each other's values. The driver answers as CmdStan does, but not in silence.
+  // CmdStan 2.35 fills the points in order, although arrays are stored column by column: the
+  // values of several points are mixed up. The driver does the same, but with a warning.
   if (num_points > 1) {
     std::cerr << "Warning: " << file
               << " holds several points, which CmdStan 2.35 mixes up: point i "

@@ -23,11 +23,11 @@ Point read_mode(const std::string& file, const stan::model::model_base& model);
 // Points given as constrained parameters: each draw of a CSV file, or one of JSON or R dump.
 std::vector<Point> read_constrained(const std::string& file, const stan::model::model_base& model);
 
-// Points given as such: JSON or R dump of `params_r`, a vector or an array of vectors.
+// Points of the unconstrained space: JSON or R dump of `params_r`, a vector or an array of vectors.
 std::vector<Point> read_unconstrained(const std::string& file,
                                       const stan::model::model_base& model);
 
-// Each chain's draws of the constrained parameters, a draw a row.
+// Each chain's draws of the constrained parameters, one row for each draw.
 std::vector<Eigen::MatrixXd> read_draws(const std::string& file, unsigned int num_chains,
                                         const Run& run);
 

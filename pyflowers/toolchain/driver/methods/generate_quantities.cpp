@@ -1,8 +1,8 @@
 // `generate_quantities`: the generated quantities block on draws of an earlier fit.
 //
-// Stan 2.35's service for several chains writes the parameters where the generated quantities
-// should stand. So chains are done here one by one, as its service for a single chain does it: with
-// the random numbers of (seed, chain), which makes chain 1 equal to a run on that chain alone.
+// Stan 2.35's service for several chains writes the parameters in the place of the generated
+// quantities. So the chains are run one by one, as by its service for a single chain: with the
+// random numbers of (seed, chain), so that chain 1 is equal to a run on this chain alone.
 
 #include <exception>
 #include <stan/services/util/create_rng.hpp>
@@ -15,7 +15,7 @@
 namespace pyflowers {
 namespace {
 
-// The number of constrained parameters, which precede the quantities in all that the model writes.
+// The number of constrained parameters, which come before the quantities in the model's output.
 std::size_t count_parameters(const stan::model::model_base& model) {
   std::vector<std::string> parameters, with_quantities;
   model.constrained_param_names(parameters, false, false);

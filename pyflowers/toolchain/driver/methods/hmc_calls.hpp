@@ -1,5 +1,5 @@
 // Stan's HMC services take some thirty arguments in an order of their own. These are the two calls
-// that the diagonal and the dense metric share; a service comes in as a function object, because
+// that the diagonal and the dense metric share; a service is passed as a function object, because
 // services are overloaded templates.
 
 #ifndef PYFLOWERS_METHODS_HMC_CALLS_HPP

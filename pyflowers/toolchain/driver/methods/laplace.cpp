@@ -1,4 +1,5 @@
-// `laplace`: draws from the normal at the mode whose covariance is the inverse Hessian.
+// `laplace`: draws from the normal distribution whose mean is the mode and whose precision is the
+// negative Hessian there.
 
 #include <stan/math/rev/functor/finite_diff_hessian_auto.hpp>
 #include <stan/services/optimize/laplace_sample.hpp>

@@ -1,4 +1,4 @@
-// `log_prob`: the log density and its gradient at given parameters, a point a line.
+// `log_prob`: the log density and its gradient at given parameters, one line for each point.
 
 #include <exception>
 #include <stan/model/log_prob_grad.hpp>

@@ -1,4 +1,4 @@
-// `sample`: picks the sampler and the metric it begins with; fixed_param, which has neither.
+// `sample`: chooses the sampler and its initial metric; fixed_param has neither.
 
 #include "methods/sample.hpp"
 

@@ -15,7 +15,7 @@ int sample_static_unit(Run& run, const SampleOptions& options);
 int sample_static_diag(Run& run, const SampleOptions& options);
 int sample_static_dense(Run& run, const SampleOptions& options);
 
-// Inverse metrics to begin with, one for each chain: those of the metric file, else the identity.
+// The initial inverse metric of each chain: from the metric file, or else the identity.
 Contexts diag_metrics(const Run& run, const SampleOptions& options);
 Contexts dense_metrics(const Run& run, const SampleOptions& options);
 
