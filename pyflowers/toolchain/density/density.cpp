@@ -6,8 +6,8 @@
 // that pyflowers/engines/bridge.py loads. Two things differ from BridgeStan: a rejection, which
 // Stan's samplers take for an infinite energy, is the log density -inf with gradient 0 and not a
 // failure; and what the program prints is discarded. Functions that can fail return 0 on success
-// and otherwise give Stan's message; no exception leaves this file. Stan's autodiff stack is one for the
-// whole library: callers hold Python's GIL.
+// and otherwise give Stan's message; no exception leaves this file. Stan's autodiff stack is one
+// for the whole library: callers hold Python's GIL.
 
 #include <cmath>
 #include <cstring>
