@@ -127,13 +127,22 @@ def test_families_agree_with_nuts(family, terms):
     check_against_nuts(exact, nuts)
 
 
+RANKED = [
+    ("y ~ x + (1 | a) + (1 | few)", "gaussian"),
+    ("y ~ x + (x | eight)", "gaussian"),
+    ("y ~ x + (1 | few); sigma ~ z", "gaussian"),
+    ("n ~ x + (1 | few)", "bernoulli"),
+    ("n ~ x + (1 | eight)", "poisson"),
+    ("n ~ z + (0 + x | five)", "negbinomial"),
+]
+
+
 @pytest.mark.campaign
-@pytest.mark.parametrize(
-    ("formula", "family"),
-    [("y ~ x + (1 | a) + (1 | few)", "gaussian"), ("n ~ x + (1 | few)", "bernoulli")],
-)
+@pytest.mark.parametrize(("formula", "family"), RANKED)
 def test_ranks_are_uniform(formula, family, tmp_path):
     frame = normal_table(48).assign(n=lambda d: np.arange(len(d)) % 2)
+    for name, num in (("five", 5), ("eight", 8)):
+        frame[name] = np.resize([f"{name}{i}" for i in range(num)], len(frame))
     found = pyflowers.sbc(
         formula, frame, family=family, engine="exact", sims=1_000, seed=1, out=tmp_path / "sbc"
     )
