@@ -129,22 +129,9 @@ def _elements(model: Model) -> Iterator[_Element]:
             classes = (f"b{tag}", *(f"b[{column}]", "b") * of_all)
             yield _Element(f"b{tag}[{column}]", f"b{tag}[{i}]", classes)
         for its in each.effects:
-            if its.term.by:
-                yield from _of_levels(its)
-                continue
-            sd, classes = f"sd_{its.name}", (f"sd_{its.name}", f"sd{tag}", *("sd",) * of_all)
-            for i, effect in enumerate(its.effects, 1):
-                yield _Element(f"{sd}[{effect}]", f"{sd}[{i}]", classes, 0.0)
+            yield from _sds(each, its, of_all)
             if its.pairs:
-                classes = f"cor_{its.name}", f"cor{tag}", *("cor",) * of_all
-                remedy = "write || instead of | for effects without correlations"
-                names = [f"cor_{its.name}[{pair}]" for pair in its.pairs]
-                alone = ""
-                if len(names) > 1:
-                    alone = "give it a narrow density, such as normal(0.4, 0.05)"
-                for i, name in enumerate(names, 1):
-                    yield _Element(name, f"{classes[0]}[{i}]", (), -1.0, alone, 1.0)
-                yield _Element(classes[0], classes[0], classes[1:], -1.0, remedy)
+                yield from _correlations(each, its, of_all)
         for curve, name in each.curves:
             if curve.function != "s":
                 continue
@@ -165,19 +152,40 @@ def _elements(model: Model) -> Iterator[_Element]:
             yield _Element(about.name, about.name, (), about.lower, remedy)
 
 
-def _of_levels(its: Effects) -> Iterator[_Element]:
-    """Yield the sds and the correlations of effects whose levels share the default priors."""
-    sd, cor, scale = f"sd_{its.name}", f"cor_{its.name}", f"sd_{its.name}_scale"
-    number = scale if its.is_intercept else f"{scale}[{its.effects[0]}]"
-    refusal = (
-        f"the levels of {its.term.by} have the default prior; change its number, such as {number}=1"
-    )
-    for name in (sd, *(f"{sd}[{effect}]" for effect in its.effects)):
-        yield _Element(name, name, refusal=refusal)
-    if its.pairs:
-        refusal = refusal.replace(f"{number}=1", f"{cor}_eta=4")
-        for name in (cor, *(f"{cor}[{pair}]" for pair in its.pairs)):
-            yield _Element(name, name, refusal=refusal)
+def _sds(model: Model, its: Effects, of_all: bool) -> Iterator[_Element]:
+    """Yield the sds of a group term: one for each effect, or for each effect in each level."""
+    sd = f"sd_{its.name}"
+    classes = sd, f"sd{model.tag}", *("sd",) * of_all
+    if not its.term.by:
+        for i, effect in enumerate(its.effects, 1):
+            yield _Element(f"{sd}[{effect}]", f"{sd}[{i}]", classes, 0.0)
+        return
+    for i, level in enumerate(model.levels_of(its.term.by), 1):
+        for j, effect in enumerate(its.effects, 1):
+            name, place = f"{sd}[{level},{effect}]", f"{sd}[{i},{j}]"
+            if its.is_intercept:
+                name, place = f"{sd}[{level}]", f"{sd}[{i}]"
+            yield _Element(name, place, (f"{sd}[{effect}]", *classes), 0.0)
+
+
+def _correlations(model: Model, its: Effects, of_all: bool) -> Iterator[_Element]:
+    """Yield the correlations of a group term; those of levels have one prior."""
+    cor = f"cor_{its.name}"
+    classes = f"cor{model.tag}", *("cor",) * of_all
+    if its.term.by:
+        refusal = f"the correlations of all levels of {its.term.by} have one prior; write {cor} ~ "
+        levels = ("", *(f"{level}," for level in model.levels_of(its.term.by)))
+        for level, pair in itertools.product(levels, its.pairs):
+            name = f"{cor}[{level}{pair}]"
+            yield _Element(name, name, refusal=f"{refusal}{LKJ}(2)")
+    else:
+        alone = ""
+        if len(its.pairs) > 1:
+            alone = "give it a narrow density, such as normal(0.4, 0.05)"
+        for i, pair in enumerate(its.pairs, 1):
+            yield _Element(f"{cor}[{pair}]", f"{cor}[{i}]", (), -1.0, alone, 1.0)
+    remedy = "write || instead of | for effects without correlations"
+    yield _Element(cor, cor, classes, -1.0, remedy)
 
 
 def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, num: int) -> None:
@@ -211,9 +219,10 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
         )
 
 
-def of_elements(stated: Stated, name: str, num: int) -> tuple[StatedPrior | None, ...]:
-    """Return the prior of each element of a vector; empty if none of them is given."""
-    found = tuple(stated.get(f"{name}[{i}]") for i in range(1, num + 1))
+def of_elements(stated: Stated, name: str, *sizes: int) -> tuple[StatedPrior | None, ...]:
+    """Return the prior of each element of an array, by row; empty if none of them is given."""
+    places = itertools.product(*(map(str, range(1, size + 1)) for size in sizes))
+    found = tuple(stated.get(f"{name}[{','.join(place)}]") for place in places)
     return found if any(found) else ()
 
 

@@ -13,7 +13,7 @@ Steel (2010), J. of Business and Economic Statistics 28(1), for the prior on deg
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -35,6 +35,7 @@ from pyflowers.programs.formulas.part import (
     declared,
     is_constant,
     is_density_of_sd,
+    priors_by_index,
     vector_priors,
     with_given_draws,
 )
@@ -140,8 +141,9 @@ def _by_levels(linear: LinearPredictor, its: Group) -> Part:
             story=f"Intercept{_of(linear)} varies by {its.by}, with a normal distribution for each "
             f"{its.factor}.",
         )
-    part = _with_columns(_with_standard_deviations(part, linear, its), linear, its)
-    return _with_levels(part, linear, its)
+    part = _with_standard_deviations(part, linear, replace(its, given=()))
+    part = _with_levels(_with_columns(part, linear, its), linear, its)
+    return _with_given_of_levels(part, linear, its) if its.given else part
 
 
 def _with_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
@@ -173,7 +175,9 @@ def _with_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
             coords={},
         )
     sds = f"array[N_{level}] vector<lower=0>[M_{g}] sd_{g}; // {about}"
-    added = [f"lprior += student_t_lpdf(sd_{g}[l] | 3, 0, sd_{g}_scale);"]
+    added = list[str]()
+    if not its.given:
+        added.append(f"lprior += student_t_lpdf(sd_{g}[l] | 3, 0, sd_{g}_scale);")
     part = replace(
         part,
         parameters=[sds, *sampled],
@@ -209,8 +213,99 @@ def _with_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
             meanings={**meanings, f"r_{g}": labels},
             omit=[*part.omit, f"L_{g}"],
         )
+    if not added:
+        return part
     lines = [f"for (l in 1 : N_{level}) {{", *(f"  {line}" for line in added), "}"]
     return replace(part, lprior=lines)
+
+
+def _with_given_of_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Give the sds of the levels the priors of the user, some of which may fix them."""
+    g, sd, by = its.name, f"sd_{its.name}", _by(linear, its)
+    scale, labels = f"{sd}_scale", list(its.levels)
+    if not its.is_intercept:
+        labels = [f"{level},{effect}" for level in its.levels for effect in its.effects]
+    default, scaled = f"student_t(3, 0, {scale})", sorted(set(_scales_of_levels(its)))
+    own = vector_priors(sd, labels, its.given, default, f"sd of the {by}", 0.0)
+    # The scale of the default prior is the first of the settings.
+    (_, *settings), dims, coords = part.settings, dict(part.dims), dict(part.coords)
+    numbers = {name: each for name, each in part.numbers.items() if not name.startswith(scale)}
+    meanings = dict(part.meanings)
+    about = {"description": meanings.pop(sd)["description"]}
+    dims.pop(scale, None)
+    if scaled:
+        meaning = f"scale of the half-t prior on the sd of {by}"
+        of_scale = its.levels if its.is_intercept else its.effects
+        values = its.scales or (its.scale,) * len(of_scale)
+        names = [of_scale[i] for i in scaled]
+        of_default = {
+            f"{scale}[{name}]": Number(values[i], f"{meaning}: {name}")
+            for i, name in zip(scaled, names, strict=True)
+        }
+        numbers = {**of_default, **numbers}
+        settings = [f"vector<lower=0>[{len(names)}] {scale}; // {meaning}", *settings]
+        dims[scale], coords[f"others_{g}"] = [f"others_{g}"], names
+        about["prior"] = default
+    part = replace(
+        part,
+        settings=settings,
+        numbers=numbers,
+        transformed_data=[*own.bounds_data, *part.transformed_data],
+        priors=own.priors if its.is_intercept else _priors_of_effects(its, scaled),
+        dims=dims,
+        coords=coords,
+        meanings={sd: about, **own.meanings, **meanings},
+    )
+    if own.bounds_data or any(map(is_constant, its.given)):
+        return _with_free_sds(part, its, own.bounds)
+    declared_as, *others = part.parameters
+    return replace(part, parameters=[declared_as.replace("lower=0", own.bounds), *others])
+
+
+def _priors_of_effects(its: Group, scaled: Sequence[int]) -> dict[str, str]:
+    """Return the priors of the sds, effect by effect; the effects `scaled` use the default one."""
+    sd, num, found = f"sd_{its.name}", len(its.effects), dict[str, str]()
+    defaults = {i: f"student_t(3, 0, {sd}_scale[{n}])" for n, i in enumerate(scaled, 1)}
+    for i in range(num):
+        of_levels = priors_by_index(its.given[i::num], defaults.get(i, ""))
+        found |= {f"{sd}[{at or ' : '}, {i + 1}]": text for at, text in of_levels.items()}
+    return found
+
+
+def _with_free_sds(part: Part, its: Group, bounds: str) -> Part:
+    """Sample the sds that are not fixed as a vector, whose bounds may differ between elements."""
+    sd, num = f"sd_{its.name}", 0
+    whole, *others = part.parameters
+    lines, omit = [whole], list(part.omit)
+    places = itertools.product(*(map(str, range(1, size + 1)) for size in its.sizes))
+    for place, prior in zip(places, its.given, strict=True):
+        if prior is not None and is_constant(prior):
+            value = f"{prior.value}; // fixed"
+        else:
+            num += 1
+            value = f"{sd}_free[{num}];"
+        lines.append(f"{sd}[{', '.join(place)}] = {value}")
+    if num:
+        others = [f"vector<{bounds}>[{num}] {sd}_free; // the sds that are not fixed", *others]
+        omit.append(f"{sd}_free")
+    return replace(
+        part,
+        parameters=others,
+        transformed_parameters=[*lines, *part.transformed_parameters],
+        omit=omit,
+    )
+
+
+def _scales_of_levels(its: Group) -> list[int]:
+    """Return the position of the scale of each sd that has the default prior.
+
+    The sds of an effect have one scale for all levels, in the unit of its column; those of an
+    intercept by itself have one for each level.
+    """
+    places = [i for i, prior in enumerate(its.given) if prior is None]
+    if its.is_intercept:
+        return places
+    return [i % len(its.effects) for i in places]
 
 
 def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
@@ -794,7 +889,10 @@ def _draw_by_levels(its: Group, values: Values, num: int, rng: Generator) -> Dra
     """Draw effects whose covariance depends on the level of a factor."""
     g, level = its.name, np.asarray(values[f"by_{its.name}"]) - 1
     size, levels = int(values.get(f"M_{g}", 1)), int(values[f"N_by_{g}"])
-    sd = np.abs(rng.standard_t(3, (1, num, levels, size))) * values[f"sd_{g}_scale"]
+    if its.given:
+        sd = _draw_given_of_levels(its, values, num, rng).reshape(1, num, levels, size)
+    else:
+        sd = np.abs(rng.standard_t(3, (1, num, levels, size))) * values[f"sd_{g}_scale"]
     z, found = rng.normal(size=(1, num, len(level), size)), dict[str, FloatArray]()
     if its.pairs:
         factor = _draw_correlations(size, values[f"cor_{g}_eta"], num * levels, rng)
@@ -806,6 +904,15 @@ def _draw_by_levels(its: Group, values: Values, num: int, rng: Generator) -> Dra
     if f"Z_{g}" not in values:
         sd, effects = sd[..., 0], effects[..., 0]
     return {f"sd_{g}": sd, **found, f"r_{g}": effects}
+
+
+def _draw_given_of_levels(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:
+    """Draw the sds of all levels in one row; the user gives some, or all, of their priors."""
+    own = _scales_of_levels(its)
+    scales = np.ravel(values.get(f"sd_{its.name}_scale", ()))
+    scales = scales[np.searchsorted(sorted(set(own)), own)]
+    sd = np.abs(rng.standard_t(3, (1, num, len(own)))) * scales
+    return with_given_draws(sd, its.given, 0.0, rng)
 
 
 def _draw_with_covariance(its: Group, values: Values, num: int, rng: Generator) -> Draws:

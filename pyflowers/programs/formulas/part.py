@@ -207,6 +207,35 @@ class VectorPriors:
     meanings: Mapping[str, Mapping[str, Any]]
 
 
+def priors_by_index(given: Sequence[StatedPrior | None], default: str) -> dict[str, str]:
+    """Return the priors of a vector's elements that are not fixed, by their index in Stan.
+
+    The index is ``2`` for one element, ``{1, 3}`` for several, and empty for all.
+
+    Parameters
+    ----------
+    given : sequence of StatedPrior or None
+        The prior that the user gives to each element; None for the default prior.
+    default : str
+        The default prior, as a distribution in Stan; empty if it is flat.
+    """
+    places = dict[str, list[int]]()
+    for i, its in enumerate(given):
+        if not is_constant(its):
+            places.setdefault(default if its is None else str(its), []).append(i)
+    stan = {str(its): its.stan for its in given if its is not None}
+    priors = {}
+    for text, own in places.items():
+        index, listed = "", ", ".join(str(i + 1) for i in own)
+        if len(own) == 1 and len(given) > 1:
+            index = listed
+        elif len(own) < len(given):
+            index = f"{{{listed}}}"
+        if text:
+            priors[index] = stan.get(text, text)
+    return priors
+
+
 def vector_priors(
     name: str,
     labels: Sequence[str],
@@ -235,20 +264,8 @@ def vector_priors(
     shown : str, optional
         The vector in tables. Default: `name`.
     """
-    places = dict[str, list[int]]()
-    for i, its in enumerate(given):
-        if not is_constant(its):
-            places.setdefault(default if its is None else str(its), []).append(i)
-    stan = {str(its): its.stan for its in given if its is not None}
-    priors = {}
-    for text, own in places.items():
-        key, listed = name, ", ".join(str(i + 1) for i in own)
-        if len(own) == 1 and len(given) > 1:
-            key = f"{name}[{listed}]"
-        elif len(own) < len(given):
-            key = f"{name}[{{{listed}}}]"
-        if text:
-            priors[key] = stan.get(text, text)
+    by_index = priors_by_index(given, default)
+    priors = {f"{name}[{at}]" if at else name: text for at, text in by_index.items()}
     free = [its for its in given if not is_constant(its)]
     lowers = [lower if its is None else tighter(lower, its.lower, max) for its in free]
     uppers = [None if its is None else its.upper for its in free]

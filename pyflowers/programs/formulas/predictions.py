@@ -287,7 +287,8 @@ def _linear(
         group = Group(name, term.group, index, Sum(term.effects, {}), effects, pairs)
         placeholders = tuple(map(str, range(int(values[f"N_{index}"]))))
         if term.by:
-            group = replace(group, factor=term.by, levels=placeholders)
+            levels = placeholders[: int(values[f"N_by_{name}"])]
+            group = replace(group, factor=term.by, levels=levels)
         if term.covariance:
             group = replace(group, labels=placeholders)
         group = replace(group, members=term.members, weights=term.weights, is_scaled=term.is_scaled)

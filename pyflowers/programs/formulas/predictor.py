@@ -103,7 +103,8 @@ class Group:
     members, weights, is_scaled : tuple of str, tuple of str, bool
         See :class:`~pyflowers.programs.formulas.grammar.GroupTerm`.
     given : tuple of StatedPrior or None
-        The prior that the user gives to the sd of each effect; see :class:`Population`.
+        The prior that the user gives to each sd, of every effect or, level by level, of every
+        effect in every level; see :class:`Population`.
     given_correlations : tuple of StatedPrior or None
         The prior that the user gives to each correlation; empty if all have the LKJ prior.
     """
@@ -137,6 +138,15 @@ class Group:
     def given_correlation(self) -> StatedPrior | None:
         """The prior that the user gives to the only correlation."""
         return self.given_correlations[0] if len(self.given_correlations) == 1 else None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the array of its sds: effects, levels or both."""
+        if not self.levels:
+            return (len(self.effects),)
+        if self.is_intercept:
+            return (len(self.levels),)
+        return len(self.levels), len(self.effects)
 
     @property
     def dim(self) -> str:
@@ -308,7 +318,7 @@ def with_given(linear: LinearPredictor, stated: Stated) -> LinearPredictor:
         correlations = stated.get(f"cor_{its.name}")
         group = replace(
             its,
-            given=of_elements(stated, f"sd_{its.name}", len(its.effects)),
+            given=of_elements(stated, f"sd_{its.name}", *its.sizes),
             given_correlations=of_elements(stated, f"cor_{its.name}", len(its.pairs)),
         )
         if correlations is not None:

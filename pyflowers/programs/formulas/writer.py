@@ -151,6 +151,16 @@ def _broken(line: str) -> list[str]:
     start = 0
     if assigned:
         start = assigned.end()
+    if code.startswith("[", start) and "[[" not in code:
+        # A row vector, whose lines are filled.
+        filled = textwrap.wrap(
+            code,
+            WIDTH - 2,
+            subsequent_indent=" " * (start + 1),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return [*filled[:-1], filled[-1] + slashes + comment]
     depth = _depths(code)
     sums = [
         i for i in range(start, len(code)) if not depth[i] and code[i : i + 3] in (" + ", " - ")

@@ -291,31 +291,6 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("formula", "name", "message"),
-    [
-        (
-            "y ~ (1 | gr(g, by=h))",
-            "sd_g",
-            "the default prior; change its number, such as sd_g_s",
-        ),
-        ("y ~ (x | gr(g, by=h))", "sd_g[x]", "change its number, such as sd_g_scale[Intercept]=1"),
-        ("y ~ (x | gr(g, by=h))", "cor_g", "change its number, such as cor_g_eta=4"),
-        ("y ~ (x | gr(g, by=h))", "cor_g[Intercept,x]", "such as cor_g_eta=4"),
-    ],
-)
-def test_what_has_no_prior_of_its_own_names_the_remedy(formula, name, message):
-    """A refused element of one term leaves the priors of a class as they are."""
-    odd = {label: label in sorted(set(FRAME.g))[::2] for label in FRAME.g}
-    frame = FRAME.assign(h=["ab"[odd[label]] for label in FRAME.g])
-    for text in ("normal(0, 0.3)", "constant(0.3)"):
-        with pytest.raises(ConfigError) as caught:
-            Program.from_formula(formula, frame, priors={name: text})
-        said = str(caught.value)
-        assert said.startswith(f"prior {name} ~ {text}: ")
-        assert message in said
-
-
 @pytest.mark.parametrize(("name", "text", "message"), BAD, ids=range(len(BAD)))
 def test_a_bad_prior_is_one_sentence_with_a_remedy(name, text, message):
     with pytest.raises(ConfigError) as caught:
