@@ -393,7 +393,9 @@ class _Expression:
             raise self.error(f"{name} takes one argument")
         value = self.value(node.args[0], depth)
         labels = _labels(value)
-        if (name in _CLOSING and not labels) or (name == "rank" and len(labels) != 1):
+        if name == "rank" and len(labels) > 1:
+            raise self.error(self.not_one_effect(node.args[0], labels))
+        if (name in _CLOSING or name == "rank") and not labels:
             raise self.error(f"{name} takes a vector, such as one value for each group")
         if name not in _CLOSING:
             self.must_be(False, value)
@@ -402,6 +404,14 @@ class _Expression:
         if name in _CLOSING:
             labels = ()
         return _array(FUNCTIONS[name](value.values), labels)
+
+    def not_one_effect(self, ranked: ast.expr, labels: tuple[tuple[str, ...], ...]) -> str:
+        """Return why values of several dimensions are not ranked, with an example that is."""
+        sizes = " × ".join(str(len(along)) for along in labels)
+        example = ""
+        if isinstance(ranked, ast.Name):
+            example = f", such as rank({ranked.id}[{labels[-1][0]}])"
+        return f"rank takes one value for each group, not {sizes}; name one effect{example}"
 
     def must_be(self, condition: bool, *values: Any) -> None:
         """Reject numbers where conditions are expected, and vice versa."""

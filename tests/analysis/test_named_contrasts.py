@@ -187,6 +187,15 @@ def test_what_has_no_such_name_is_refused_in_a_sentence(text, words):
     assert "\n" not in str(refused.value)
 
 
+def test_a_rank_of_several_effects_says_how_one_is_named():
+    fit = fit_of("y ~ x + (x | site)")
+    named = r"rank\(r_site\)': rank takes .*, not 6 × 2; .* such as rank\(r_site\[Intercept\]\)"
+    with pytest.raises(ConfigError, match=named):
+        pyflowers.contrast(fit, "rank(r_site)")
+    with pytest.raises(ConfigError, match=r"not 6 × 2; name one effect$"):
+        pyflowers.contrast(fit, "rank(abs(r_site))")
+
+
 def test_a_label_of_no_dimension_is_refused():
     with pytest.raises(ConfigError, match=r"r_site has no element \[y\]"):
         pyflowers.contrast(fit_of("y ~ x + (x | site)"), "rank(r_site[y])")
