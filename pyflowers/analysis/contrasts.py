@@ -148,7 +148,9 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     -------
     DataArray, shape (chain, draw, …)
         The draws of the expression, named `text`, with the labels of their elements. For a
-        condition, whether it holds in each draw.
+        condition, whether it holds in each draw. The attribute ``null`` is the value without an
+        effect: 1 for a ratio, which is ``exp(...)`` or a quotient above 0 in every draw, and
+        otherwise 0.
 
     Raises
     ------
@@ -179,8 +181,12 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
             f"the result is not a finite number in {bad} of {value.size} values; rewrite the "
             "expression so that it is defined in every draw"
         )
-    is_rank = isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "rank"
-    return value.rename(text).assign_attrs(is_rank=is_rank)
+    called = ""
+    if isinstance(tree.body, ast.Call):
+        called = ast.unparse(tree.body.func)
+    is_quotient = isinstance(tree.body, ast.BinOp) and isinstance(tree.body.op, ast.Div)
+    is_ratio = called == "exp" or (is_quotient and bool((value > 0).all()))
+    return value.rename(text).assign_attrs(is_rank=called == "rank", null=int(is_ratio))
 
 
 def _array(values: Array, labels: Sequence[Sequence[str]] = ()) -> xr.DataArray:
@@ -648,19 +654,22 @@ class Contrasts(Result):
         """Return the median, intervals and Monte Carlo errors of each element that is a number.
 
         The column ``mcse`` is the error of the median; ``mcse_5%`` and ``mcse_95%`` are the errors
-        of the ends of the interval. ``P(> 0)`` is the share of draws above 0. The columns
+        of the ends of the interval. ``P(> 0)`` is the share of draws above 0. A ratio, such as
+        ``exp(b[x])``, has ``P(> 1)`` instead, because it is never below 0. The columns
         ``joint low`` and ``joint high`` are the ends of intervals that contain all numbers at once.
         """
-
-        def of_numbers(draws: NDArray[np.float64]) -> dict[str, Any]:
-            above = (draws > 0).mean(axis=(0, 1))
-            return {**number_columns(draws, self.fit.interval), "P(> 0)": above}
-
-        found = self._table(_is_number, of_numbers)
-        if self.joint and len(found):
-            draws = [np.asarray(flat(q), float) for q in self.derived if _is_number(q)]
-            ends = joint_columns(np.concatenate(draws, axis=2), self.fit.interval)
-            found = found.assign(**ends)
+        found = self._table(_is_number, lambda draws: number_columns(draws, self.fit.interval))
+        numbers = [q for q in self.derived if _is_number(q)]
+        if not numbers:
+            return found
+        each = [np.asarray(flat(q), float) for q in numbers]
+        draws = np.concatenate(each, axis=2)
+        nulls = np.repeat([q.attrs["null"] for q in numbers], [its.shape[2] for its in each])
+        above = (draws > nulls).mean(axis=(0, 1))
+        for null in np.unique(nulls):
+            found[f"P(> {null})"] = np.where(nulls == null, above, np.nan)
+        if self.joint:
+            found = found.assign(**joint_columns(draws, self.fit.interval))
         return found
 
     def ranks(self) -> pd.DataFrame:

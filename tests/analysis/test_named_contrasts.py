@@ -99,6 +99,20 @@ def test_numbers_have_the_probability_of_their_sign_and_joint_intervals():
     assert "all numbers lie" in str(found)
 
 
+def test_a_ratio_has_the_probability_that_it_is_above_1():
+    fit = fit_of(*MODEL)
+    slope, expected = value(fit, "b[x]"), value(fit, "mu[dose low] / mu[dose high]")
+    texts = "b[x]", "exp(b[x])", "mu[dose low] / mu[dose high]", "b[x] / -2"
+    table = pyflowers.contrast(fit, *texts, joint=True).numbers()
+    above = [(slope > 0).mean(), (slope > 0).mean(), (expected > 1).mean()]
+    close(table["P(> 0)"], [above[0], np.nan, np.nan, (slope < 0).mean()])
+    close(table["P(> 1)"], [np.nan, *above[1:], np.nan])
+    assert 0 < above[2] < 1
+    only = pyflowers.contrast(fit, "exp(b)").numbers()
+    assert "P(> 0)" not in only
+    close(only["P(> 1)"], (fit.draws["b"] > 0).mean(axis=(0, 1)))
+
+
 def test_contrasts_have_figures():
     fit = fit_of("y ~ x + (x | site)")
     found = figures_of(pyflowers.contrast(fit, "r_site[x]", "rank(r_site[x])", "sigma > 1"))
