@@ -31,6 +31,7 @@ from pyflowers.programs.terms import (
     SEVERAL,
     given_levels,
     hide_columns,
+    of_terms,
     outside_brackets,
     quote,
     read_terms,
@@ -297,7 +298,7 @@ def _evaluated(
             )
         if isinstance(cause, DataError):
             reason = str(cause)
-        raise refuse(f"terms {text.removeprefix('1 + ')!r}: {reason}") from None
+        raise refuse(f"{of_terms(text)}: {reason}") from None
 
 
 def _num_rows(cells: Mapping[str, Any]) -> int:

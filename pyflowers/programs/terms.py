@@ -145,7 +145,7 @@ def read_terms(text: str) -> Terms:
         keywords = list(filter(keyword.iskeyword, _WORD.findall(hidden)))
         if keywords:
             remedy = f"put the column {keywords[0]!r} in backticks"
-        raise ConfigError(f"terms {text!r} cannot be read; {remedy}") from None
+        raise ConfigError(f"{of_terms(text)} cannot be read; {remedy}") from None
     columns, offsets, kept = dict[str, None](), list[str](), list[str]()
     products = list[tuple[str, ...]]()
     for factors in found:
@@ -164,7 +164,7 @@ def read_terms(text: str) -> Terms:
         if any(held):
             if len(factors) > 1:
                 raise ConfigError(
-                    f"terms {text!r}: an offset must be a term by itself; leave : and * out"
+                    f"{of_terms(text)}: an offset must be a term by itself; leave : and * out"
                 )
             offsets += [show_columns(offset, quoted) for offset in held]
         elif shown != ["1"]:
@@ -176,21 +176,27 @@ def read_terms(text: str) -> Terms:
             why = f"no other term contains it; leave {shown_call} out"
             if offset:
                 why = f"offsets can only be added; write offset(I(-({offset})))"
-            raise ConfigError(f"terms {text!r}: {shown_call} is subtracted, but {why}")
+            raise ConfigError(f"{of_terms(text)}: {shown_call} is subtracted, but {why}")
     named = _POWER.sub(")", _outside_calls(hidden))
     words = {quoted.get(word, word) for word in _WORD.findall(named)}
     for name in sorted(words - {*columns, "_", "0", "1"}):
         raise ConfigError(
-            f"terms {text!r}: {name} is subtracted, but no other term contains it; leave {name} out"
+            f"{of_terms(text)}: {name} is subtracted, but no other term contains it; leave {name} "
+            "out"
         )
     if INTERCEPT in columns:
         raise ConfigError(
-            f"terms {text!r}: {INTERCEPT} is the name of the column of ones, for which 1 stands; "
+            f"{of_terms(text)}: {INTERCEPT} is the name of the column of ones, for which 1 stands; "
             "rename the table's column"
         )
     has_ones = any([factor.expr for factor in factors] == ["1"] for factors in found)
     text = " + ".join([str(int(has_ones)), *kept])
     return Terms(text, tuple(columns), tuple(offsets), has_ones, not kept, tuple(products))
+
+
+def of_terms(text: str) -> str:
+    """Return the beginning of a message about a sum, without the 0 or 1 that was put before it."""
+    return f"terms {re.sub(r'^[01] [+] ', '', text)!r}"
 
 
 def refuse_unknown(text: str, columns: Collection[str]) -> None:
@@ -204,7 +210,7 @@ def refuse_unknown(text: str, columns: Collection[str]) -> None:
     for name in read_terms(text).columns:
         if name not in columns:
             hint = hint_of(name, columns)
-            raise ConfigError(f"terms {text!r}: there is no column {name!r}; {hint}")
+            raise ConfigError(f"{of_terms(text)}: there is no column {name!r}; {hint}")
 
 
 def hint_of(name: str, columns: Collection[str]) -> str:
@@ -249,7 +255,7 @@ def _refuse_unreadable(text: str) -> None:
     """Reject a text with forbidden parts or too many terms, before it is parsed."""
     if len(text) > LONGEST:
         raise ConfigError(f"terms have more than {LONGEST} characters; shorten them")
-    where, plain = f"terms {text!r}: ", re.sub(rf"`[^`]+`|{_QUOTES}", "_", text)
+    where, plain = f"{of_terms(text)}: ", re.sub(rf"`[^`]+`|{_QUOTES}", "_", text)
     if re.search(r"``|\\", text):
         raise ConfigError(f"{where}there is a backslash or an empty name; leave it out")
     if "__" in plain:
@@ -397,7 +403,7 @@ def given_levels(sums: Iterable[str]) -> dict[str, tuple[str, ...]]:
                         levels = _levels_in(each.value)
                         if found.setdefault(name, levels) != levels:
                             raise ConfigError(
-                                f"terms {text!r}: {name} is given two orders of levels; give the "
+                                f"{of_terms(text)}: {name} is given two orders of levels; give the "
                                 "same order each time"
                             )
     return found
@@ -509,12 +515,12 @@ def _columns_of(expression: str, shown: str, text: str) -> list[str]:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConfigError(
-            f"terms {text!r}: {shown} cannot be read; put a column whose name is a Python keyword "
-            "in backticks"
+            f"{of_terms(text)}: {shown} cannot be read; put a column whose name is a Python "
+            "keyword in backticks"
         ) from None
     names = list(_names(tree, shown, text, allows_arithmetic=False))
     if not names:
-        raise ConfigError(f"terms {text!r}: {shown} names no column; give it one")
+        raise ConfigError(f"{of_terms(text)}: {shown} names no column; give it one")
     return names
 
 
@@ -525,12 +531,12 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
     elif (number := _number(node)) is not None:
         if not abs(number) <= 1e15:
             raise ConfigError(
-                f"terms {text!r}: {number:g} in {factor} is too large; use a number up to 1e15"
+                f"{of_terms(text)}: {number:g} in {factor} is too large; use a number up to 1e15"
             )
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if allows_arithmetic and node.func.id in SEVERAL:
             raise ConfigError(
-                f"terms {text!r}: {node.func.id}() must be a term by itself; take it out of "
+                f"{of_terms(text)}: {node.func.id}() must be a term by itself; take it out of "
                 f"{factor}"
             )
         yield from _arguments(node, node.func.id, factor, text)
@@ -538,8 +544,8 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
         left = list(_names(node.left, factor, text, allows_arithmetic=True))
         if isinstance(node.op, ast.Pow) and not (left and _is_small(node.right)):
             raise ConfigError(
-                f"terms {text!r}: in a power such as {factor}, the base must contain a column, and "
-                "the exponent must be a number up to 10"
+                f"{of_terms(text)}: in a power such as {factor}, the base must contain a column, "
+                "and the exponent must be a number up to 10"
             )
         yield from left
         yield from _names(node.right, factor, text, allows_arithmetic=True)
@@ -547,14 +553,14 @@ def _names(node: ast.expr, factor: str, text: str, *, allows_arithmetic: bool) -
         yield from _names(node.operand, factor, text, allows_arithmetic=True)
     else:
         raise ConfigError(
-            f"terms {text!r}: {factor} is not supported in a term; put arithmetic on columns into "
-            "I(...), such as I(x**2), and put names that are not plain words in backticks"
+            f"{of_terms(text)}: {factor} is not supported in a term; put arithmetic on columns "
+            "into I(...), such as I(x**2), and put names that are not plain words in backticks"
         )
 
 
 def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[str]:
     """Yield the columns in the arguments of a call."""
-    where = f"terms {text!r}: "
+    where = f"{of_terms(text)}: "
     if name == "offset":
         raise ConfigError(f"{where}{factor} is not an offset of a column; write offset(log(x))")
     if name not in FUNCTIONS:
@@ -612,7 +618,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
 
 def _compared(node: ast.Compare, factor: str, text: str) -> Iterator[str]:
     """Yield the columns in a comparison of numbers."""
-    where = f"terms {text!r}: "
+    where = f"{of_terms(text)}: "
     if len(node.ops) > 1:
         raise ConfigError(
             f"{where}{factor} compares more than two values; write a product, such as "

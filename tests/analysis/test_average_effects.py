@@ -425,8 +425,9 @@ def test_scales_need_what_they_compare():
     with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # A spline is not defined beyond the data.
-    with pytest.raises(ConfigError, match=r"for hours \+ 5; .*bs\(hours, df=4\) is not"):
-        pyflowers.effects(fit_of("y ~ bs(hours, df=4)"), "hours", step=5)
+    for formula in ("y ~ bs(hours, df=4)", "y ~ bs(hours, df=4) - 1"):
+        with pytest.raises(ConfigError, match=r"hours \+ 5; .*: terms '(bs\(.*\))': \1 is not"):
+            pyflowers.effects(fit_of(formula), "hours", step=5)
 
 
 def test_a_group_called_mu_and_labels_with_blanks_in_contrasts():
