@@ -550,7 +550,12 @@ def check(
             elif each.advice.startswith(CUT_OFF) and not patterns.steps:
                 found[i] = replace(each, advice=unless_cut_off(first))
     found = _limited(fit, found, patterns, pit)
-    found = [replace(each, advice=fit.advised(each.advice)) for each in found]
+    given = list[str]()
+    if any(each.advice for each in found):
+        given = [each.command for part in fit.verdict.parts for each in part.checks]
+    for i, each in enumerate(found):
+        found[i] = replace(each, advice=fit.advised(each.advice, given))
+        given.append(found[i].judged.command)
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
 

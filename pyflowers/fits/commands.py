@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -297,7 +297,9 @@ def _known_priors(
     }
 
 
-def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
+def command_of(
+    fit: Fitted, advice: Advice, path: ShowPath = str, others: Sequence[str] = ()
+) -> str:
     """Return the complete command that follows advice on a fit; empty if there is none.
 
     In a shell, a fit of a file that is in a run folder gets a shell command; any other fit, a call
@@ -311,6 +313,9 @@ def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
         The advice.
     path : callable
         Function that returns a path as it is shown.
+    others : sequence of str
+        The commands that were given before. A command with other inputs than theirs writes another
+        run folder.
     """
     source, folder = fit.record.data.source, fit.folder
     is_shell = is_in_shell() and folder is not None and (source is None or is_named(source))
@@ -318,8 +323,12 @@ def command_of(fit: Fitted, advice: Advice, path: ShowPath = str) -> str:
         inputs = changed_inputs(fit, advice.change, path)
         if folder is None or not is_shell:
             return python_call(inputs)
-        words = [*shell_words(inputs), "--out", path(_next_folder(folder))]
-        return shlex.join(["pyflowers", "fit", inputs["program"], *words])
+        words = ["pyflowers", "fit", inputs["program"], *shell_words(inputs), "--out"]
+        taken = {shlex.split(other)[-1] for other in others if other}
+        target = _next_folder(folder)
+        while (made := shlex.join([*words, path(target)])) not in others and path(target) in taken:
+            target = _next_folder(target)
+        return made
     if advice.step == "new":
         return _new_program(fit, is_shell, path)
     if advice.step == "sensitivity":

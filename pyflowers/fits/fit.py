@@ -491,21 +491,24 @@ class Fit(Questions, Result):
             found = after_trials(found, self.record.trials)
         return self._advised(found)
 
-    def _advised(self, part: Part) -> Part:
-        """Return a part in which the advice has its complete commands."""
-        checks = list(part.checks)
+    def _advised(self, part: Part, others: Sequence[str] = ()) -> Part:
+        """Return a part in which the advice has its complete commands, after those of others."""
+        checks, given = list(part.checks), list(others)
         for i, check in enumerate(checks):
             if not check.passed:
-                checks[i] = replace(check, advice=self.advised(check.advice))
+                checks[i] = replace(check, advice=self.advised(check.advice, given))
+                given.append(checks[i].command)
         return replace(part, checks=tuple(checks))
 
-    def advised(self, advice: str) -> str:
+    def advised(self, advice: str, others: Sequence[str] = ()) -> str:
         """Return advice on this fit with the complete command that follows it, if there is one.
 
         Parameters
         ----------
         advice : str
             The advice; only an :class:`pyflowers.advice.Advice` has a command.
+        others : sequence of str
+            The commands that were given before; another command writes another run folder.
 
         Returns
         -------
@@ -522,7 +525,7 @@ class Fit(Questions, Result):
         """
         if not isinstance(advice, Advice):
             return worded(advice)
-        return advice.with_command(command_of(self, advice))
+        return advice.with_command(command_of(self, advice, others=others))
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -536,7 +539,8 @@ class Fit(Questions, Result):
         draws: Mapping[str, NDArray[np.float64]] | None = None
         if not self.is_partial:
             draws = self.draws
-        prior = self._advised(examine_prior(self.model, self._summary, draws))
+        given = [check.command for check in self.diagnostics.checks]
+        prior = self._advised(examine_prior(self.model, self._summary, draws), given)
         verdict = Verdict(self.diagnostics, Part("prior"), Part("data", note=note))
         return verdict.also(prior)
 

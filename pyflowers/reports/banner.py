@@ -228,7 +228,7 @@ def failures(material: Material, *, with_commands: bool = False) -> Markup:
 
     With `with_commands`, each command that follows the advice is shown once.
     """
-    given = set[str]()
+    given = list[str]()
     items = []
     for found in _failures(material):
         item = Markup("; ").join(finding(found.fit, check) for check in found.checks) + "."
@@ -239,10 +239,10 @@ def failures(material: Material, *, with_commands: bool = False) -> Markup:
         if found.advice:
             item += fill(" {}", unbroken(f"{upper_first(found.advice)}."))
         if with_commands and isinstance(found.advice, Advice):
-            again = command_of(found.fit, found.advice, shown_path)
+            again = command_of(found.fit, found.advice, shown_path, given)
             if again and again not in given:
                 item += command(again)
-            given.add(again)
+            given.append(again)
         items.append(item)
     items += [_uncalibrated(material, found) for found in material.uncalibrated]
     return bullets(items, "failures" * with_commands)

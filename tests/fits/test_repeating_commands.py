@@ -72,6 +72,28 @@ def test_the_command_repeats_a_fit_with_every_input(of_file, here):
     assert "run-3" in command_of(of_file, Advice("again", "fit"))
 
 
+def test_another_command_writes_another_folder(of_file):
+    given = []
+    for change in ({"family": "negbinomial"}, {"program": "y ~ x"}, {"family": "negbinomial"}):
+        given.append(of_file.advised(Advice("refit", **change), given).command)
+    assert given[0] == given[2] != given[1]
+    outs = [Path(shlex.split(each)[-1]) for each in given]
+    first = of_file.folder.with_name(f"run-{2 + of_file.folder.with_name('run-2').exists()}")
+    assert outs[0] == first
+    assert outs[1] == first.with_name(f"run-{int(first.name[-1]) + 1}")
+
+
+def test_commands_of_one_check_write_folders_of_their_own(here):
+    rng = np.random.default_rng(1)
+    drift = 20 + rng.normal(size=60).cumsum()
+    pd.DataFrame({"y": np.r_[np.exp(rng.normal(size=60)), drift]}).to_csv("drift.csv", index=False)
+    pyflowers.fit("y ~ 1", "drift.csv", seed=1, **FAST).save("run")
+    checks = Fit.load("run").check().checks
+    commands = dict.fromkeys(check.judged.command for check in checks if check.judged.command)
+    outs = [shlex.split(command)[-1] for command in commands]
+    assert outs == ["run-2", "run-3"]
+
+
 def test_a_call_in_python_repeats_a_fit_of_a_file(of_file):
     call = command_of(replace(of_file, folder=None), Advice("again", "fit"))
     again = eval(call, {"pyflowers": pyflowers})
