@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -135,7 +135,23 @@ def _aligned(lines: list[list[str]], between: str) -> list[str]:
 
 
 LONGEST_LABEL = 28
-"""The width to which the labels of a LaTeX table are folded, so that four models fit a page."""
+"""The width to which the labels of a LaTeX table of one or two models are folded."""
+
+LABEL_OF_SEVERAL = 22
+"""The width to which its labels are folded if there are more, of which four fit a page."""
+
+TEXT_WIDTH = 345.0
+"""The width of the text of an article in LaTeX, in points."""
+
+_COMMANDS = {9: r"\small", 8: r"\footnotesize", 7: r"\scriptsize"}
+"""The commands for the letters of an article whose size in points is not 10."""
+
+_OF_LATEX_CELLS = {10: 12.0, 9: 6.0, 8: 6.0, 7: 6.0}
+_OF_WORD_CELLS = dict.fromkeys((11, 10, 9, 8, 7), 10.8)
+"""The sizes of letters, the largest first, each with the margins of a cell; in points."""
+
+_LETTER_OF_LATEX, _LETTER_OF_WORD = 0.47, 0.55
+"""The average width of a character, as a share of the size of the letters."""
 
 NARROWEST = 14
 """The least width to which labels and the names of models are folded."""
@@ -145,6 +161,34 @@ def _width_of(sheet: Sheet, place: int) -> int:
     """Return the width of a model's column, whose cells are not folded."""
     cells = [line for part in sheet.parts for row in part for line in row.cells[place]]
     return max(min(cell_len(label(sheet.models[place])), NARROWEST), *map(cell_len, cells), 0)
+
+
+def _longest_label(sheet: Sheet) -> int:
+    """Return the width to which the labels of a sheet are folded."""
+    if len(sheet.models) > 2:
+        return LABEL_OF_SEVERAL
+    return LONGEST_LABEL
+
+
+def _widths(sheet: Sheet) -> list[int]:
+    """Return the width of each column in characters; that of the labels is first."""
+    labels = [cell_len(label(row.label)) for part in sheet.parts for row in part]
+    first = min(max(labels, default=0), _longest_label(sheet))
+    return [first, *(_width_of(sheet, i) for i in range(len(sheet.models)))]
+
+
+def _size_that_fits(
+    sheet: Sheet, margins: Mapping[int, float], of_letter: float, room: float
+) -> int:
+    """Return the largest size of letters with which a sheet is not wider than the text.
+
+    If there is none, the smallest size is returned.
+    """
+    widths = _widths(sheet)
+    for size, margin in margins.items():
+        if sum(widths) * size * of_letter + len(widths) * margin <= room:
+            return size
+    return min(margins)
 
 
 def _folded(text: str, most: int) -> list[str]:
@@ -197,20 +241,30 @@ def markdown(sheet: Sheet) -> str:
 
 
 def latex(sheet: Sheet) -> str:
-    """Return a sheet as a ``tabular`` with the rules of the package booktabs."""
-    lines = [rf"\begin{{tabular}}{{l{'c' * len(sheet.models)}}}", r"\toprule"]
+    """Return a sheet as a ``tabular`` with the rules of the package booktabs.
+
+    If it would be wider than the text of an article, its letters are smaller.
+    """
+    size = _size_that_fits(sheet, _OF_LATEX_CELLS, _LETTER_OF_LATEX, TEXT_WIDTH)
+    begin, end = list[str](), [r"\bottomrule", r"\end{tabular}"]
+    columns = "l" + "c" * len(sheet.models)
+    if size in _COMMANDS:
+        space = f"{_OF_LATEX_CELLS[size] / 2:g}pt"
+        begin, end = [rf"{{{_COMMANDS[size]}\setlength{{\tabcolsep}}{{{space}}}"], [*end, r"\par}"]
+        columns = f"@{{}}{columns}@{{}}"
+    lines = [*begin, rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
     names = [_folded(label(name), NARROWEST) for name in sheet.models]
     head = [["", *map(_in_latex, line)] for line in zip_longest(*names, fillvalue="")]
     lines += [" & ".join(cells) + r" \\" for cells in head]
     for part in sheet.parts:
         lines.append(r"\midrule")
         for row in part:
-            labels = map(_in_latex, _folded(label(row.label), LONGEST_LABEL))
+            labels = map(_in_latex, _folded(label(row.label), _longest_label(sheet)))
             cells = row.cells_in(_in_latex, _in_formulas)
             found = zip_longest(labels, *cells, fillvalue="")
             lines += [" & ".join(each) + r" \\" for each in found]
     note = rf"{{\footnotesize {_in_latex(sheet.note)}\par}}"
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\par\smallskip", note, ""])
+    return "\n".join([*lines, *end, r"\par\smallskip", note, ""])
 
 
 def html(sheet: Sheet) -> str:
@@ -232,12 +286,20 @@ def html(sheet: Sheet) -> str:
 def docx(sheet: Sheet) -> Any:
     """Return a sheet as a document of python-docx.
 
+    The letters are of a size with which no line of a cell is broken.
+
     Raises
     ------
     ConfigError
         If python-docx is not installed.
     """
-    document = package_docx().Document()
+    package = package_docx()
+    document, points = package.Document(), package.shared.Pt
+    page = document.sections[0]
+    room = (page.page_width - page.left_margin - page.right_margin) / points(1)
+    size = _size_that_fits(sheet, _OF_WORD_CELLS, _LETTER_OF_WORD, room)
+    letter, margin = size * _LETTER_OF_WORD, _OF_WORD_CELLS[size]
+    widths = [num * letter + margin for num in _widths(sheet)]
     rows = [row for part in sheet.parts for row in part]
     grid = document.add_table(1 + len(rows), 1 + len(sheet.models), style="Table Grid")
     for cell, name in zip(grid.rows[0].cells, _head(sheet, _plain), strict=True):
@@ -245,8 +307,13 @@ def docx(sheet: Sheet) -> Any:
     for line, row in zip(grid.rows[1:], rows, strict=True):
         first, *others = line.cells
         first.text = label(row.label)
-        for cell, lines in zip(others, row.cells_in(_plain, _typeset), strict=True):
+        for cell, lines in zip(others, row.cells_in(_plain, _unbroken), strict=True):
             cell.text = "\n".join(lines)
+    for line in grid.rows:
+        for cell, wide in zip(line.cells, widths, strict=True):
+            cell.width = points(wide)
+            for run in cell.paragraphs[0].runs:
+                run.font.size = points(size)
     document.add_paragraph(sheet.note)
     return document
 
@@ -340,6 +407,11 @@ def _typeset(cell: str) -> str:
         return f"{digits}×10{str(int(power)).translate(_RAISED)}"
 
     return _NUMBER.sub(number, cell)
+
+
+def _unbroken(cell: str) -> str:
+    """Return a cell of numbers as it is typeset, without places where a line may be broken."""
+    return _typeset(cell).replace(" ", "\N{NO-BREAK SPACE}").replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
 def _with_numbers(sentence: str, text: Callable[[str], str], numbers: Callable[[str], str]) -> str:

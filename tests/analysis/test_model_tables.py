@@ -310,6 +310,55 @@ def test_latex_is_compiled(body, tmp_path):
     compiled(body, tmp_path)
 
 
+FOUR = Sheet(
+    ("Seizures, Poisson", "Negative binomial", "With slopes", "Without age"),
+    (
+        (
+            Row("Intercept at the means of the columns", (("-1.234", "[-1.567, -0.901]"),) * 4),
+            Row("log(base):treated", (("-0.345", "[-0.678, -0.012]"),) * 3 + ((),)),
+            Row("sd_patient[Intercept]", (("0.512", "[0.401, 0.667]"),) * 4),
+        ),
+        (
+            Row("Observations", (("236",),) * 4),
+            Row("Family", (("poisson",), *(("negbinomial",),) * 3), is_text=True),
+            Row("elpd difference", (("-123.4 (23.1)",), ("0",), ("-0.4 (1.3)",), ("-1.2 (1.9)",))),
+        ),
+    ),
+    "Posterior medians, with 90% intervals in brackets.",
+)
+
+
+def test_four_models_fit_the_page_of_an_article(tmp_path):
+    four = formats.latex(FOUR)
+    size = re.match(r"\{(\\\w+)\\setlength\{\\tabcolsep\}\{3pt\}\n\\begin\{tabular\}", four)
+    assert size
+    assert size[1] in (r"\small", r"\footnotesize", r"\scriptsize")
+    assert max(len(line.partition("&")[0].strip()) for line in four.splitlines()[2:8]) <= 24
+    two = replace(
+        FOUR,
+        models=FOUR.models[:2],
+        parts=tuple(
+            tuple(replace(row, cells=row.cells[:2]) for row in part) for part in FOUR.parts
+        ),
+    )
+    assert formats.latex(two).startswith(r"\begin{tabular}{lcc}")
+    compiled(f"\\noindent {four}\n\n\\noindent {formats.latex(two)}", tmp_path)
+    if ENGINE != "tectonic":
+        assert "Overfull" not in (tmp_path / "t.log").read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_line_of_a_cell_is_broken_in_word():
+    docx = pytest.importorskip("docx")
+    (grid,) = formats.docx(FOUR).tables
+    cells = grid.rows[1].cells
+    assert cells[1].text == "−1.234\n[−1.567,\xa0−0.901]"
+    size = cells[1].paragraphs[0].runs[0].font.size
+    assert docx.shared.Pt(7) <= size < docx.shared.Pt(11)
+    assert sum(cell.width for cell in cells) <= docx.shared.Inches(6)
+    longest = len("[−1.567, −0.901]")
+    assert cells[1].width >= longest * 0.5 * size
+
+
 def test_signed_numbers_of_prose_are_typeset_and_names_are_escaped():
     assert PROSE.markdown() == (
         r"The prior of b\_x-1 was N(−0.5, 2²), from 1.2×10⁻⁵ to 3-4; a\_b \~ x + (1 \| g) failed: "
@@ -347,7 +396,7 @@ def test_word_shows_the_same_cells(tmp_path):
     rows = [[cell.text for cell in row.cells] for row in grid.rows]
     assert rows[0] == ["", *STRANGE]
     assert [row[0] for row in rows[1:]] == LABELS
-    assert rows[1][1:] == ["−0.5\n[−1.2×10⁻⁵, ∞]", "", "–"]
+    assert rows[1][1:] == ["−0.5\n[−1.2×10⁻⁵,\xa0∞]", "", "–"]
     assert document.paragraphs[-1].text == SHEET.note
 
 
