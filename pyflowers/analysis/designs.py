@@ -524,7 +524,14 @@ def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> st
         )
     if unit is not None and unit not in known:
         raise ConfigError(f"unit: no effects vary by {unit!r}; {suggestion(unit, known)}")
-    return unit or known[0]
+    column = unit or known[0]
+    if column in pilot.model.covariates_and_offsets:
+        raise ConfigError(
+            f"groups: {column} is also a covariate, of which a new group has no value; copy the "
+            f"column under another name, such as {column}_group, and write the group with this "
+            "name"
+        )
+    return column
 
 
 def _true_values(

@@ -207,6 +207,14 @@ def test_the_groups_must_be_given(pilot, tmp_path, given, message):
         pyflowers.design("y ~ x + (1 | g)", pilot, out=tmp_path, warmup=50, **how, **given)
 
 
+def test_a_group_that_is_also_a_covariate_is_refused(pilot, tmp_path):
+    frame = pd.read_csv(pilot).assign(year=np.repeat([2001, 2002, 2003, 2005], 3))
+    how = {"seed": 1, "rows": 3, "groups": 4, "sims": 2, "effects": {"b[year]": 0.5}, "workers": 1}
+    fast = {"engine": "stanli", "chains": 1, "draws": 50, "warmup": 50}
+    with pytest.raises(ConfigError, match="groups: year is also a covariate, of which a new"):
+        pyflowers.design("y ~ year + (1 | year)", frame, out=tmp_path, **how, **fast)
+
+
 # Pilot data whose rows fall into cells of equal covariates and groups. The theory of the first
 # three designs is known: they have the same rows, or whole copies of the pilot's groups.
 KNOWN = {
