@@ -848,7 +848,8 @@ def _on_k_hat(pit: LooPit) -> str:
     if np.isinf(pit.k_hat[bad]).all():
         why = "too few different draws"
     found = (
-        f"for {pit.num_bad} of {pit.values.size} observations the LOO check is approximate ({why})"
+        f"for {pit.num_bad} of {pit.values.size} observations the LOO check is approximate "
+        f"({why}); this concerns LOO only, not estimates and effects"
     )
     rest = pit.values[~bad]
     if pit.p_value >= PIT_LIMIT or not rest.size:

@@ -518,7 +518,8 @@ class LooComparison(ElpdComparison):
                 )
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
-                f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}."
+                f"{model.good_k:.2f}, so the model's elpd is likely too high; {remedy}. "
+                "This concerns LOO only, not estimates and effects."
             )
         sentences += model.of_failed(model.failed, model.refitted.size)
         # The limit allows for the standard error: for a good model with a weak prior, p_loo is

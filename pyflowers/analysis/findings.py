@@ -18,7 +18,7 @@ from pyflowers.analysis.statistics import (
     OF_RATINGS,
     FloatArray,
 )
-from pyflowers.display import format_number, interval_quantiles
+from pyflowers.display import format_number, interval_quantiles, percent
 from pyflowers.fits.fit import Fit
 from pyflowers.programs.terms import quote
 
@@ -158,8 +158,7 @@ def of_statistic(
         need = "positive"
     elif need == "limit" and _is_unbounded(fit):
         need = _of_bounded(fit, name, words)
-    numbers = [format_number(float(value)) for value in (observed, low, high)]
-    shown = "{} {}; replicated {} to {}".format(meaning, *numbers)
+    shown = _shown(fit, meaning, observed, low, high)
     return f"{found.format_map(words)} the model predicts ({shown})", advise(fit, need, words)
 
 
@@ -171,6 +170,13 @@ def _is_unbounded(fit: Fit) -> bool:
 def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
     """Return the need of a response with a limit, such as another family."""
     y, formula = fit.data.y, fit.program.declaration.formula
+def _shown(fit: Fit, meaning: str, observed: float, low: float, high: float) -> str:
+    """Return a statistic with its value and with the interval of its replicated values."""
+    value, low_end, high_end = (format_number(float(each)) for each in (observed, low, high))
+    interval = percent(fit.interval)
+    return f"{meaning} {value}; {interval} interval of replicated data {low_end} to {high_end}"
+
+
     assert formula is not None
     num, most = len(np.unique(y)), float(y.max())
     words["num"] = str(num)
@@ -220,8 +226,7 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
     if x == ROWS:
         kind = neighbours = ROWS
     found = _OF_PATTERNS[kind].format_map(words)
-    numbers = [format_number(float(value)) for value in (judged.observed, low, high)]
-    shown = "{} {}; replicated {} to {}".format(pattern.meaning, *numbers)
+    shown = _shown(fit, pattern.meaning, judged.observed, low, high)
     advice, is_explained = "", pattern.name not in patterns.remaining
     if is_explained or pattern.kind in STRUCTURAL or pattern.kind == "spread":
         advice = answer(fit, patterns)

@@ -108,6 +108,7 @@ def test_the_mean_is_flagged_where_a_prior_forbids_it():
     assert mean.finding.startswith(
         "the counts of flowers are larger on average than the model predicts (mean 5.5"
     )
+    assert re.search(r"; 90% interval of replicated data [\d.]+ to [\d.]+\)$", mean.finding)
     assert "pyflowers sensitivity" in mean.advice
 
 
@@ -387,6 +388,7 @@ def test_large_k_hats_are_said_to_matter_or_not(num_bad, words):
     k_hat = np.where(np.arange(240) < num_bad, 1.0, 0.1)
     found = _on_k_hat(LooPit(u, np.arange(240), 240, 2000, k_hat, 0.7))
     assert found.startswith(f"for {num_bad} of 240 observations the LOO check is approximate")
+    assert "; this concerns LOO only, not estimates and effects" in found
     assert found.endswith(words)
 
 

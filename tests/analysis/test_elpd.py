@@ -344,7 +344,7 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
             [
                 "b: k-hat of 1 of 500 observations is above 0.70, so the model's elpd is likely "
                 r"too high; pyflowers loo --refit refits the model without each of them \(1 refit, "
-                r"about 1 second\).",
+                r"about 1 second\)\. This concerns LOO only, not estimates and effects\.$",
                 FEW,
             ],
         ),

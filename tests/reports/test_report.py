@@ -176,7 +176,7 @@ def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
     assert of_x.startswith(f"{more} Count per unit of x (90% interval")
     assert of_dug.startswith(
         f"{fewer} Count for dug = 1 compared with 0 (90% interval {of_ratio}), or "
-        f"{format_cell('', -row['median'])} fewer ({ends}). "
+        f"{format_cell('', -row['median'])} fewer (90% interval {ends}). "
         "The probability of fewer, not more, is"
     )
     shown = page.nodes("img", under="answer")
@@ -424,7 +424,7 @@ def test_the_banner_names_what_was_examined_and_what_depends_on_its_prior():
     assert page.by_id("banner").get("class") == "banner pass"
     assert banner.startswith("This fit can be trusted.")
     shown = f"sigma2 depends on its prior (sensitivity {prior['sigma2']:.2g})"
-    assert f"{shown}; the answer does not ({of_means:.2g})." in banner
+    assert f"{shown}; the answer does not depend on the prior ({of_means:.2g})." in banner
     assert "Computation passed, prior passed, data passed." in banner
     assert "choose another" not in page.output("sensitivity")
 
@@ -445,10 +445,10 @@ def test_the_banner_says_that_the_answer_depends_on_the_prior():
     assert page.output("banner").startswith(
         "Read the answer with care: it depends on the prior. All 6 diagnostics pass."
     )
-    assert f"; so does the answer ({of_answer:.2g})" in page.output("banner")
+    assert f"; the answer depends on the prior, too ({of_answer:.2g})" in page.output("banner")
     wide = checked_report(pyflowers.fit("Y ~ x", frame, **how))
     assert wide.by_id("banner").get("class") == "banner pass"
-    assert "so does the answer" not in wide.output("banner")
+    assert "the answer depends" not in wide.output("banner")
 
 
 def test_the_banner_tells_averages_from_predictions_of_single_values():

@@ -231,23 +231,29 @@ def _effect_in_words(found: Effects, row: _Row) -> Markup:
     if found.ratios is not None:
         median, of_ratio = found.ratios_in_words()[row.own]
         middle = float(np.median(found.ratios.values[..., row.own]))
-        main, also = number(middle, median), fill(", or {} ({})", difference, ends)
+        main = number(middle, median)
+        also = fill(", or {} ({})", difference, _labelled(found, ends))
         ends = Markup(of_ratio)
     probability = float(found.table()["P(> 0)"].iloc[row.own])
     said = fill(
-        "<strong>{}</strong> {} {} ({} interval {}){}. {}.",
+        "<strong>{}</strong> {} {} ({}){}. {}.",
         main,
         value,
         isolated(found.words[row.own]),
-        percent(found.fit.interval),
-        ends,
+        _labelled(found, ends),
         also,
         _direction(probability, more, fewer),
     )
     if row.of_data is None:
         return said
-    alone = fill("{} ({})", *_directed(_quantiles(found, row.of_data), more, fewer))
+    difference, ends = _directed(_quantiles(found, row.of_data), more, fewer)
+    alone = fill("{} ({})", difference, _labelled(found, ends))
     return said + fill(" {} alone: {}.", isolated(upper_first(found.whose["data"])), alone)
+
+
+def _labelled(found: Effects, ends: Text) -> Markup:
+    """Return the ends of an interval with its probability."""
+    return fill("{} interval {}", percent(found.fit.interval), ends)
 
 
 def _quantiles(found: Effects, row: int) -> list[float]:

@@ -135,9 +135,9 @@ def _quantities(found: Dependence) -> Markup:
         depend, up_to = "depends on its prior", ""
     said = fill("{} {} ({} {}{})", names, depend, _link("sensitivity"), up_to, short(found.most))
     if found.of_answer:
-        return fill("{}; so does the answer ({}).", said, short(found.answer))
+        return fill("{}; the answer depends on the prior, too ({}).", said, short(found.answer))
     if found.answer == found.answer:  # it is NaN if the answer consists of these quantities
-        return fill("{}; the answer does not ({}).", said, short(found.answer))
+        return fill("{}; the answer does not depend on the prior ({}).", said, short(found.answer))
     return said + "."
 
 
