@@ -633,16 +633,17 @@ class Fit(Questions, Result):
 
     @property
     def notes(self) -> list[str]:
-        """Caveats that apply to the fit: the notes of the record, and rejected proposals."""
+        """Caveats on the fit: notes of the record and the response, and rejected proposals."""
+        notes = [*self.record.notes, *self.model.notes_on_response()]
         messages = self.record.messages
         if not messages:
-            return [*self.record.notes]
+            return notes
         most = max(messages, key=messages.__getitem__)
         rejected = (
             f"Stan rejected proposals ({sum(messages.values())} in total), most often with the "
             f"message {most!r}; this is harmless if they are few and early"
         )
-        return [*self.record.notes, rejected]
+        return [*notes, rejected]
 
     def contents(self) -> list[Line]:
         """Return what was fitted, the summary without effects of groups, and the verdict."""

@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -163,7 +164,8 @@ class PooledFit(Result):
     def notes(self) -> list[str]:
         """Cautions on the pooled draws."""
         share, num = self.between.max(), len(self.fits)
-        found = list(dict.fromkeys(note for fit in self.fits for note in fit.record.notes))
+        every = ([*fit.record.notes, *fit.model.notes_on_response()] for fit in self.fits)
+        found = list(dict.fromkeys(chain.from_iterable(every)))
         if num < FEW_TABLES and share > LARGE_SHARE:
             found.append(
                 f"{share:.0%} of the variance of {self.between.idxmax()} lies between the tables, "

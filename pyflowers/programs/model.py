@@ -306,6 +306,26 @@ class Model:
     @property
     def in_time(self) -> tuple[str, FloatArray] | None:
         """The column of the times of series, and the place of each row, series after series.
+    def notes_on_response(self) -> list[str]:
+        """Return how many rows are of each kind that a term tells apart, such as censored ones."""
+        return [note for its in self._terms if its.kinds for note in self._numbers_of(its)]
+
+    def _numbers_of(self, its: OnRows) -> list[str]:
+        """Return how many rows are of each kind of a term, with the value that marks them."""
+        source = self.data.declaration.data.get(its.variables[0])
+        if not isinstance(source, Column):
+            return []
+        values, words = np.asarray(self.data.values[its.variables[0]]), source.codes.items()
+        notes, column = list[str](), self.data.name_of(source.column)
+        for number, kind in its.kinds.items():
+            num = int(np.count_nonzero(values == number))
+            mark = next((word for word, code in words if code == number), str(number))
+            are = "is" if num == 1 else "are"
+            if num:
+                rows = f"{num} of {values.size} rows {are} {kind}"
+                notes.append(f"{rows} (column {column} is {mark})")
+        return notes or [f"none of the {values.size} rows is {its.cut}"]
+
 
         None if rows do not depend on the row before, or are in the order of the table.
         """

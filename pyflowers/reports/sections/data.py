@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from pyflowers import plots
+from pyflowers.display import upper_first
 from pyflowers.programs import Data
 from pyflowers.programs.model import Model
 from pyflowers.reports.markup import fill, isolated, join, number, paragraph, with_minus
@@ -31,8 +32,9 @@ def content(material: Material) -> Iterator[Block]:
             "The program declares no observed variable, so its data are not shown here."
         )
     else:
-        size = _size(material.best.model)
-        yield paragraph(join([size, _completeness(data)]))
+        model = material.best.model
+        notes = [fill("{}.", isolated(upper_first(each))) for each in model.notes_on_response()]
+        yield paragraph(join([_size(model), _completeness(data), *notes]))
     caption = "The observations."
     if _num_missing(data):
         caption += " A cross at the foot of a panel marks a missing observation."

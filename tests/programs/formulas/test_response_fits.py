@@ -1,5 +1,7 @@
 """Fits with terms of the response: published posteriors, calibration, checks, and predictions."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,9 @@ from response_cases import table
 import pyflowers
 from pyflowers.analysis.alternatives import few_draws, likely_alternatives
 from pyflowers.errors import ConfigError, DataError
+from pyflowers.programs.model import Model
+from pyflowers.reports.material import Material
+from pyflowers.reports.sections.data import content
 
 SCHOOLS = pd.DataFrame(
     {
@@ -135,6 +140,46 @@ def test_what_loo_and_replicates_mean_is_said(censored):
     assert "replicated data are censored as the data are" in censored.program.declaration.story
     assert "weights multiply the log likelihood" in " ".join(str(pyflowers.loo(censored)).split())
     assert "censored" in " ".join(pyflowers.check(censored).notes)
+
+
+def test_a_fit_and_its_report_say_how_many_rows_are_censored(censored):
+    num = int(table(60).c.sum())
+    note = f"{num} of 60 rows are right-censored (column c is 1)"
+    assert note in censored.notes
+    assert f"note: {note}" in str(censored)
+    assert note in censored.to_dict()["notes"]
+    shown = next(content(Material([censored], {}, [])))
+    assert re.sub(r"<[^>]*>", "", str(shown)).endswith(f"{note}.")
+
+
+@pytest.mark.parametrize(
+    ("term", "notes"),
+    [
+        (
+            "kind, y2 = end",
+            [
+                "3 of 21 rows are right-censored (column kind is 1)",
+                "3 of 21 rows are left-censored (column kind is -1)",
+                "3 of 21 rows are interval-censored (column kind is 2)",
+            ],
+        ),
+        (
+            "word, y2 = end",
+            [
+                "3 of 21 rows are right-censored (column word is right)",
+                "3 of 21 rows are left-censored (column word is left)",
+                "3 of 21 rows are interval-censored (column word is interval)",
+            ],
+        ),
+        ("truth", ["3 of 21 rows are right-censored (column truth is 1)"]),
+        ("never", ["none of the 21 rows is censored"]),
+        ("once", ["1 of 21 rows is right-censored (column once is 1)"]),
+    ],
+)
+def test_the_rows_of_each_kind_are_counted(term, notes):
+    frame = table(21).assign(never=0, once=np.eye(21, dtype=int)[0])
+    program = pyflowers.Program.from_formula(f"time | cens({term}) ~ x", frame, family="gaussian")
+    assert Model(program, program.read(frame)).notes_on_response() == notes
 
 
 def test_the_exact_engine_refuses_the_terms_that_it_does_not_know():

@@ -153,6 +153,7 @@ ON_ROWS = OnRows(
         "replicated data are censored as the data are: a censored {y} ends at its own limit, and "
         "the limits of the other rows are drawn from their Kaplan-Meier estimate"
     ),
+    kinds={number: f"{word}-censored" for word, number in CODES.items() if number},
 )
 
 

@@ -147,6 +147,8 @@ class OnRows:
         What the response is, so that its residuals are not known: ``censored``.
     note : str
         How replicates of the response ``{y}`` are recorded.
+    kinds : mapping of int to str
+        What a row is called, such as right-censored, by its number in the first variable.
     """
 
     term: str
@@ -167,6 +169,7 @@ class OnRows:
     is_of_other_data: bool = False
     cut: str = ""
     note: str = ""
+    kinds: Mapping[int, str] = field(default_factory=dict)
 
 
 # In a formula
