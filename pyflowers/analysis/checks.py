@@ -140,6 +140,7 @@ _OF_ROWS = ("sd", "minimum", "maximum", "sd_within", "dispersion_within", "loo_p
 
 GROUP_OUTLIER = "group_outlier"
 LOO_PIT = "loo_pit"
+BELOW_QUANTILE = "below_quantile"
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,7 +514,9 @@ def check(
     labels = fit.data.by_group
     by_group = Groups.of(labels, fit.data.num_obs, fit.program.counts)
     wanted = _statistics(fit, by_group, statistics)
-    of_means = None if fit.model.has_columns else by_group.means
+    of_means: Function | None = by_group.means
+    if fit.model.has_columns or fit.model.quantile:
+        of_means = None
     functions: list[Function] = [each.function for each in wanted]
     if of_means is not None:
         functions.append(of_means)
@@ -531,11 +534,16 @@ def check(
         """Yield the same data sets each time, without advancing the generator of the others."""
         return replicates_of(fit, positions[some], np.random.default_rng([chosen.seed, 4]))
 
-    patterns = find_patterns(fit, replicated, positions.size, order)
+    patterns = Patterns()
+    if fit.model.quantile:
+        found.append(_check_quantile(fit, positions, shape, rng))
+    else:
+        patterns = find_patterns(fit, replicated, positions.size, order)
     found += [_of_pattern(fit, patterns, each) for each in patterns.judged]
     notes = [
         *patterns.notes,
         *_limits(fit, found, positions.size),
+        *_limits_of_quantile(fit),
         *fit.model.notes_on_replicates(),
     ]
     groups = None
@@ -576,6 +584,8 @@ def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[S
             meaning = "differences in shares between groups"
             shares.append(Statistic("shares_between", between, meaning))
         return [*shares, *wanted]
+    if fit.model.quantile:
+        return wanted
     if 1 < by_group.sizes.size < fit.data.num_obs:
         name, meaning = "sd_within", "standard deviation within groups"
         if fit.program.counts and usual != OF_RATINGS:
@@ -604,6 +614,34 @@ def _limits(fit: Fit, found: Sequence[PredictiveCheck], num: int) -> Iterator[st
     if num < least:
         sets = counted(num, "replicated data set")
         yield f"with {sets}, some checks cannot fail; at least {least} are needed"
+
+
+def _limits_of_quantile(fit: Fit) -> Iterator[str]:
+    """Yield a note on what is not checked if the likelihood only serves to estimate a quantile."""
+    if fit.model.quantile:
+        yield (
+            f"the likelihood of {fit.model.family.name} serves to estimate a quantile and does "
+            f"not describe the spread and the shape of {fit.data.value_name}, so only the share "
+            "of the values below the quantile is checked"
+        )
+
+
+def _check_quantile(
+    fit: Fit, positions: NDArray[np.int64], shape: tuple[int, int], rng: np.random.Generator
+) -> PredictiveCheck:
+    """Return the check of the share of observations below their fitted quantile."""
+    family, every = fit.model.family, fit.model.predictor_of(fit.draws)
+
+    def shares(draws: Draws, rng: np.random.Generator) -> FloatArray:
+        """Return the share of observed and of replicated values in each draw."""
+        limit = family.described(replace(every, draws=draws).linear())
+        sets = fit.data.y, fit.model.y_rep(draws, rng)
+        return np.stack([(y < limit).mean(axis=2) for y in sets], axis=2)
+
+    observed, replicated = np.concatenate([*replicates_of(fit, positions, rng, shares)]).T
+    quantile = float(np.mean(every.parameters[fit.model.quantile]))
+    meaning = f"share below the fitted {100 * quantile:g}% quantile"
+    return _check(fit, BELOW_QUANTILE, meaning, observed, replicated, shape)
 
 
 def _of_replicates(
@@ -799,6 +837,8 @@ def _check_pit(
     fit: Fit, rng: np.random.Generator, found: list[PredictiveCheck], notes: list[str]
 ) -> LooPit | None:
     """Add the check of the PITs, if the program has a pointwise likelihood."""
+    if fit.model.quantile:
+        return None
     if not fit.program.can(Capability.LOG_LIK):
         why = f"as the program has no log_lik: {Capability.LOG_LIK.remedy}"
         notes.append(f"{LOO_PIT} is left out, {why}")

@@ -15,6 +15,7 @@ from pyflowers.analysis.statistics import (
     OF_CATEGORIES,
     OF_COUNTS,
     OF_MEASUREMENTS,
+    OF_QUANTILES,
     OF_RATINGS,
     FloatArray,
 )
@@ -50,6 +51,11 @@ _FINDINGS = {
     "zeros": ("{many} of {values} are 0 than", "zeros", "no zeros"),
     "minimum": ("the smallest of {values} is {side} than", "limit", "tails"),
     "maximum": ("the largest of {values} is {side} than", "tails", "limit"),
+    "below_quantile": (
+        "{many} of {values} are below their fitted quantile than",
+        "quantile",
+        "quantile",
+    ),
     "shares_between": ("the shares of {values} differ {degree} between groups than", "group", ""),
     "shares_of_rows": ("the shares of {values} differ {degree} between rows than", "unlike", ""),
     "group_outlier": (
@@ -97,6 +103,8 @@ def usual_statistics(fit: Fit) -> tuple[str, ...]:
         return OF_BINARY
     if fit.model.has_categories:
         return OF_CATEGORIES
+    if fit.model.quantile:
+        return OF_QUANTILES
     if fit.model.is_ordinal:
         return OF_RATINGS
     if fit.program.counts:
@@ -162,6 +170,13 @@ def of_statistic(
     return f"{found.format_map(words)} the model predicts ({shown})", advise(fit, need, words)
 
 
+def _shown(fit: Fit, meaning: str, observed: float, low: float, high: float) -> str:
+    """Return a statistic with its value and with the interval of its replicated values."""
+    value, low_end, high_end = (format_number(float(each)) for each in (observed, low, high))
+    interval = percent(fit.interval)
+    return f"{meaning} {value}; {interval} interval of replicated data {low_end} to {high_end}"
+
+
 def _is_unbounded(fit: Fit) -> bool:
     """Whether the program was written for a formula whose family has no limits."""
     return fit.program.declaration.formula is not None and fit.model.family.is_unbounded
@@ -170,13 +185,6 @@ def _is_unbounded(fit: Fit) -> bool:
 def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
     """Return the need of a response with a limit, such as another family."""
     y, formula = fit.data.y, fit.program.declaration.formula
-def _shown(fit: Fit, meaning: str, observed: float, low: float, high: float) -> str:
-    """Return a statistic with its value and with the interval of its replicated values."""
-    value, low_end, high_end = (format_number(float(each)) for each in (observed, low, high))
-    interval = percent(fit.interval)
-    return f"{meaning} {value}; {interval} interval of replicated data {low_end} to {high_end}"
-
-
     assert formula is not None
     num, most = len(np.unique(y)), float(y.max())
     words["num"] = str(num)

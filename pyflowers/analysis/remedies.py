@@ -400,6 +400,13 @@ NEEDS = {"curvature": "mean", "spread": "unequal"}
 
 REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
     "location": (_LOCATION,),
+    "quantile": (
+        _said(
+            "see whether pyflowers sensitivity finds a prior far from the data; if not, let the "
+            "quantile follow the covariates more closely, as in s(x), or add a covariate",
+            "sensitivity",
+        ),
+    ),
     "shape": (_another_family, _LOCATION),
     "another shape": (
         _another_family,

@@ -111,6 +111,9 @@ rating."""
 OF_CATEGORIES: tuple[str, ...] = ()
 """Categories have no usual statistic with a name; the share of each is checked."""
 
+OF_QUANTILES: tuple[str, ...] = ()
+"""A model of a quantile describes no other statistic of the values; the share below is checked."""
+
 OF_DATA = (
     "dispersion_within",
     "sd_within",
@@ -118,9 +121,10 @@ OF_DATA = (
     "shares_of_rows",
     "autocorrelation",
     "group_outlier",
+    "below_quantile",
     "loo_pit",
 )
-"""The names of the checks of groups, times and PITs."""
+"""The names of the checks of groups, times, quantiles and PITs."""
 
 
 def shares_of(categories: Sequence[str], *, is_counted: bool) -> list[Statistic]:

@@ -224,6 +224,14 @@ class Model:
         return self.has_rule and self.family.is_ordinal
 
     @property
+    def quantile(self) -> str:
+        """The parameter that is the share of responses below the modelled quantile.
+
+        It is empty if the likelihood describes the whole distribution of a response.
+        """
+        return self.family.quantile if self.has_rule else ""
+
+    @property
     def has_categories(self) -> bool:
         """Whether there are several categories without an order, with linear predictors."""
         return self.has_rule and self.family.has_categories
@@ -298,14 +306,6 @@ class Model:
         own = [its for its in self._terms if its.recorded is None or by_rule]
         return [its.note.format(y=self.data.value_name) for its in own if its.note]
 
-    @property
-    def has_dependent_rows(self) -> bool:
-        """Whether the distribution of a row depends on other rows."""
-        return self.has_rule and has_dependent_rows(self.rule.response)
-
-    @property
-    def in_time(self) -> tuple[str, FloatArray] | None:
-        """The column of the times of series, and the place of each row, series after series.
     def notes_on_response(self) -> list[str]:
         """Return how many rows are of each kind that a term tells apart, such as censored ones."""
         return [note for its in self._terms if its.kinds for note in self._numbers_of(its)]
@@ -326,6 +326,14 @@ class Model:
                 notes.append(f"{rows} (column {column} is {mark})")
         return notes or [f"none of the {values.size} rows is {its.cut}"]
 
+    @property
+    def has_dependent_rows(self) -> bool:
+        """Whether the distribution of a row depends on other rows."""
+        return self.has_rule and has_dependent_rows(self.rule.response)
+
+    @property
+    def in_time(self) -> tuple[str, FloatArray] | None:
+        """The column of the times of series, and the place of each row, series after series.
 
         None if rows do not depend on the row before, or are in the order of the table.
         """

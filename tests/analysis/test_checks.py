@@ -421,6 +421,39 @@ def test_overdispersion_leads_to_a_family_with_dispersion(program, family, advic
 FAST = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 200}
 
 
+def test_a_quantile_regression_is_checked_by_the_share_below_its_quantile():
+    """Its likelihood is a working one, so no other family is advised for spread and shape."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.uniform(0, 2, 120), "g": np.resize(list("abcdef"), 120)})
+    frame["y"] = 5 + frame.x * (1 + rng.exponential(size=120))
+    how = {"family": "asym_laplace", **FAST}
+    fit = pyflowers.fit("y ~ x + (1 | g)", frame, priors={"quantile": 0.8}, **how)
+    found = pyflowers.check(fit)
+    (below,) = found.checks
+    assert (below.name, below.passed, below.advice) == ("below_quantile", True, "")
+    assert below.meaning == "share below the fitted 80% quantile"
+    place = np.asarray(fit.data.values["g"]) - 1
+    eta = fit.draws["Intercept"][..., None] + fit.draws["b"] * frame.x.to_numpy()
+    limit = eta + fit.draws["r_g"][..., place]
+    assert below.observed == pytest.approx(np.median((frame.y.to_numpy() < limit).mean(axis=2)))
+    assert 0.7 < below.observed < 0.9
+    assert abs(below.replicated.mean() - 0.8) < 0.01
+    assert any("serves to estimate a quantile" in note for note in found.notes)
+    more = pyflowers.check(fit, ["median"]).checks
+    assert [each.name for each in more] == ["median", "below_quantile"]
+    logs = pyflowers.fit("y ~ x", frame, priors={"quantile": 0.8}, link="log", **how)
+    eta = logs.draws["Intercept"][..., None] + logs.draws["b"] * frame.x.to_numpy()
+    shares = (frame.y.to_numpy() < np.exp(eta)).mean(axis=2)
+    assert logs.check().checks[0].observed == pytest.approx(np.median(shares))
+    # A prior far from the data moves the quantile away from them.
+    priors = {"quantile": 0.8, "Intercept": "normal(30, 0.1)", "b": "normal(0, 0.01)"}
+    (above,) = pyflowers.fit("y ~ x", frame, priors=priors, **how).check().checks
+    assert not above.passed
+    assert above.finding.startswith("more of the values of y are below their fitted quantile than")
+    assert "sensitivity" in above.advice
+    assert "family" not in above.advice
+
+
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian", "poisson", "cumulative"])
 def test_curvature_along_a_covariate_is_found_unless_the_model_has_it(family):
     rng = np.random.default_rng(1)

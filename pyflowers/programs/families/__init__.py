@@ -234,6 +234,9 @@ class Family:
     of_unit : str
         The family of the category of one unit, if a response counts the units of each category;
         otherwise empty.
+    quantile : str
+        The parameter that is the share of responses below the modelled quantile, if the likelihood
+        only serves to estimate it and describes neither spread nor shape; otherwise empty.
     """
 
     name: str
@@ -272,6 +275,7 @@ class Family:
     cumulative: str = ""
     known: str = ""
     of_unit: str = ""
+    quantile: str = ""
 
     @property
     def text(self) -> str:
@@ -295,6 +299,10 @@ class Family:
         """The link of what it describes, such as ``log of the expected {}``."""
         usual = LINKS[self.link].meaning
         return usual.replace("expected {}", self.instead_of_mean or "expected {}")
+
+    def described(self, eta: FloatArray) -> FloatArray:
+        """Return what the linear predictor describes, such as exp(eta) with the link log."""
+        return np.asarray(LINKS[self.link].inverse(eta))
 
     @property
     def is_looped(self) -> bool:

@@ -80,4 +80,5 @@ FAMILY = Family(
     instead_of_mean="quantile of {}",
     links=("log", "inverse", "softplus"),
     tails=_tails,
+    quantile="quantile",
 )
