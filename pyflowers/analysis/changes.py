@@ -83,15 +83,17 @@ def changes_of(
     every = model.covariates_and_offsets
     of_group = model.groups.keys() - every.keys()
     wanted = list(columns) or list(model.covariates_of_mean if is_of_mean else model.covariates)
+    subject, remedy = fit.called, "add a covariate to the model"
+    if model.parameter:
+        subject = f"{model.parameter} of {fit.called}"
+        remedy = f"add a covariate to its formula, as in {model.parameter} ~ x"
     if not wanted:
-        remedy = "add a covariate to the model"
         if of_group:
             remedy = "compare groups with contrast"
         if every:
             remedy = f"name one of the formula's offsets: {', '.join(every)}"
         raise ConfigError(
-            f"effects: {fit.called} has no covariates other than groups, offsets and trials; "
-            f"{remedy}"
+            f"effects: {subject} has no covariates other than groups, offsets and trials; {remedy}"
         )
     for column in wanted:
         if column in of_group:
@@ -101,7 +103,7 @@ def changes_of(
             )
         if column not in every:
             raise ConfigError(
-                f"effects: {column!r} is not a covariate of {fit.called}; its covariates are "
+                f"effects: {column!r} is not a covariate of {subject}; its covariates are "
                 f"{', '.join(every) or 'none'}"
             )
     if how.between is not None and len(wanted) != 1:

@@ -270,6 +270,8 @@ def test_effects_and_predictions_refuse_other_parameters(fit):
         pyflowers.predict(fit, kind="observation", parameter="sigma")
     with pytest.raises(ConfigError, match="scale 'odds ratio' is of the expected response"):
         pyflowers.effects(fit, scale="odds ratio", parameter="sigma")
+    with pytest.raises(ConfigError, match=r"'x' is not a covariate of sigma of y ~ .*; its covari"):
+        pyflowers.effects(fit, "x", parameter="sigma")
 
 
 def test_a_parameter_without_terms_can_be_predicted():
@@ -277,6 +279,9 @@ def test_a_parameter_without_terms_can_be_predicted():
     fit = pyflowers.fit("y ~ x", frame, seed=1, engine="stanli", draws=100)
     found = pyflowers.predict(fit, frame.head(3), parameter="sigma").draws().values
     assert np.array_equal(found, np.repeat(fit.draws["sigma"][..., None], 3, axis=-1))
+    message = "sigma of y ~ x has no covariates .*; add a covariate to its formula, as in sigma ~ x"
+    with pytest.raises(ConfigError, match=message):
+        pyflowers.effects(fit, parameter="sigma")
 
 
 def test_the_mean_is_integrated_over_the_effects_on_zi():
