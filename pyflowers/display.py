@@ -201,8 +201,8 @@ def command_lines(command: str, indent: int = 0) -> str:
     spaces = " " * indent
     if len(command) + indent <= width():
         return f"{spaces}{command}"
-    if not command.startswith("pyflowers "):  # a call in Python, which may continue on any line
-        return wrapped(f"{spaces}{command}", indent + 4)
+    if not command.startswith("pyflowers "):
+        return _call_lines(command, spaces)
     lines = [spaces]
     for option in re.split(r" (?=--)", command):
         if len(lines[-1]) + len(option) + 2 > width() and lines[-1].strip():
@@ -210,6 +210,19 @@ def command_lines(command: str, indent: int = 0) -> str:
             lines.append(f"{spaces}    ")
         lines[-1] += f"{option} "
     return "\n".join(lines).rstrip()
+
+
+def _call_lines(call: str, spaces: str) -> str:
+    """Return a call in Python in several lines; a text in quotes goes on as a text of its own."""
+    lines, quote = [spaces], ""
+    for word in call.split(" "):
+        if len(lines[-1]) + len(word) + 2 > width() and lines[-1].strip():
+            lines[-1] += quote
+            lines.append(f"{spaces}    {quote}")
+        lines[-1] += f"{word} "
+        if re.sub(r"\\.", "", word).count('"') % 2:
+            quote = {"": '"', '"': ""}[quote]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def wrapped_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:

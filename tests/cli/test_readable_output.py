@@ -1,7 +1,9 @@
 """The output of a regression: short, no wider than 80 columns, and with readable names."""
 
+import ast
 import json
 import shlex
+import textwrap
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from command_line import run
 import pyflowers
 from pyflowers.cli.main import cli
 from pyflowers.display import command_lines, wrapped
+from pyflowers.fits.commands import python_call
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.workflow.config import read_config
 
@@ -144,6 +147,16 @@ def test_a_path_that_is_longer_than_a_line_does_not_break_a_command():
     assert copied.count("\n") >= 2
     assert shlex.split(copied.replace("\\\n", "")) == words
     assert wrapped("pyflowers check " + "long/" * 16) == "pyflowers check " + "long/" * 16
+
+
+def test_a_long_call_still_runs_when_it_is_copied():
+    formula = 'y | cens(c) ~ C(f, levels=["low", "mid and high"]) + (1 | gr(g, dist=student)); '
+    given = {"program": formula + "sigma ~ x", "priors": {"b[x]": "normal(0, 1)"}, "seed": 1}
+    call = python_call(given)
+    printed = wrapped(f"→ run longer\n{command_lines(call, 8)}")
+    assert max(map(len, printed.splitlines())) <= 80
+    copied = ast.parse(textwrap.dedent(printed.partition("\n")[2]))
+    assert ast.dump(copied) == ast.dump(ast.parse(call))
 
 
 def test_numbers_of_a_summary_are_rounded_only_where_they_are_shown(fitted):
