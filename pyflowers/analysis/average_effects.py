@@ -609,7 +609,7 @@ def effects(
         f"{len(table)} rows of {table.source}",
         weights,
         region,
-        tuple(averages.drawn),
+        tuple(dict.fromkeys(map(model.column_of, averages.drawn))),
         shown,
         averages.moved if "data" in ways else (),
         _whose(fit, model, of_new=new is not None or made is not None),

@@ -555,8 +555,8 @@ class RowPredictions(Result):
         ]
         if self.predictor.new_labels:
             new = (
-                f"{name} {shortened(labels, 5)}"
-                for name, labels in self.predictor.new_labels.items()
+                f"{self.fit.model.column_of(index)} {shortened(labels, 5)}"
+                for index, labels in self.predictor.new_labels.items()
             )
             lines.append(
                 "note: these labels are not in the fit, so their effects are drawn from the "

@@ -512,6 +512,11 @@ class Model:
         found = group_columns(self.rule, self.frozen)
         return {self.data.name_of(column): index for column, index in found.items()}
 
+    def column_of(self, index: str) -> str:
+        """Return the table's column of groups of an index variable."""
+        column = getattr(self.frozen.data.get(index), "index_of", None)
+        return self.data.name_of(column) if column else index
+
     @property
     def partitions(self) -> dict[str, str]:
         """The columns of groups of which each row belongs to one, and their index variables."""

@@ -147,6 +147,8 @@ def test_a_new_label_has_one_effect_in_all_columns(fits):
     np.testing.assert_allclose(found[..., 0], expected, rtol=1e-10)
     p = stats.kstest((own / fit.draws["sd_mm_g_g2"][..., 0]).ravel(), "norm").pvalue
     assert p > 1e-4
+    assert "population: g new, g2 new" in " ".join(str(pyflowers.predict(fit, new)).split())
+    assert "some labels of g are not in the fit" in str(pyflowers.effects(fit, "x", new=new))
 
 
 def test_the_population_has_members_that_differ(fits):
