@@ -136,6 +136,9 @@ def grid_of(fit: Fit, asked: str | Mapping[str, Any], *, balanced: bool = False)
         name: np.array(column, dtype=object if isinstance(column[0], str) else float)
         for name, column in zip(values, zip(*combinations, strict=True), strict=True)
     }
+    for group, factor in fit.model.levels_of_groups.items():
+        if group in cells and factor not in cells:
+            cells[factor] = _of_labels(own, factor, group, cells[group])
     made = reference(fit, num, **cells)
     groups = fit.model.groups.keys()
     chosen = {name for name in groups if name in values or {*name.split(":")} <= values.keys()}
@@ -148,6 +151,14 @@ def grid_of(fit: Fit, asked: str | Mapping[str, Any], *, balanced: bool = False)
     return Grid(table, named, len(chosen) == len(groups))
 
 
+def _of_labels(own: Table, factor: str, group: str, labels: Any) -> Any:
+    """Return the level that each label has in the table of the fit."""
+    column = own.column(factor)
+    levels = dict(zip(own.texts(group).tolist(), column.tolist(), strict=True))
+    common = _most_frequent(own, factor, [])
+    return np.array([levels.get(label, common) for label in labels], dtype=column.dtype)
+
+
 def _columns(fit: Fit) -> list[str]:
     """Return the columns on which predictions depend."""
     model = fit.model
@@ -155,6 +166,7 @@ def _columns(fit: Fit) -> list[str]:
     if model.trials:
         found.append(model.trials)
     found += [part for name in model.groups for part in name.split(":")]
+    found += model.columns_of_rows
     return list(dict.fromkeys(found))
 
 
@@ -299,7 +311,8 @@ def _is_categorical(fit: Fit, name: str) -> bool:
     """Return whether a column is a factor or has two distinct numbers, such as 0 and 1."""
     own = fit.data.table
     assert own is not None
-    if name in fit.model.levels or own.is_factor(name):
+    of_groups = fit.model.levels_of_groups.values()
+    if name in fit.model.levels or own.is_factor(name) or name in of_groups:
         return True
     return len(set(own.column(name).tolist())) == 2
 

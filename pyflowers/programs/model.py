@@ -46,8 +46,11 @@ from pyflowers.programs.prediction import (
     Groups,
     NewRows,
     Predictor,
+    columns_of_rows,
     frozen,
     group_columns,
+    indices_of,
+    level_in,
     names_of,
     only_of_effects,
     read_rows,
@@ -657,6 +660,22 @@ class Model:
                     found.setdefault(own, {}).update(around(column, source.terms))
                 elif own not in self.groups:
                     found.setdefault(own, {})
+        return found
+
+    @cached_property
+    def columns_of_rows(self) -> list[str]:
+        """All columns that predictions of rows may need, those of observations included."""
+        return [self.data.name_of(its) for its in columns_of_rows(self.rule, self.frozen)]
+
+    @cached_property
+    def levels_of_groups(self) -> dict[str, str]:
+        """The column of the level on which the population of a group's effects depends."""
+        found = {}
+        for name, index in indices_of(self.rule):
+            level = level_in(self.rule.effects[name]) if name in self.rule.effects else ""
+            if level:
+                group, factor = (str(self.frozen.data[each].index_of) for each in (index, level))
+                found[self.data.name_of(group)] = self.data.name_of(factor)
         return found
 
     @cached_property

@@ -537,6 +537,12 @@ def _columns(declared: Declaration) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def columns_of_rows(rule: PredictionRule, declared: Declaration) -> list[str]:
+    """Return all columns that predictions of rows may need, those of observations included."""
+    how = {"is_linear": False, "is_varying": False, "is_observed": True}
+    return _columns(_for_rows(rule, declared, "data", **how))
+
+
 def _read(read: Callable[[Table], _Found], table: Table) -> _Found:
     """Read a table; if that fails, report the first row that cannot be read."""
 

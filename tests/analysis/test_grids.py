@@ -49,6 +49,36 @@ def test_a_grid_that_names_the_groups_has_their_effects():
     assert "site" not in pyflowers.grid(fit, x=1)
 
 
+def test_a_grid_has_the_columns_that_only_effects_of_groups_need():
+    frame = FRAME.assign(half=FRAME.site.map(dict(zip("abcdef", [7, 7, 8, 8, 9, 9], strict=True))))
+    frame["other"] = np.roll(frame.site, 1)
+    by_half = fit_of("y ~ x + (1 | gr(site, by=half))", frame=frame)
+    found = pyflowers.grid(by_half, x=1, site="*")
+    halves = frame.groupby("site").half.first()
+    assert dict(zip(found.site, found.half, strict=True)) == halves.to_dict()
+    close(draws(by_half, grid="x = 1, site = *"), draws(by_half, new=found))
+    close(
+        draws(by_half, grid="x = 1")[..., 0], by_half.draws["Intercept"] + b(by_half, "x")[..., 0]
+    )
+    rows = pd.DataFrame({"x": 1.0, "half": [7, 8, 9]})
+    expected = draws(by_half, new=rows, groups="population")
+    close(draws(by_half, grid="x = 1, half = *", groups="population"), expected)
+    of_two = fit_of("y ~ x + (1 | mm(site, other, weights = cbind(n, hours)))", frame=frame)
+    means = draws(of_two, grid="x = 1", groups="population")
+    rows = pd.DataFrame({"x": [1.0], "n": [frame.n.mean()], "hours": [frame.hours.mean()]})
+    close(means, draws(of_two, new=rows, groups="population"))
+
+
+def test_a_grid_has_the_columns_that_only_observations_need():
+    fit = fit_of("y | se(hours) ~ x")
+    new = pd.DataFrame({"x": [1.0, 2.0], "hours": FRAME.hours.mean()})
+    found = draws(fit, grid="x = 1:2:1", kind="observation")
+    close(found, draws(fit, new=new, kind="observation"))
+    wide = draws(fit, grid="x = 1, hours = 50", kind="observation")
+    assert wide.std() > 10 * found.std()
+    assert "hours" not in pyflowers.predict(fit, grid="x = 1").table().index.names
+
+
 def test_a_balanced_grid_gives_all_levels_equal_weight():
     fit = fit_of(MIXED)
     found = pyflowers.predict(fit, grid="dose = low|high", balanced=True)
