@@ -191,6 +191,12 @@ METHODS = (
         about="maximum likelihood by Laplace's approximation: no priors, no draws",
     ),
     Method(
+        *("formula-exact", "formula, exact", "pyflowers", "run_formula", "exact"),
+        about="draws without a Markov chain, by weighted points; not for grouseticks, whose two "
+        "factors are not normal",
+        regresses=True,
+    ),
+    Method(
         *("formula-stanli", "formula, stanli", "pyflowers", "run_formula", "stanli"),
         about="writes and interprets a Stan program; group effects centred or non-centred, "
         "depending on the data; adapt_delta 0.9",

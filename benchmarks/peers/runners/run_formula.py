@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -12,17 +14,10 @@ from benchmarks.peers.runners.common import Job, Regressed, Sampler, command_lin
 def prepare(engine: str, job: Job) -> Sampler:
     """Return ``pyflowers.fit``, which writes the program of the formula in each call."""
     frame = pd.DataFrame(dict(job.frame))
-    return lambda seed: pyflowers.fit(
-        job.formula,
-        frame,
-        family=job.family,
-        seed=seed,
-        engine=engine,
-        chains=job.chains,
-        warmup=job.warmup,
-        draws=job.draws,
-        cores=job.cores,
-    )
+    given: dict[str, Any] = {"engine": engine, "chains": job.chains, "draws": job.draws}
+    if engine != "exact":
+        given |= {"warmup": job.warmup, "cores": job.cores}
+    return lambda seed: pyflowers.fit(job.formula, frame, family=job.family, seed=seed, **given)
 
 
 def posterior(fit: pyflowers.Fit) -> Regressed:
@@ -31,7 +26,8 @@ def posterior(fit: pyflowers.Fit) -> Regressed:
     coefficients = {"Intercept": fit.draws["Intercept"]} | {f"b[{i}]": of for i, of in columns}
     rest = ("sd_", "cor_", "r_", "sigma", "shape")
     others = [values for name, values in fit.draws.items() if name.startswith(rest)]
-    return Regressed(coefficients, others, int(np.sum(fit.stats["divergent__"])))
+    divergent = fit.stats.get("divergent__", np.zeros(1))
+    return Regressed(coefficients, others, int(np.sum(divergent)))
 
 
 if __name__ == "__main__":
