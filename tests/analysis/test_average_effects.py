@@ -856,8 +856,8 @@ def test_effects_of_groups_that_are_not_in_the_fit_are_noted():
     frame = FRAME.assign(half=np.where(FRAME.dose == "low", 0, np.arange(NUM) % 2))
     fit = fit_of("y ~ dose + (1 | dose:half)", frame=frame)
     found = pyflowers.effects(fit, "dose", groups="data")
-    assert found.drawn == ("dose_half",)
-    assert "note: some labels of dose_half are not in the fit" in in_one_line(found)
+    assert found.drawn == ("dose:half",)
+    assert "note: some labels of dose:half are not in the fit" in in_one_line(found)
     whole = fit_of("y ~ dose + (1 | site)")
     assert "note:" not in str(pyflowers.effects(whole, "dose"))
 
