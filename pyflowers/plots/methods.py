@@ -29,9 +29,6 @@ MOST_RATIO = 100
 HIGHEST_PEAK = 2.5
 """Highest peak that fits into a panel of densities, relative to the true peak."""
 
-LARGEST = 1e150
-"""Largest draw whose square does not overflow."""
-
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Levels of the contours, as fractions of the maximum of each density."""
 
@@ -429,7 +426,7 @@ def _density(
         values = element_of(draws[parameter], position)
         values = np.log(values) if logarithmic else values
         # Constant or enormous draws have no density that could be shown.
-        if np.ptp(values) == 0 or np.abs(values).max() > LARGEST:
+        if np.ptp(values) == 0 or np.abs(values).max() > style.LARGEST:
             return np.zeros_like(grid)
         return kernel_density(values, np.log(grid) if logarithmic else grid)
     if method == "vb":

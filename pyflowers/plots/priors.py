@@ -173,6 +173,8 @@ def _histograms(
         inner = f"{percent(prior.interval)} between {low:.3g} and {high:.3g}"
         sentences.append(f"{name}: median {middle:.3g}, {inner}.")
     note = "Each panel shows the middle 95% of the draws, and a dashed line at the median."
+    if any(np.abs(values[name][0]).max() > style.LARGEST for name in names):
+        note += f" Draws beyond {style.LARGEST:.0e} are left out of the panels."
     if total > len(names):
         note += f" {len(names)} of {total} parameters are shown; the others are in the tables."
     return finish(figure, f"{what}. {' '.join(sentences)}", note)
@@ -180,7 +182,7 @@ def _histograms(
 
 def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Theme) -> None:
     least, most = np.quantile(values, SHOWN, method="inverted_cdf")
-    shown = values[(values >= least) & (values <= most) & np.isfinite(values)]
+    shown = values[(values >= least) & (values <= most) & (np.abs(values) <= style.LARGEST)]
     low, high, quarter, three_quarters, spread = 0.0, 1.0, 0.0, 1.0, 1.0
     if shown.size:
         low, high = float(shown.min()), float(shown.max())
@@ -204,7 +206,7 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         edges = np.linspace(low - room, high + room, BINS + 1)
     count, _ = np.histogram(shown, edges)
     ax.stairs(count, edges, fill=True, color=theme.prior, alpha=0.45)
-    if np.isfinite(middle):
+    if np.abs(middle) <= style.LARGEST:
         ax.axvline(middle, color=theme.prior, lw=1.4, ls=style.DASHED)
     style.few_ticks(ax, "x", 5)
     if ax.get_xscale() == "symlog":  # powers of 10 near the threshold may be too close to 0

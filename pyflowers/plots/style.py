@@ -39,6 +39,9 @@ LEGEND_KEY = 0.48
 NOTE_CHARACTERS = 86
 """Characters of the small print that fit on one line of a figure."""
 
+LARGEST = 1e150
+"""The largest draw that is shown; neither its square nor the ends of an axis overflow."""
+
 _FALLBACKS = (
     *("Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Arabic"),
     *("Noto Sans Devanagari", "Noto Emoji", "WenQuanYi Zen Hei", "Hiragino Sans"),

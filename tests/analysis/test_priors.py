@@ -1,6 +1,9 @@
 """Draws from the prior: their distribution, the design, refused input, and the command."""
 
 import json
+import warnings
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +11,7 @@ import pandas as pd
 import pytest
 from arviz_calls import names_of_groups
 from command_line import run
+from matplotlib.text import Text
 from scipy import stats
 
 import pyflowers
@@ -233,6 +237,17 @@ def test_a_prior_that_is_far_too_wide_is_shown_and_said():
     made = prior("multilevel_poisson", seed=1)
     assert not np.isnan(made.implied().to_numpy()).any()
     assert any("far too wide" in note for note in made.notes)
+
+
+def test_draws_near_the_largest_number_are_left_out_of_figures():
+    made = prior("multilevel_poisson", seed=1)
+    (shape,) = {each.shape for each in made.statistics.values()}
+    huge = np.geomspace(1.0, 1e304, np.prod(shape)).reshape(shape)
+    with warnings.catch_warnings(action="error"):
+        figure = plots.prior_implied(replace(made, statistics={"mean": huge}))
+        figure.savefig(BytesIO())
+    shown = " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
+    assert "Draws beyond 1e+150 are left" in shown
 
 
 def test_a_folder_holds_draws_tables_and_figures(tmp_path, capsys):
