@@ -638,10 +638,10 @@ def _check_simulations(made: PriorPredictive, sims: int) -> None:
 def _refuse_terms(model: Model, posterior: bool) -> None:
     """Reject responses with terms for which no data can be simulated."""
     name = model.program.called
-    if imputed := list(model.data.declaration.imputed.values()):
+    if imputed := list(model.imputed.values()):
         raise ConfigError(
-            f"sbc: {in_words(imputed)} is imputed, and sbc simulates the response alone; fit the "
-            "model to simulated tables, or check it without mi()"
+            f"sbc: values of {in_words(imputed)} are imputed, and sbc simulates the response "
+            "alone; fit the model to simulated tables, or check it without mi()"
         )
     if model.multiplies_likelihood:
         raise ConfigError(

@@ -461,10 +461,10 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
             f"design: {name} cannot predict rows of a table, so no data can be simulated; use a "
             "formula, or declare [prediction]"
         )
-    if imputed := list(pilot.data.declaration.imputed.values()):
+    if imputed := list(model.imputed.values()):
         raise ConfigError(
-            f"design: {in_words(imputed)} is imputed in the pilot data, but the tables of a design "
-            "miss no values; leave mi() out, with --drop-missing"
+            f"design: values of {in_words(imputed)} are imputed in the pilot data, but the tables "
+            "of a design miss no values; leave mi() out, with --drop-missing"
         )
     if model.terms_not_predicted:
         terms = in_words(model.terms_not_predicted)

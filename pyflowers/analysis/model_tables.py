@@ -529,15 +529,15 @@ def _refuse_overlaps(
 
 
 def _num_rows(fit: Fit) -> int:
-    """Return the number of observations in the likelihood."""
-    return int(fit.is_in_likelihood.sum())
+    """Return the number of observations in the likelihood, with those of imputed predictors."""
+    return int(fit.is_in_likelihood.sum()) + fit.whole.num_obs - fit.data.num_obs
 
 
 def _num_groups(fit: Fit) -> dict[str, int]:
     """Return the number of groups by the table's name for their column."""
-    labels = {its.column: its for its in fit.data.labels.values()}
+    labels = {its.column: its for its in fit.whole.labels.values()}
     found = {name: len(labels[name]) for name in fit.model.groups if name in labels}
-    by_group = fit.data.by_group
+    by_group = fit.whole.by_group
     if by_group is not None and not found:
         found = {by_group.column: len(by_group)}
     return found

@@ -419,7 +419,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     fit.program.require(Capability.LPRIOR)
     components = [power_scale("prior", np.ravel(fit.model.lprior(fit.draws)))]
     notes = []
-    imputed = list(fit.data.declaration.imputed.values())
+    imputed = list(fit.model.imputed.values())
     can = fit.program.can(Capability.LOG_LIK) and bool(fit.data.num_obs)
     if can and not imputed:
         components.append(power_scale("likelihood", _total_log_lik(fit)))
@@ -428,7 +428,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         if fit.program.can(Capability.LOG_LIK):
             reason = "there are no observations"
         if imputed:
-            reason = f"that of {in_words(imputed)}, which is imputed, is not known by row"
+            reason = f"that of {in_words(imputed)}, with imputed values, is not known by row"
         notes.append(f"the likelihood is not scaled, as {reason}")
     notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []

@@ -131,7 +131,7 @@ class Table(Shown):
     >>> frame = pd.DataFrame({"age": [20, None, 40, None]})
     >>> filled = pyflowers.from_frame(frame).filled(["age"])
     >>> filled.numbers("age").tolist(), filled.notes[0][:33]
-    ([20.0, 20.0, 40.0, 40.0], 'the data frame: 2 of 4 rows lack ')
+    ([20.0, 20.0, 40.0, 40.0], 'the data frame: 2 of 4 rows have ')
 
     A digest that does not depend on the format of the file:
 
@@ -743,8 +743,8 @@ class Table(Shown):
         num, left = int(missing.sum()), int((~missing).sum())
         filled = self.with_cells(cells)
         filled._note(
-            f"{self.source}: {num} of {len(self)} rows lack {lacking}, which mi() imputes; checks, "
-            f"effects, predictions and elpd are of the other {left} rows"
+            f"{self.source}: {num} of {len(self)} rows have imputed values of {lacking}; "
+            f"checks, effects, predictions and elpd of rows are those of the other {left}"
         )
         return filled
 

@@ -176,7 +176,7 @@ class Fit(Questions, Result):
     @property
     def whole(self) -> Data:
         """The data that it was fitted to, with the rows in which a predictor is imputed."""
-        return self.data.whole or self.data
+        return self.data.with_all_rows
 
     @property
     def name(self) -> str:
@@ -704,7 +704,7 @@ class Fit(Questions, Result):
     @property
     def _num_groups(self) -> dict[str, int]:
         """The number of labels of each column of groups."""
-        labels = self.model.labels
+        labels = self.model.with_all_rows.labels
         names = list(self.model.groups) or [self.data.name_of(self.data.group)]
         return {name: len(labels[name]) for name in names if name in labels}
 

@@ -569,7 +569,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
                 if cells[column].dtype.kind not in "iuf"
             },
         )
-        coords = {name: tuple(map(str, constant[name])) for name in declared.matrices}
+        coords = {name: tuple(map(str, constant[name])) for name in declared.named}
         about |= {"labels": labels, "table": table, "coords": coords}
         return Data.of_table(declared, values, dict(columns), **about)
     except (KeyError, IndexError, ValueError) as error:

@@ -159,7 +159,8 @@ def _scales(fit: Fit, quantity: str, num: int) -> NDArray[np.float64]:
 def coefficients(fit: Fit) -> list[str]:
     """Return the vectors of a posterior with one element per column of a design matrix."""
     declared = fit.data.declaration
-    matrices = [(name,) for name in declared.matrices if name not in declared.imputed]
+    blocks = fit.program.source.blocks.data
+    matrices = [(name,) for name in declared.named if blocks[name].ndim == 2]
     return [
         name for name, dims in declared.dims.items() if dims in matrices and name in fit.posterior
     ]

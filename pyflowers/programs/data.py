@@ -407,6 +407,11 @@ class Data(Shown):
         )
 
     @property
+    def with_all_rows(self) -> Data:
+        """The data block with all rows that were read, those with imputed predictors included."""
+        return self.whole or self
+
+    @property
     def _complete_rows(self) -> NDArray[np.int64]:
         """The positions of the rows that miss no predictor."""
         absent = [np.asarray(self.values[name]) - 1 for name in self.declaration.imputed]
@@ -727,8 +732,8 @@ class Rows:
 
     @cached_property
     def coords(self) -> dict[str, tuple[str, ...]]:
-        """The column names of each matrix."""
-        return {name: self.declared.data[name].names(self) for name in self.declared.matrices}
+        """The names of each variable's columns or elements."""
+        return {name: self.declared.data[name].names(self) for name in self.declared.named}
 
     def design(self, source: Terms) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and its column names."""

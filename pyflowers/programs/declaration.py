@@ -67,7 +67,7 @@ class Readable(Protocol):
 
     @property
     def coords(self) -> Mapping[str, tuple[str, ...]]:
-        """The column names of each matrix."""
+        """The names of each variable's columns or elements."""
 
     def design(self, source: Terms) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Return the design matrix of a sum of terms, and its column names."""
@@ -115,8 +115,8 @@ class Kind(Record):
     fills: ClassVar[tuple[int | None, str]] = (None, "")
     """The number of dimensions of the variable that it fills (None: any), and the shape's name."""
 
-    is_matrix: ClassVar[bool] = False
-    """Whether it gives a matrix with named columns; the names become a coordinate."""
+    is_named: ClassVar[bool] = False
+    """Whether its columns or elements have names, which become a coordinate."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ class Kind(Record):
         return ()
 
     def names(self, rows: Readable) -> tuple[str, ...]:
-        """Return the names of a matrix's columns, which become a coordinate."""
+        """Return the names of columns or elements, which become a coordinate."""
         return ()
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
@@ -258,7 +258,7 @@ class Columns(Kind):
     """
 
     fills: ClassVar = (2, "a matrix")
-    is_matrix: ClassVar = True
+    is_named: ClassVar = True
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
     per: str | None = None
 
@@ -356,7 +356,7 @@ class Terms(Kind):
     """
 
     fills: ClassVar = (None, "a matrix")
-    is_matrix: ClassVar = True
+    is_named: ClassVar = True
     terms: str
     per: str | None = None
     levels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -478,7 +478,7 @@ class Missing(Kind):
     """
 
     fills: ClassVar = (1, "a vector")
-    is_matrix: ClassVar = True
+    is_named: ClassVar = True
     missing: str
 
     @property
@@ -834,9 +834,9 @@ class Declaration(Record):
         return {n: its.missing for n, its in self.data.items() if isinstance(its, Missing)}
 
     @property
-    def matrices(self) -> tuple[str, ...]:
-        """The variables that are matrices with named columns."""
-        return tuple(name for name, source in self.data.items() if source.is_matrix)
+    def named(self) -> tuple[str, ...]:
+        """The variables whose columns or elements have names."""
+        return tuple(name for name, source in self.data.items() if source.is_named)
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
@@ -863,7 +863,7 @@ class Declaration(Record):
         named = [pair for source in self.data.values() for pair in source.labels.items()]
         found = [name for key, name in named if key not in ("per", "size")]
         found += [name for key, name in named if key == "per"]
-        uncounted = (OBS, *self.matrices)
+        uncounted = (OBS, *self.named)
         found += [name for key, name in named if key == "size" and name not in uncounted]
         found += [name for name in (self.table.group, self.table.time) if name]
         return tuple(dict.fromkeys(found))
@@ -909,7 +909,7 @@ class Declaration(Record):
         """Return the declaration with new names for the columns that are read as labels."""
 
         def new(name: str, key: str = "") -> str:
-            is_meant = key in ("size", "dims") and name in (OBS, *self.matrices)
+            is_meant = key in ("size", "dims") and name in (OBS, *self.named)
             if is_meant:
                 return name
             return names.get(name, name)
@@ -972,7 +972,7 @@ class Declaration(Record):
         names : dict of str to str
             The new name of each column or dimension that was renamed.
         """
-        meant = {OBS, *self.matrices}
+        meant = {OBS, *self.named}
         used = {"chain", "draw", "y", self.roles.observed, *meant, *blocks.draws}
         others = [dim for dims in self.dims.values() for dim in dims if dim not in meant]
         taken = {*used, *self.columns, *others}

@@ -311,7 +311,19 @@ class Model:
 
     def notes_on_response(self) -> list[str]:
         """Return how many rows are of each kind that a term tells apart, such as censored ones."""
-        return [note for its in self._terms if its.kinds for note in self._numbers_of(its)]
+        whole = self.with_all_rows
+        return [note for its in whole._terms if its.kinds for note in whole._numbers_of(its)]
+
+    @property
+    def with_all_rows(self) -> Model:
+        """The model of all rows that were read, those with imputed predictors included."""
+        return replace(self, data=self.data.with_all_rows)
+
+    @property
+    def imputed(self) -> dict[str, str]:
+        """The table's columns that are imputed, by their names in a formula's program."""
+        found = self.data.declaration.imputed.items()
+        return {name.removeprefix("missing_"): self.data.name_of(its) for name, its in found}
 
     def _numbers_of(self, its: OnRows) -> list[str]:
         """Return how many rows are of each kind of a term, with the value that marks them."""

@@ -270,7 +270,7 @@ def read_rows(
         table = as_table(new, reading or {})
     if table is None:
         raise DataError("new: a data block is not a table; give a file or a DataFrame")
-    every, known_labels = model.frozen, (data.whole or data).labels
+    every, known_labels = model.frozen, data.with_all_rows.labels
     of_groups = group_columns(rule, every)
     declared, without = (
         _for_rows(
@@ -313,7 +313,7 @@ def read_rows(
         return rows, {n: its.read(n, blocks[n], rows) for n, its in declared.data.items()}
 
     rows, values = _read(read_part, replace(table, levels=levels, notes=[]))
-    for name in declared.matrices:
+    for name in declared.named:
         if blocks[name].ndim == 2 and rows.coords[name] != data.coords[name]:
             raise DataError(
                 f"{table.source}: {name} has the columns {', '.join(rows.coords[name])}, but in "

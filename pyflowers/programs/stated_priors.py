@@ -21,7 +21,7 @@ from pyflowers.programs.capabilities import Capable, Draws
 from pyflowers.programs.data import Data
 from pyflowers.programs.densities import PriorDensity, prior_density, value_of
 from pyflowers.programs.families import Auxiliary, Family, find_family
-from pyflowers.programs.prediction import Predictor, function_of, indices_of
+from pyflowers.programs.prediction import Predictor, function_of, indices_of, names_of
 from pyflowers.programs.source import Variable
 
 FloatArray = NDArray[np.float64]
@@ -139,20 +139,19 @@ def _row(
         name = element.replace("_at_means", "").replace("b_adjusted", "b")
     row = _cells(name, text, low, high, is_default)
     rule = program.declaration.prediction
-    # The parameters of an imputed predictor say nothing about the response.
-    tags = tuple(its.removeprefix("missing") for its in program.declaration.imputed)
     if (
         program.declaration.formula is not None
         and rule is not None
         and value is None
-        and not name.partition("[")[0].endswith(tags)
         and np.isfinite([low, high]).all()
     ):
         about = program.declaration.formula.text
         response = about.partition("~")[0].partition("|")[0].strip()
-        row["on the response's scale"] = _implied(
-            name, low, high, find_family(rule.family), response
-        )
+        family = find_family(rule.family)
+        # Parameters of an imputed predictor, on which no prediction depends, imply nothing.
+        known = names_of(rule) | {each.name for each in family.auxiliary}
+        if name.partition("[")[0] in known:
+            row["on the response's scale"] = _implied(name, low, high, family, response)
     return row | {"meaning": meaning}
 
 

@@ -278,7 +278,7 @@ def _rounded(value: Any) -> Any:
 
 def _subtitle(made: Material) -> str:
     """Return the model and the data in a line."""
-    data = made.data
+    data = made.data.with_all_rows
     model = made.fits[0].program.title
     if not made.alone:
         model = f"{len(made.fits)} models"

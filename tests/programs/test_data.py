@@ -233,7 +233,7 @@ class Squares(Kind):
     """The squares of columns as a matrix."""
 
     fills: ClassVar = (2, "a matrix")
-    is_matrix: ClassVar = True
+    is_named: ClassVar = True
     squares: tuple[str, ...]
 
     @property

@@ -63,7 +63,7 @@ def test_every_kind_of_source_and_its_columns(own_program):
     assert declared.label_columns == ("patient", "visit")
     assert declared.number_columns == ("seizures", "treated", "base", "age")
     assert declared.columns == (*declared.number_columns, *declared.label_columns)
-    assert list(declared.matrices) == ["x"]
+    assert list(declared.named) == ["x"]
     parsed = Declaration.parse(
         {"data": {"N": {"size": "obs"}, "P": {"size": "plot"}, "k": {"value": [1, 2]}}}, "here"
     )

@@ -107,7 +107,7 @@ def write_formula(
         own = [name for name in formula.observed if name in table.columns]
         table = table.without_missing(own, drop=True)
     columns = Model(formula, about, table, known=frames).of_categories().all_columns
-    imputed = {each.column for each in formula.imputed}
+    imputed = {each.predicts for each in formula.imputed}
     complete = [name for name in columns if name not in imputed]
     kept = with_filled(formula, table.without_missing(complete, drop=drop_missing))
     model = Model(formula, about, kept, known=frames).of_categories()

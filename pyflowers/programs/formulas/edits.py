@@ -9,8 +9,8 @@ from dataclasses import replace
 from pyflowers.programs.formulas.grammar import (
     CurveTerm,
     Formula,
+    FurtherFormula,
     GroupTerm,
-    ParameterFormula,
     parse,
     split,
 )
@@ -50,16 +50,16 @@ def with_terms(text: str, terms: Sequence[str], parameter: str = "") -> str:
     known = formula.terms.that_gives(parameter)
     if known is not None and known.estimated is not None:
         texts[response] = known.estimated(texts[response])
-    own = next((its for its in formula.parameters if its.parameter == parameter), None)
+    own = next((its for its in formula.parameters if its.predicts == parameter), None)
     if own is None:
-        own = ParameterFormula("", parameter, "1", ())
+        own = FurtherFormula("", parameter, "1", ())
     texts[parameter] = _added(parameter, own, terms)
     return "; ".join(texts.values())
 
 
 def has_imputed(text: str, terms: Sequence[str]) -> bool:
     """Whether terms name a predictor that the formula imputes, which can be in no other term."""
-    imputed = {each.column for each in parse(text).imputed}
+    imputed = {each.predicts for each in parse(text).imputed}
     named = {name.strip("`") for term in terms for name in re.findall(_NAME, term)}
     return not imputed.isdisjoint(named)
 
@@ -89,7 +89,7 @@ def _left(text: str) -> str:
     return text[: plain.index("~")].strip()
 
 
-def _added(left: str, formula: Formula | ParameterFormula, terms: Sequence[str]) -> str:
+def _added(left: str, formula: Formula | FurtherFormula, terms: Sequence[str]) -> str:
     """Return the formula of the response or of a parameter with more terms."""
     groups, curves = list(formula.groups), list(formula.curves)
     population = _summands(formula.population)
@@ -110,7 +110,7 @@ def _added(left: str, formula: Formula | ParameterFormula, terms: Sequence[str])
 
 def _population(formula: Formula) -> list[str]:
     """Return the terms of the population as the user writes them."""
-    imputed = {each.column for each in formula.imputed}
+    imputed = {each.predicts for each in formula.imputed}
     terms = _summands(formula.population)
     return [f"mi({each})" if each.strip("`") in imputed else each for each in terms]
 

@@ -112,7 +112,7 @@ def _refuse_apart(its: Effects, found: Collection[str]) -> None:
 def _predictors_of(model: Model) -> tuple[Model, ...]:
     """Return the models of all linear predictors."""
     if model.family.has_categories:
-        return (*model.parameters, *model.imputed)
+        return model.parameters
     return (model, *model.parameters, *model.imputed)
 
 
@@ -144,7 +144,7 @@ def _elements(model: Model) -> Iterator[_Element]:
                 yield _Element(f"{sds}[{level}]", f"{sds}[{i}]", (sds, f"sds{tag}"), 0.0, remedy)
     for each in model.imputed:
         yield _Element(f"sigma{each.tag}", f"sigma{each.tag}", (), 0.0)
-    predicted = {each.parameter for each in model.formula.parameters}
+    predicted = {each.predicts for each in model.formula.parameters}
     for about in model.family.auxiliary:
         if about.name not in predicted and about.given is None:
             is_known = about.declared.startswith("real") and not np.isnan(about.bounds).any()

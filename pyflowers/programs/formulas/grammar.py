@@ -153,42 +153,21 @@ class CurveTerm:
 
 
 @dataclass(frozen=True)
-class ParameterFormula:
-    """The formula of another parameter of the family, such as ``sigma ~ x``.
+class FurtherFormula:
+    """A formula that follows that of the response: ``sigma ~ x`` or ``x | mi() ~ z``.
 
     Attributes
     ----------
     text : str
         The formula.
-    parameter : str
-        The parameter.
+    predicts : str
+        The parameter of the family, or the column of the predictor that is imputed.
     population, groups, curves
         See :class:`Formula`.
     """
 
     text: str
-    parameter: str
-    population: str
-    groups: tuple[GroupTerm, ...]
-    curves: tuple[CurveTerm, ...] = ()
-
-
-@dataclass(frozen=True)
-class ImputedFormula:
-    """The formula of a predictor with missing values, such as ``x | mi() ~ z``.
-
-    Attributes
-    ----------
-    text : str
-        The formula.
-    column : str
-        The predictor.
-    population, groups, curves
-        See :class:`Formula`.
-    """
-
-    text: str
-    column: str
+    predicts: str
     population: str
     groups: tuple[GroupTerm, ...]
     curves: tuple[CurveTerm, ...] = ()
@@ -210,7 +189,7 @@ class Formula:
         The sum of terms of the population; ``1`` if there are none.
     groups : tuple of GroupTerm
         The group terms.
-    parameters : tuple of ParameterFormula
+    parameters : tuple of FurtherFormula
         The formulas of other parameters of the family.
     curves : tuple of CurveTerm
         The curves.
@@ -219,7 +198,7 @@ class Formula:
         ``C(y, levels=["low", "high"]) ~ x``.
     counted : tuple of str
         The columns of a response of counts, ``cbind(a, b, c)``; the response is this text.
-    imputed : tuple of ImputedFormula
+    imputed : tuple of FurtherFormula
         The formulas of the predictors in ``mi(x)``, which are plain terms of the population.
     """
 
@@ -228,11 +207,11 @@ class Formula:
     terms: ResponseTerms
     population: str
     groups: tuple[GroupTerm, ...]
-    parameters: tuple[ParameterFormula, ...] = ()
+    parameters: tuple[FurtherFormula, ...] = ()
     curves: tuple[CurveTerm, ...] = ()
     levels: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
-    imputed: tuple[ImputedFormula, ...] = ()
+    imputed: tuple[FurtherFormula, ...] = ()
 
     def with_predictors(self, names: Sequence[str]) -> Formula:
         """Return the formula with the formulas of the linear predictors of categories.
@@ -241,11 +220,23 @@ class Formula:
         """
         text = split(self.text)[0]
         usual = {
-            name: ParameterFormula(text, name, self.population, self.groups, self.curves)
+            name: FurtherFormula(text, name, self.population, self.groups, self.curves)
             for name in names
         }
-        own = {each.parameter: each for each in self.parameters}
+        own = {each.predicts: each for each in self.parameters}
         return replace(self, parameters=tuple({**usual, **own}.values()))
+
+    def at(self, own: FurtherFormula) -> Formula:
+        """Return the formula with the terms of a further one."""
+        return replace(
+            self,
+            text=own.text,
+            population=own.population,
+            groups=own.groups,
+            curves=own.curves,
+            parameters=(),
+            imputed=(),
+        )
 
     @property
     def all_groups(self) -> list[GroupTerm]:
@@ -253,7 +244,7 @@ class Formula:
         return [*self.groups, *(term for each in self.others for term in each.groups)]
 
     @property
-    def others(self) -> list[ParameterFormula | ImputedFormula]:
+    def others(self) -> list[FurtherFormula]:
         """The formulas after that of the response."""
         return [*self.parameters, *self.imputed]
 
@@ -293,11 +284,11 @@ def parse(text: str) -> Formula:
     formula = _of_response(first, "; ".join([first, *others]))
     parameters = tuple(_of_parameter(each) for each in others if each not in of_imputed)
     formula = _with_imputed(formula, first, tuple(map(_of_imputed, of_imputed)))
-    names = [each.parameter for each in parameters]
+    names = [each.predicts for each in parameters]
     for each in parameters:
-        if names.count(each.parameter) > 1:
+        if names.count(each.predicts) > 1:
             raise ConfigError(
-                f"formula {each.text!r}: {each.parameter} has two formulas; write all its terms "
+                f"formula {each.text!r}: {each.predicts} has two formulas; write all its terms "
                 "in one"
             )
     return replace(formula, parameters=parameters)
@@ -462,7 +453,7 @@ def _refuse_transformed(text: str, left: str) -> None:
     )
 
 
-def _of_parameter(text: str) -> ParameterFormula:
+def _of_parameter(text: str) -> FurtherFormula:
     """Return the formula of a parameter."""
     left, right = _sides(text)
     name = left.strip()
@@ -471,6 +462,11 @@ def _of_parameter(text: str) -> ParameterFormula:
             f"formula {text!r}: the formulas after the first belong to other parameters, and "
             f"{name or 'nothing'!r} is not the name of one; write a name such as sigma before the ~"
         )
+    return _further(text, name, right)
+
+
+def _further(text: str, predicts: str, right: str) -> FurtherFormula:
+    """Return the formula of what is not the response, given its right-hand side."""
     rest, groups = _without_brackets(text, right)
     for call in _without_series(rest)[1]:
         raise ConfigError(
@@ -478,14 +474,14 @@ def _of_parameter(text: str) -> ParameterFormula:
             "first formula"
         )
     population, curves = _without_curves(text, rest)
-    return ParameterFormula(text, name, population, groups, curves)
+    return FurtherFormula(text, predicts, population, groups, curves)
 
 
 _IMPUTED = re.compile(rf"\s*({_NAME})\s*\|\s*mi\(([^)]*)\)\s*~")
 _IN_MI = re.compile(rf"mi\(\s*({_NAME})\s*\)")
 
 
-def _of_imputed(text: str) -> ImputedFormula:
+def _of_imputed(text: str) -> FurtherFormula:
     """Return the formula of a predictor with missing values."""
     found = _IMPUTED.match(text)
     assert found is not None
@@ -494,17 +490,10 @@ def _of_imputed(text: str) -> ImputedFormula:
             f"formula {text!r}: mi() takes no argument before the ~, because values that are not "
             f"missing count as exact; write {found[1]} | mi() ~ …"
         )
-    rest, groups = _without_brackets(text, _sides(text)[1])
-    for call in _without_series(rest)[1]:
-        raise ConfigError(
-            f"formula {text!r}: {call} describes the residuals of the response; move it to the "
-            "first formula"
-        )
-    population, curves = _without_curves(text, rest)
-    return ImputedFormula(text, _bare(found[1]), population, groups, curves)
+    return _further(text, _bare(found[1]), _sides(text)[1])
 
 
-def _with_imputed(formula: Formula, text: str, imputed: tuple[ImputedFormula, ...]) -> Formula:
+def _with_imputed(formula: Formula, text: str, imputed: tuple[FurtherFormula, ...]) -> Formula:
     """Return a formula in which ``mi(x)`` is the term x, with the formulas of such predictors.
 
     Raises
@@ -519,7 +508,7 @@ def _with_imputed(formula: Formula, text: str, imputed: tuple[ImputedFormula, ..
             columns.append(_bare(found[1]))
             term = found[1]
         rest.append(f"{sign} {term}")
-    of = [each.column for each in imputed]
+    of = [each.predicts for each in imputed]
     for column in columns:
         if columns.count(column) > 1 or of.count(column) > 1:
             raise ConfigError(
@@ -531,10 +520,10 @@ def _with_imputed(formula: Formula, text: str, imputed: tuple[ImputedFormula, ..
                 f"{formula.text}; {column} | mi() ~ 1"
             )
     for each in imputed:
-        if each.column not in columns:
+        if each.predicts not in columns:
             raise ConfigError(
-                f"formula {each.text!r}: {each.column} is imputed, so the first formula needs it "
-                f"as a term by itself; write mi({each.column}) there"
+                f"formula {each.text!r}: {each.predicts} is imputed, so the first formula needs it "
+                f"as a term by itself; write mi({each.predicts}) there"
             )
     if not columns:
         return formula

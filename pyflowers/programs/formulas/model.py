@@ -34,9 +34,8 @@ from pyflowers.programs.families._response.term import Columns
 from pyflowers.programs.formulas.grammar import (
     CurveTerm,
     Formula,
+    FurtherFormula,
     GroupTerm,
-    ImputedFormula,
-    ParameterFormula,
     summands,
 )
 from pyflowers.programs.formulas.response import (
@@ -259,17 +258,9 @@ class Model:
         known = {its.name: its for its in self.family.auxiliary if its.link}
         found = []
         for own in self.formula.parameters:
-            if own.parameter not in known:
-                raise ConfigError(_no_parameter(own.parameter, own.text, self, list(known)))
-            formula = replace(
-                self.formula,
-                text=own.text,
-                population=own.population,
-                groups=own.groups,
-                curves=own.curves,
-                parameters=(),
-            )
-            its = known[own.parameter]
+            if own.predicts not in known:
+                raise ConfigError(_no_parameter(own.predicts, own.text, self, list(known)))
+            formula, its = self.formula.at(own), known[own.predicts]
             indices = self.group_indices
             found.append(Model(formula, self.family, self.table, its, indices, self.known))
         return tuple(found)
@@ -278,19 +269,11 @@ class Model:
     def imputed(self) -> tuple[Model, ...]:
         """The models of the predictors with missing values, which are filled in the table."""
         found, names = [], names_of_imputed(self.formula, self.family)
+        modelled = [*self.formula.observed, *names]
         for own in self.formula.imputed:
+            column = own.predicts
             formula = replace(
-                self.formula,
-                text=own.text,
-                response=own.column,
-                terms=ResponseTerms(),
-                population=own.population,
-                groups=own.groups,
-                curves=own.curves,
-                parameters=(),
-                levels=(),
-                counted=(),
-                imputed=(),
+                self.formula.at(own), response=column, terms=ResponseTerms(), levels=(), counted=()
             )
             model = Model(
                 formula,
@@ -298,13 +281,12 @@ class Model:
                 self.table,
                 indices=self.group_indices,
                 known=self.known,
-                imputes=names[own.column],
+                imputes=names[column],
             )
-            modelled = [*self.formula.observed, *(each.column for each in self.formula.imputed)]
             wrong = next((name for name in modelled if name in model.columns), None)
             if wrong is not None:
                 raise ConfigError(
-                    f"formula {own.text!r}: {wrong} cannot predict {own.column}, because it has a "
+                    f"formula {own.text!r}: {wrong} cannot predict {column}, because it has a "
                     "formula itself; leave it out"
                 )
             found.append(model)
@@ -559,7 +541,7 @@ class Model:
         """Reject a formula of the reference category, whose linear predictor is 0."""
         name, (reference, *others) = self.formula.response, categories
         own = f"mu{re.sub(r'[^A-Za-z0-9]', '', reference)}"
-        given = next((each for each in self.formula.parameters if each.parameter == own), None)
+        given = next((each for each in self.formula.parameters if each.predicts == own), None)
         if given is not None and own not in names and others:
             order = ", ".join(f'"{each}"' for each in (*others, reference))
             response = f"C({name}, levels=[{order}])"
@@ -792,7 +774,7 @@ class Model:
         return np.asarray(values - self.offset, dtype=np.float64)
 
 
-def _sums_of(formula: Formula | ParameterFormula | ImputedFormula) -> list[str]:
+def _sums_of(formula: Formula | FurtherFormula) -> list[str]:
     """Return the sums of terms of a formula."""
     effects = (term.effects for term in formula.groups)
     curves = (curve.terms for curve in formula.curves)
@@ -849,7 +831,7 @@ def with_filled(formula: Formula, table: Table) -> Table:
         terms = [term for _, term in summands(read_terms(its).text)]
         used += [list(read_terms(f"0 + {term}").columns) for term in terms]
     for each in formula.imputed:
-        name, where = each.column, f"formula {formula.text!r}: "
+        name, where = each.predicts, f"formula {formula.text!r}: "
         if name not in table.columns:
             continue  # an error that names the columns follows
         if [columns for columns in used if name in columns] != [[name]]:
@@ -862,7 +844,7 @@ def with_filled(formula: Formula, table: Table) -> Table:
                 f"{where}{name} holds labels, but mi() imputes numbers; leave rows without a label "
                 f"out, with --drop-missing, and write {name}"
             )
-    known = [each.column for each in formula.imputed if each.column in table.columns]
+    known = [each.predicts for each in formula.imputed if each.predicts in table.columns]
     return table.filled(known)
 
 
@@ -936,15 +918,15 @@ def names_of_imputed(formula: Formula, family: Family) -> dict[str, str]:
     """
     ends = (end.removeprefix("_") for end in _ENDS)
     taken = {"free", *ends, *(each.name for each in family.auxiliary)}
-    taken |= {each.parameter for each in formula.parameters}
+    taken |= {each.predicts for each in formula.parameters}
     found = dict[str, str]()
     for each in formula.imputed:
-        name = re.sub(r"\W", "_", each.column, flags=re.ASCII).strip("_") or "x"
+        name = re.sub(r"\W", "_", each.predicts, flags=re.ASCII).strip("_") or "x"
         if not name[0].isalpha():
             name = f"x_{name}"
         while name in taken or "__" in name:
             name = f"{name.replace('__', '_')}_value"
-        found[each.column] = name
+        found[each.predicts] = name
         taken.add(name)
     return found
 
@@ -958,7 +940,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     taken |= {*OF_RESIDUALS.get(formula.terms.residuals, ())}
     for each in family.auxiliary:
         taken |= {each.name, *(f"{each.name}_{key}" for key in each.values)}
-    tags = [f"_{each.parameter}" for each in formula.parameters]
+    tags = [f"_{each.predicts}" for each in formula.parameters]
     tags += [f"_{name}" for name in names_of_imputed(formula, family).values()]
     taken |= {f"{name}{tag}{end}" for tag in tags for name in _TAGGED for end in _ENDS}
     groups = formula.all_groups

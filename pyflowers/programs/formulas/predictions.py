@@ -32,7 +32,7 @@ from pyflowers.programs.families._response import family_of, has_dependent_rows,
 from pyflowers.programs.formulas.checks import about_response, check_design
 from pyflowers.programs.formulas.curves import curves_in
 from pyflowers.programs.formulas.given import with_stated
-from pyflowers.programs.formulas.grammar import Formula, ImputedFormula, ParameterFormula, parse
+from pyflowers.programs.formulas.grammar import Formula, FurtherFormula, parse
 from pyflowers.programs.formulas.likelihood import likelihood_alone
 from pyflowers.programs.formulas.model import (
     Model,
@@ -116,7 +116,7 @@ def _linear_model(data: Data) -> LinearModel:
     about = data.declaration.formula
     assert about is not None
     if imputed := parse(about.text).imputed:
-        raise _not_stated(about.text, f"the term mi({imputed[0].column})")
+        raise _not_stated(about.text, f"the term mi({imputed[0].predicts})")
     if series := parse(about.text).terms.series:
         what = f"{series[0].partition('(')[0]}(), with which a row depends on the rows before it"
         raise _not_stated(about.text, what)
@@ -147,7 +147,7 @@ def _linear_model(data: Data) -> LinearModel:
         its.role: np.asarray(values[its.variables[0]], dtype=np.float64)[kept] for its in terms
     }
     nothing = np.zeros(int(values["D"] if "cell" in values else num))
-    targets = [each.parameter for each in parse(about.text).parameters]
+    targets = [each.predicts for each in parse(about.text).parameters]
     offsets = dict.fromkeys(["", *targets], nothing)
     for its in stated:
         if isinstance(its, Offset):
@@ -237,13 +237,13 @@ def _predictors_of(data: Data) -> tuple[Family, list[LinearPredictor]]:
     if not family.has_categories:
         linear.append(_linear(data, ETA, formula, indices))
     for each in formula.parameters:
-        target = Target(each.parameter, links[each.parameter])
+        target = Target(each.predicts, links[each.predicts])
         linear.append(_linear(data, target, each, indices))
     stated = _stated(data)
     names = names_of_imputed(formula, family)
     for own in formula.imputed:
-        target = Target(names[own.column])
-        linear.append(_imputed(own.column, _linear(data, target, own, indices), data, stated))
+        target = Target(names[own.predicts])
+        linear.append(_imputed(own.predicts, _linear(data, target, own, indices), data, stated))
     return family, [with_given(each, stated) for each in linear]
 
 
@@ -261,7 +261,7 @@ def _imputed(
 def _linear(
     data: Data,
     target: Target,
-    formula: Formula | ParameterFormula | ImputedFormula,
+    formula: Formula | FurtherFormula,
     indices: Mapping[str, str],
 ) -> LinearPredictor:
     """Return a linear predictor with the names and shapes that it has in a data block."""

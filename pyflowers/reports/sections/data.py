@@ -26,13 +26,13 @@ MOST_TIMES = 40
 
 def content(material: Material) -> Iterator[Block]:
     """Yield what the data consist of, a figure and a table."""
-    data = material.data
+    data = material.data.with_all_rows
     if not data.num_obs:
         yield paragraph(
             "The program declares no observed variable, so its data are not shown here."
         )
     else:
-        model = material.best.model
+        model = material.best.model.with_all_rows
         notes = [fill("{}.", isolated(upper_first(each))) for each in model.notes_on_response()]
         yield paragraph(join([_size(model), _completeness(data), *notes]))
     caption = "The observations."
@@ -122,10 +122,10 @@ def figures(material: Material) -> Drawings:
 
     The numbers of categories have no order and no average.
     """
-    data = material.data
+    data = material.data.with_all_rows
     if data.by_group is None or not data.num_obs or material.best.model.has_categories:
         return {}
-    return {"data": partial(plots.observations, material.data)}
+    return {"data": partial(plots.observations, data)}
 
 
 DATA = Section("data", lambda _: "The data", content, figures)

@@ -114,7 +114,7 @@ def methods_sentences(material: Material) -> list[str]:
 
 def _of_model(material: Material) -> Iterator[str]:
     """Yield the sentences on the data, the model and its priors."""
-    fit, data = material.best, material.best.data
+    fit, data = material.best, material.best.whole
     what = "the data"
     if data.num_obs > 1:
         what = f"{data.num_obs:,} observations of {material.value_name}"
@@ -130,9 +130,21 @@ def _of_model(material: Material) -> Iterator[str]:
     else:
         model = declared.equation or fit.program.reference
         yield f"We analysed {what}{where} with the Bayesian model {model}."
+    yield from _of_imputed(fit)
     priors = [f"{prior} for {_in_prose(name, fit)}" for name, prior in priors_of(fit).items()]
     if priors:
         yield f"The priors were {in_words(priors)}."
+
+
+def _of_imputed(fit: Fit) -> Iterator[str]:
+    """Yield in how many observations predictors were imputed, and what the others are for."""
+    num, complete = fit.whole.num_obs, fit.data.num_obs
+    if complete < num:
+        yield (
+            f"{num - complete:,} observations have imputed values of "
+            f"{in_words(list(fit.model.imputed.values()))}; checks, average effects and elpd are "
+            f"those of the other {complete:,}."
+        )
 
 
 def _in_prose(name: str, fit: Fit) -> str:
@@ -140,9 +152,11 @@ def _in_prose(name: str, fit: Fit) -> str:
     kind, _, element = name.removesuffix("]").partition("[")
     kind, at, where = kind.partition(" at the means")
     of_predictor = ""
-    for predictor in fit.model.further_predictors:
+    formulas = {predictor: predictor for predictor in fit.model.further_predictors}
+    formulas |= {name: f"the formula of {column}" for name, column in fit.model.imputed.items()}
+    for predictor, shown in formulas.items():
         if kind.endswith(f"_{predictor}"):
-            kind, of_predictor = kind.removesuffix(f"_{predictor}"), f" in {predictor}"
+            kind, of_predictor = kind.removesuffix(f"_{predictor}"), f" in {shown}"
     if kind == "b" and element:
         return f"the coefficient of {element}{of_predictor}"
     if kind.startswith("sd_"):
@@ -154,6 +168,8 @@ def _in_prose(name: str, fit: Fit) -> str:
         return f"the correlations of the effects of {group}{of_predictor}"
     if kind.startswith("share_"):
         return f"the shares of the steps of {kind.removeprefix('share_')}{of_predictor}"
+    if kind == "sigma" and of_predictor:
+        return f"sigma{of_predictor}"
     if kind == "threshold":
         return f"the thresholds{at}{where}"
     if at:

@@ -164,7 +164,7 @@ OF_PARAMETERS = [
 @pytest.mark.parametrize(("text", "parameters"), OF_PARAMETERS)
 def test_formulas_of_other_parameters(text, parameters):
     found = parse(text)
-    assert [(each.parameter, each.population) for each in found.parameters] == parameters
+    assert [(each.predicts, each.population) for each in found.parameters] == parameters
     assert parse(found.text) == found  # the text is on one line, with semicolons
 
 

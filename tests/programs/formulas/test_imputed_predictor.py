@@ -154,7 +154,7 @@ def test_more_rows_than_the_complete_ones_count():
 
 
 def test_a_note_says_for_which_rows_questions_are_answered(fit):
-    said = "20 of 80 rows lack x, which mi() imputes; checks, effects, predictions and elpd are of"
+    said = "20 of 80 rows have imputed values of x; checks, effects, predictions and elpd of rows"
     assert any(said in note for note in fit.data.notes)
     assert "80 rows" in str(fit)
 
@@ -168,6 +168,21 @@ def test_questions_are_answered_for_complete_rows(fit, tmp_path):
     assert compared["difference"].abs().max() < 5
     assert "60 rows" in str(pyflowers.effects(fit))
     assert pyflowers.report(fit, tmp_path / "report.html").is_file()
+
+
+def test_all_rows_and_groups_were_analysed():
+    """Tables and sentences count what the model was fitted to, not only the complete rows."""
+    frame = table()
+    frame.loc[frame.g == "b", "x"] = None
+    fit = pyflowers.fit(FORMULA, frame, seed=1, engine="stanli", adapt_delta=0.99)
+    assert "(80 rows; g: 5)" in str(fit)
+    sizes = pyflowers.table([fit]).to_dict()["models"][0]
+    assert (sizes["observations"], sizes["groups"]) == (80, {"g": 5})
+    said = " ".join(str(fit.methods_draft()).split())
+    num = int(frame.x.isna().sum())
+    assert said.startswith("We analysed 80 observations of y in 5 groups (g)")
+    assert f"{num} observations have imputed values of x; checks, average effects and elpd" in said
+    assert "for the coefficient of z in the formula of x" in said
 
 
 def test_folds_leave_out_complete_rows_only(fit):
@@ -322,13 +337,15 @@ def test_new_rows_need_the_predictor(fit):
 def test_what_needs_a_distribution_of_all_data_is_refused(fit, tmp_path):
     with pytest.raises(ConfigError, match="the engine exact does not have the term mi"):
         pyflowers.fit(FORMULA, table(), engine="exact")
-    with pytest.raises(ConfigError, match="sbc: x is imputed"):
+    with pytest.raises(ConfigError, match="sbc: values of x are imputed"):
         pyflowers.sbc(FORMULA, table(), sims=4, out=tmp_path / "sbc", engine="stanli")
     asked = {"groups": 5, "rows": 4, "effects": {"b[x]": 0.3}, "sims": 2}
-    with pytest.raises(ConfigError, match="design: x is imputed"):
+    with pytest.raises(ConfigError, match="design: values of x are imputed"):
         pyflowers.design(FORMULA, table(), out=tmp_path / "design", engine="stanli", **asked)
     notes = pyflowers.sensitivity(fit).notes
-    assert any("the likelihood is not scaled, as that of x, which is imputed" in n for n in notes)
+    assert any(
+        "the likelihood is not scaled, as that of x, with imputed values" in n for n in notes
+    )
 
 
 def test_priors_of_the_imputation_say_nothing_about_the_response():
