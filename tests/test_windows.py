@@ -10,13 +10,13 @@ import pytest
 HERE = Path(__file__).resolve().parent
 PARTS = ("data", "programs", "fits", "plots", "workflow")
 """The parts that start processes, or read and write files."""
+NUMERICAL = "tests/programs/formulas"
+"""The tests of formulas compute, on any system alike, and take longer than all others together."""
 WITHOUT = (
-    *("a_formula_is_simulated_from_its_prior", "formulas_in_an_experiment_and_in_a_batch"),
     *("priors_of_brms_apply_everywhere", "a_calibration_names_the_formula"),
-    *("both_engines_have_one_density", "a_special_file_is_refused", "is_being_replaced"),
+    *("a_special_file_is_refused", "is_being_replaced"),
 )
-"""Tests of these parts that need a batch, a pipe or a fork, or spend minutes compiling what other
-tests also do."""
+"""Tests of these parts that need a batch, a pipe or a fork."""
 
 
 @pytest.fixture
@@ -66,5 +66,6 @@ def test_a_batch_is_refused(run, tmp_path):
 def test_the_suite(run):
     quick = ["-m", "not slow and not browser", "-n", "auto", "--dist", "loadfile", "-q"]
     quick += ["-k", " and ".join(f"not {name}" for name in WITHOUT)]
-    done = run("-m", "pytest", *quick, *(f"tests/{part}" for part in PARTS))
+    parts = [f"tests/{part}" for part in PARTS]
+    done = run("-m", "pytest", *quick, "--ignore", NUMERICAL, *parts)
     assert done.returncode == 0, done.stdout[-5000:]

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -47,6 +47,7 @@ ignores these signals.
 """
 
 SECONDS_TO_DIE = 2.0
+SECONDS_OF_A_WAIT = 0.5
 
 _has_shell = hasattr(os, "mkfifo")
 """Whether this is a POSIX system; Windows has neither the shell nor process groups."""
@@ -96,10 +97,14 @@ def ending_children() -> Iterator[None]:
 def interruptible(function: Callable[[], T]) -> T:
     """Call a function that waits for children, in another thread, and wait for that thread.
 
-    Ctrl-C then ends the children first, so the function returns.
+    Ctrl-C then ends the children first, so the function returns. Python does not see a signal that
+    arrives just before a wait begins until the wait ends, so each wait is short.
     """
     with ThreadPoolExecutor(1) as executor, ending_children():
-        return executor.submit(function).result()
+        future = executor.submit(function)
+        while not future.done():
+            wait([future], SECONDS_OF_A_WAIT)
+        return future.result()
 
 
 def run(

@@ -102,7 +102,11 @@ def test_nothing_outlives_a_killed_parent(mark, tmp_path, kind, whom, signum):
     parent = start_parent(kind, mark, tmp_path)
     send = os.kill if whom == "process" else os.killpg
     send(parent.pid, getattr(signal, signum))
-    parent.wait(SECONDS_TO_DIE + 2)
+    try:
+        parent.wait(SECONDS_TO_DIE + 2)
+    finally:
+        parent.kill()
+        parent.wait()
     assert wait_until(lambda: not alive(mark), SECONDS_TO_DIE), alive(mark)
 
 
