@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -225,9 +226,10 @@ class Effects(Result):
         For completed tables, ``between`` is the share of the variance that lies between them.
         """
         values = self.effects.values
-        columns = number_columns(values, self.fit.interval)
+        describe = partial(number_columns, interval=self.fit.interval)
+        columns = describe(values)
         if self.pooled is not None:
-            columns |= pooled_columns(values, len(self.pooled.fits), self.fit.interval)
+            columns |= pooled_columns(values, len(self.pooled.fits), describe)
         if self.ratios is not None:
             for name, prob in interval_quantiles(self.fit.interval).items():
                 columns[f"ratio_{name}".removesuffix("_median")] = np.quantile(

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.analysis.summaries import number_columns
+from pyflowers.engines import LARGEST_SEED
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.imputed import PooledFit, share_between
 
 if TYPE_CHECKING:
     import xarray as xr
 
+Columns = dict[str, NDArray[np.float64]]
 Question = TypeVar("Question", bound=Callable[..., Any])
 
 
@@ -41,9 +42,15 @@ def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Ques
     def extended(question: Question) -> Question:
         @wraps(question)
         def asked(fit: Fit | PooledFit, *args: Any, **how: Any) -> Any:
-            if isinstance(fit, PooledFit):
-                return pool(fit, [question(each, *args, **how) for each in fit.fits])
-            return question(fit, *args, **how)
+            if not isinstance(fit, PooledFit):
+                return question(fit, *args, **how)
+            answers = list[Any]()
+            for number, each in enumerate(fit.fits):
+                own, seed = dict(how), how.get("seed")
+                if isinstance(seed, int):  # the random numbers of each table are its own
+                    own["seed"] = (seed + number) % (LARGEST_SEED + 1)
+                answers.append(question(each, *args, **own))
+            return pool(fit, answers)
 
         return cast(Question, asked)
 
@@ -58,8 +65,8 @@ def as_chains(draws: Sequence[xr.DataArray]) -> xr.DataArray:
 
 
 def pooled_columns(
-    draws: NDArray[np.float64], num_tables: int, interval: float
-) -> dict[str, NDArray[np.float64]]:
+    draws: NDArray[np.float64], num_tables: int, describe: Callable[[NDArray[np.float64]], Columns]
+) -> Columns:
     """Return the columns of a summary that depend on which draws are of one table.
 
     Parameters
@@ -68,8 +75,8 @@ def pooled_columns(
         The draws; each table has the same number of successive chains.
     num_tables : int
         The number of tables.
-    interval : float
-        The probability of the wider interval.
+    describe : callable
+        Function of the draws of one table that returns the columns of its summary.
 
     Returns
     -------
@@ -78,7 +85,7 @@ def pooled_columns(
         the sum over the tables; and ``between``, the share of the variance between the tables.
     """
     tables = np.split(draws, num_tables)
-    columns = [number_columns(its, interval) for its in tables]
+    columns = [describe(its) for its in tables]
     found: dict[str, Any] = {}
     for name in columns[0]:
         values = np.array([its[name] for its in columns])

@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.advice import worded
 from pyflowers.analysis.grids import Grid, grid_of
+from pyflowers.analysis.pooled import of_each_table, pooled_columns
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
 from pyflowers.data.columns import number_text
@@ -35,6 +36,7 @@ from pyflowers.engines import SamplerOptions
 from pyflowers.errors import ConfigError, DataError, FitError
 from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.idata import to_bytes
+from pyflowers.fits.imputed import PooledFit
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
 from pyflowers.programs.declaration import PredictionRule, free_name
@@ -353,6 +355,10 @@ class RowPredictions(Result):
         The parameter of the family that is predicted; None for the response.
     outcomes : tuple of Outcome
         The events whose probabilities are predicted; empty for other kinds.
+    pooled : PooledFit or None
+        The fits of completed tables from which the predictions are pooled; `fit` is then the first.
+    tables : tuple of RowPredictions
+        The predictions of each completed table; empty for a single fit.
 
     See Also
     --------
@@ -384,11 +390,14 @@ class RowPredictions(Result):
     weights: str | None = None
     parameter: str | None = None
     outcomes: tuple[Outcome, ...] = ()
+    pooled: PooledFit | None = None
+    tables: tuple[RowPredictions, ...] = ()
 
     def draws(self) -> xr.DataArray:
         """Return the draws, shape (chain, draw, row) or (chain, draw, set of rows).
 
-        Probabilities have the shape (chain, draw, outcome, row or set of rows).
+        Probabilities have the shape (chain, draw, outcome, row or set of rows). Draws of completed
+        tables are those of further chains.
         """
         import xarray as xr
 
@@ -398,7 +407,7 @@ class RowPredictions(Result):
             dim, index = "row", pd.Index(self._table.rows)
         labels = [", ".join(each) if isinstance(each, tuple) else each for each in index]
         dim = free_name(str(dim), {"chain", "draw", "outcome", *KINDS})
-        values = [self._values(each) for each in self._predictors]
+        values = [self._values(each) for each in self._events]
         if not self.outcomes:
             return xr.DataArray(values[0], {dim: labels}, ("chain", "draw", dim), self.kind)
         coords = {"outcome": list(map(str, self.outcomes)), dim: labels}
@@ -406,18 +415,32 @@ class RowPredictions(Result):
         return xr.DataArray(np.stack(values, axis=2), coords, dims, self.kind)
 
     @property
-    def _predictors(self) -> list[Predictor]:
-        """The predictor of each outcome; for other kinds, the only one."""
-        if not self.outcomes:
-            return [self.predictor]
-        return [replace(self.predictor, outcome=each) for each in self.outcomes]
+    def _events(self) -> tuple[Outcome | None, ...]:
+        """The outcomes whose probabilities are predicted; for other kinds, only None."""
+        return self.outcomes or (None,)
 
-    def _values(self, predictor: Predictor) -> NDArray[np.float64]:
+    def _predictor(self, outcome: Outcome | None) -> Predictor:
+        """Return the predictor of an outcome."""
+        if outcome is None:
+            return self.predictor
+        return replace(self.predictor, outcome=outcome)
+
+    def _blocks(self, outcome: Outcome | None) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield the draws for blocks of rows, those of completed tables as further chains."""
+        if not self.tables:
+            yield from in_blocks(self._predictor(outcome), KINDS[self.kind])
+            return
+        of_tables = (each._blocks(outcome) for each in self.tables)
+        for blocks in zip(*of_tables, strict=True):
+            yield blocks[0][0], np.concatenate([values for _, values in blocks])
+
+    def _values(self, outcome: Outcome | None) -> NDArray[np.float64]:
         """Return the draws for each row, or for each set of rows."""
-        blocks = in_blocks(predictor, KINDS[self.kind])
-        if self.sets is not None:
-            return np.asarray(self.sets.average(blocks))
-        return np.concatenate([block for _, block in blocks], axis=2)
+        if self.sets is None:
+            return np.concatenate([block for _, block in self._blocks(outcome)], axis=2)
+        if not self.tables:
+            return np.asarray(self.sets.average(self._blocks(outcome)))
+        return np.concatenate([each._values(outcome) for each in self.tables])
 
     def save(self, path: str | Path) -> None:
         """Write the draws to the group ``predictions`` of a netCDF file.
@@ -434,7 +457,7 @@ class RowPredictions(Result):
         """
         import h5netcdf
 
-        if self.sets is not None or self.outcomes:
+        if self.sets is not None or self.outcomes or self.tables:
             Path(path).write_bytes(to_bytes({"predictions": self.draws().to_dataset()}))
             return
         sizes = dict(zip(("chain", "draw", "row"), (*self.predictor.lead, self.num), strict=True))
@@ -457,7 +480,9 @@ class RowPredictions(Result):
         """Return the median, two intervals and the Monte Carlo error of each row or each average.
 
         Rows keep the order of the table. The index contains their numbers in the table and the
-        columns on which the prediction depends.
+        columns on which the prediction depends. For completed tables, it contains only columns
+        that are the same in all of them, and ``between`` is the share of the variance that lies
+        between the tables.
         """
         return self._summaries
 
@@ -473,7 +498,7 @@ class RowPredictions(Result):
 
     @cached_property
     def _summaries(self) -> pd.DataFrame:
-        found = [self._summary(each) for each in self._predictors]
+        found = [self._summary(each) for each in self._events]
         if not self.outcomes:
             return found[0]
         # All outcomes of a row follow each other.
@@ -485,24 +510,43 @@ class RowPredictions(Result):
         several = pd.MultiIndex.from_arrays([*levels, texts * num], names=names)
         return pd.concat(found).iloc[order].set_axis(several)
 
-    def _summary(self, predictor: Predictor) -> pd.DataFrame:
-        """Return the table of one predictor."""
-        interval = self.fit.interval
+    def _summary(self, outcome: Outcome | None) -> pd.DataFrame:
+        """Return the table of one outcome."""
         if self.sets is not None:
-            return pd.DataFrame(summary(self._values(predictor), interval), self.sets.index)
-        of_rows = KINDS[self.kind]
-        parts = in_blocks(predictor, lambda each: summary(of_rows(each), interval))
-        found = [each for _, each in parts]
+            return pd.DataFrame(self._columns(self._values(outcome)), self.sets.index)
+        if self.tables:
+            found = [self._columns(values) for _, values in self._blocks(outcome)]
+        else:
+            of_rows = KINDS[self.kind]
+            parts = in_blocks(self._predictor(outcome), lambda each: self._columns(of_rows(each)))
+            found = [each for _, each in parts]
         columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
         cells = {
-            name: [cell_text(cell) for cell in self._table.column(name).tolist()]
-            for name in predictor.rows.columns
+            name: self._cells(name)
+            for name in self.predictor.rows.columns
             if name not in columns and name != "row"
+        }
+        cells = {
+            name: shown
+            for name, shown in cells.items()
+            if all(each._cells(name) == shown for each in self.tables)
         }
         index = pd.Index(self._table.rows, name="row")
         if cells:
             index = pd.MultiIndex.from_frame(pd.DataFrame({"row": self._table.rows, **cells}))
         return pd.DataFrame(columns, index)
+
+    def _cells(self, name: str) -> list[str]:
+        """Return the cells of a column as text."""
+        return [cell_text(cell) for cell in self._table.column(name).tolist()]
+
+    def _columns(self, draws: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Return the numbers that describe draws, shape (chain, draw, value)."""
+        describe = partial(summary, interval=self.fit.interval)
+        columns = describe(draws)
+        if self.tables:
+            columns |= pooled_columns(draws, len(self.tables), describe)
+        return columns
 
     def files(self) -> dict[str, pd.DataFrame]:
         """Return the table by file name."""
@@ -515,13 +559,15 @@ class RowPredictions(Result):
             "seed": self.predictor.seed,
             "of": self.kind,
             **({"parameter": self.parameter} if self.parameter else {}),
+            **({"tables": len(self.tables)} if self.tables else {}),
             "groups": self.predictor.groups,
             "predictions": records_of(self.table()),
         }
 
     def contents(self) -> list[Line]:
         """Return the predicted quantity, the table, and the fit's verdict if it is negative."""
-        judged, one = self.fit.verdict, "a new observation"
+        asked, one = self.pooled or self.fit, "a new observation"
+        judged = asked.verdict
         if self.sets is not None:
             one = "new observations"
         linear = "linear predictor"
@@ -547,10 +593,9 @@ class RowPredictions(Result):
             what, of = f"average of {what}", ", over"
         if self.weights:
             what += f", weighted by {self.weights}"
-        rows = counted(self.num, "row")
         lines: list[Line] = [
-            self.fit.heading,
-            f"{what}{of} {rows} of {self._table.source}{of_groups}",
+            asked.heading,
+            f"{what}{of} {self._source}{of_groups}",
             in_file(self.table(), "predictions.csv"),
         ]
         if self.predictor.new_labels:
@@ -569,6 +614,14 @@ class RowPredictions(Result):
         return [*lines, f"seed: {self.predictor.seed}"]
 
     @property
+    def _source(self) -> str:
+        """The rows, in words."""
+        rows = counted(self.num, "row")
+        if self.tables and self._table is self.fit.data.table:
+            return f"{rows} of each of {len(self.tables)} completed tables"
+        return f"{rows} of {self._table.source}"
+
+    @property
     def _groups(self) -> str:
         """How the effects of groups enter; ``data`` if there are none."""
         if self.fit.model.has_effects:
@@ -576,8 +629,34 @@ class RowPredictions(Result):
         return "data"
 
 
+def _of_tables(fit: PooledFit, found: list[Predictions | RowPredictions]) -> RowPredictions:
+    """Pool the predictions of rows by the fits of several completed tables."""
+    of_rows = [each for each in found if isinstance(each, RowPredictions)]
+    if len(of_rows) < len(found):
+        raise ConfigError(
+            "predict pools predictions of rows; give new, or give kind to predict the rows of the "
+            "completed tables"
+        )
+    first = of_rows[0]
+    for number, each in enumerate(of_rows[1:], 2):
+        if each._table.rows.tolist() != first._table.rows.tolist():
+            raise DataError(
+                f"predict: tables 1 and {number} have different rows; give new, a table of the rows"
+            )
+        if first.sets is not None and each.sets is not None:
+            apart = each.sets.index.symmetric_difference(first.sets.index)
+            if len(apart):
+                label = ", ".join(map(str, apart.to_frame().iloc[0]))
+                raise DataError(
+                    f"predict: tables 1 and {number} have different sets of rows, such as {label}; "
+                    "average by columns that are not imputed"
+                )
+    return replace(first, pooled=fit, tables=tuple(of_rows))
+
+
+@of_each_table(_of_tables)
 def predict(
-    fit: Fit,
+    fit: Fit | PooledFit,
     new: Any = None,
     *,
     kind: Kind | None = None,
@@ -596,9 +675,10 @@ def predict(
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fit or PooledFit
         To predict rows, a fit of a program that declares ``[prediction]``, as every formula does.
-        Otherwise, a fit of a program with ``y_new``.
+        Otherwise, a fit of a program with ``y_new``. Predictions of rows by the fits of several
+        completed tables are pooled.
     new : path, DataFrame or Table, optional
         The rows to predict, with every column that the program reads except the observed one.
         Default: the fit's rows if `kind`, `by` or `weights` is given, or the program declares

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from click.testing import CliRunner
 
 import pyflowers
@@ -179,7 +180,6 @@ def test_bad_tables_are_refused(tables, kind, message):
 
 OF_ONE_TABLE = [
     pyflowers.check,
-    pyflowers.predict,
     pyflowers.loo,
     pyflowers.sensitivity,
     lambda fit: pyflowers.contrast(fit, "b[x]"),
@@ -265,3 +265,69 @@ def test_changes_that_differ_between_tables_are_refused():
     with pytest.raises(DataError, match="tables 1 and 2 have different changes, such as x"):
         pyflowers.effects(pooled, "x")
     assert len(pyflowers.effects(pooled, "x", between=(0, 1)).table()) == 1
+
+
+def test_a_row_is_predicted_by_the_fit_of_each_table(curved, tmp_path):
+    new = pd.DataFrame({"x": [0.0, 1.0, 2.0]})
+    found = curved.predict(new)
+    b, a = (np.concatenate([fit.draws[name] for fit in curved.fits]) for name in ("b", "Intercept"))
+    x = new["x"].to_numpy()
+    expected = a[..., None] + b[..., :1] * x + b[..., 1:] * x**2
+    np.testing.assert_allclose(found.draws(), expected, rtol=1e-10, atol=1e-10)
+    table = found.table()
+    np.testing.assert_allclose(table["median"], np.median(expected, axis=(0, 1)), rtol=1e-10)
+    tables = np.split(expected, 3)
+    within = np.mean([its.var(axis=(0, 1), ddof=1) for its in tables], axis=0)
+    between = (1 + 1 / 3) * np.var([its.mean(axis=(0, 1)) for its in tables], axis=0, ddof=1)
+    np.testing.assert_allclose(table["between"], between / (within + between), rtol=1e-8)
+    each = [pyflowers.predict(fit, new).table() for fit in curved.fits]
+    error = np.sqrt(sum(its["mcse"] ** 2 for its in each)) / 3
+    np.testing.assert_allclose(table["mcse"], error)
+    assert "between" not in each[0]
+    assert list(table.index.names) == ["row", "x"]
+    assert "3 completed tables, pooled" in str(found)
+    assert found.to_dict()["tables"] == 3
+    found.save(tmp_path / "p.nc")
+    with xr.open_datatree(tmp_path / "p.nc") as kept:
+        np.testing.assert_allclose(kept["predictions"]["expected"], expected, rtol=1e-10)
+
+
+def test_the_rows_of_completed_tables_are_predicted_with_their_own_values(curved):
+    found = curved.predict()
+    expected = []
+    for fit, table in zip(curved.fits, TABLES, strict=True):
+        x = table["x"].to_numpy()
+        line = fit.draws["b"][..., :1] * x + fit.draws["b"][..., 1:] * x**2
+        expected.append(fit.draws["Intercept"][..., None] + line)
+    np.testing.assert_allclose(found.draws(), np.concatenate(expected), rtol=1e-10, atol=1e-10)
+    assert list(found.table().index.names) == ["row"]  # x differs between the tables
+    assert f"{NUM} rows of each of 3 completed tables" in str(found)
+
+
+def test_pooled_observations_probabilities_and_averages():
+    counts = [each.assign(n=np.round(np.exp(0.5 * each["x"])) + 1) for each in TABLES]
+    pooled = pyflowers.fit("n ~ x + (1 | g)", counts, family="poisson", **HOW)
+    new = pd.DataFrame({"x": [0.0, 0.0, 1.0], "g": ["a", "new", "b"]})
+    observed = pooled.predict(new, kind="observation", seed=7)
+    for number, fit in enumerate(pooled.fits):
+        its = pyflowers.predict(fit, new, kind="observation", seed=7 + number)
+        own = slice(2 * number, 2 * number + 2)
+        np.testing.assert_array_equal(observed.draws()[own], its.draws())
+    assert np.all(observed.table()["median"] % 1 == 0)
+    likely = pooled.predict(new, outcome=["> 0", "<= 2"])
+    each = [pyflowers.predict(fit, new, outcome=["> 0", "<= 2"]).draws() for fit in pooled.fits]
+    np.testing.assert_allclose(likely.draws(), np.concatenate(each))
+    medians = np.median(np.concatenate(each), axis=(0, 1)).T.ravel()
+    np.testing.assert_allclose(likely.table()["median"], medians)
+    by = pooled.predict(new, by="x")
+    each = [pyflowers.predict(fit, new, by="x").draws() for fit in pooled.fits]
+    np.testing.assert_allclose(by.draws(), np.concatenate(each))
+    assert list(by.table().index) == ["0", "1"]
+
+
+def test_what_cannot_be_pooled_is_answered_with_what_can(pooled):
+    with pytest.raises(DataError, match=r"different sets of rows, .*; average by columns"):
+        pooled.predict(by="x")
+    flowers = pyflowers.fit("iid_normal", [pyflowers.example("flowers")] * 2, **HOW)
+    with pytest.raises(ConfigError, match="pools predictions of rows; give new, or give kind"):
+        flowers.predict()
