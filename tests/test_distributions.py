@@ -40,8 +40,6 @@ def imported_modules(source: str) -> Iterator[str]:
 
 
 OPTIONAL = ("dask", "docx", "parquet", "xlsx")
-NOT_LOCKED = {"docx": "python-docx"}
-"""Distributions that need not be installed here, by their modules."""
 
 
 def imported_distributions(folder: Path) -> dict[str, set[str]]:
@@ -51,7 +49,7 @@ def imported_distributions(folder: Path) -> dict[str, set[str]]:
     for path in sorted(folder.rglob("*.py")):
         for module in imported_modules(path.read_text(encoding="utf-8")):
             if module not in sys.stdlib_module_names and module != "pyflowers":
-                (name, *_) = providers.get(module, [NOT_LOCKED.get(module, module)])
+                (name, *_) = providers.get(module, [module])
                 found.setdefault(normalised(name), set()).add(str(path.relative_to(ROOT)))
     return found
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import docx
 import html5lib
 import numpy as np
 import pandas as pd
@@ -348,7 +349,6 @@ def test_four_models_fit_the_page_of_an_article(tmp_path):
 
 
 def test_no_line_of_a_cell_is_broken_in_word():
-    docx = pytest.importorskip("docx")
     (grid,) = formats.docx(FOUR).tables
     cells = grid.rows[1].cells
     assert cells[1].text == "−1.234\n[−1.567,\xa0−0.901]"
@@ -389,7 +389,6 @@ def test_a_frame_is_written_as_csv():
 
 
 def test_word_shows_the_same_cells(tmp_path):
-    docx = pytest.importorskip("docx")
     formats.docx(SHEET).save(tmp_path / "t.docx")
     document = docx.Document(tmp_path / "t.docx")
     (grid,) = document.tables

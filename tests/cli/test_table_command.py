@@ -3,6 +3,7 @@
 import json
 import sys
 
+import docx
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -96,7 +97,6 @@ def test_word_is_refused_before_any_work(runs, tmp_path, monkeypatch, capsys):
 
 
 def test_word_is_written(runs, tmp_path):
-    docx = pytest.importorskip("docx")
     out = tmp_path / "t"
     assert run("table", *runs, *WORDS, "--format", "docx", "--out", out).exit_code == 0
     (grid,) = docx.Document(out / "table.docx").tables

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 
+import docx
 import pytest
 from click.testing import CliRunner
 from pages import Page, text_of
@@ -65,7 +66,6 @@ def test_a_draft_is_json_as_well(runs, found):
 
 
 def test_word_reads_the_draft(runs, found, tmp_path):
-    docx = pytest.importorskip("docx")
     out = tmp_path / "methods.docx"
     assert run("report", *runs, "--format", "docx", "--out", out).exit_code == 0
     (paragraph,) = docx.Document(out).paragraphs
