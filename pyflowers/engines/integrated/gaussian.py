@@ -421,11 +421,13 @@ class _Reduced:
             self.own, self.log_det = k, np.log(k).sum(axis=1)
             inverse = ((sd**2)[:, None] / k)[..., None, None]
         else:
-            left = np.swapaxes(factor, -1, -2)[:, None] @ of.n11 @ factor[:, None]
-            k = np.eye(size) + over[:, None, None, None] * left
+            # F' N F for each label, as one product with the products of F's elements.
+            pairs = factor[:, :, None, :, None] * factor[:, None, :, None, :]
+            flat = of.n11.reshape(labels, -1) @ pairs.reshape(num, size**2, size**2)
+            k = np.eye(size) + (over[:, None, None] * flat).reshape(num, labels, size, size)
             self.own = _cholesky(k)
             self.log_det = 2 * np.log(np.diagonal(self.own, axis1=-2, axis2=-1)).sum(axis=(1, 2))
-            half = np.linalg.solve(self.own, np.swapaxes(factor, -1, -2)[:, None])
+            half = _solved(self.own, np.swapaxes(factor, -1, -2)[:, None])
             inverse = np.asarray(np.swapaxes(half, -1, -2) @ half, dtype=np.float64)
         solved = (inverse @ of.b1[..., None])[..., 0]  # (T, label, M)
         less = np.sum(solved * of.b1, axis=(1, 2))
@@ -505,8 +507,7 @@ class _Reduced:
             z[:, -1] = self._intercepts(counts, rng)
         lower = self.factor[:, :size, :size]
         if size <= _DENSE:
-            upper = np.repeat(np.swapaxes(lower, -1, -2), counts, axis=0)
-            u = np.asarray(np.linalg.solve(upper, z[..., None])[..., 0], dtype=np.float64)
+            u = _solved_upwards(np.repeat(lower, counts, axis=0), z)
         else:
             from scipy.linalg import solve_triangular
 
@@ -558,9 +559,8 @@ class _Reduced:
             k = np.repeat(self.own, counts, axis=0)[..., None]
             return np.asarray(right / k + z / np.sqrt(k))
         lower = np.repeat(self.own, counts, axis=0)
-        half = np.linalg.solve(lower, right[..., None])
-        turned = np.swapaxes(lower, -1, -2)
-        return np.asarray(np.linalg.solve(turned, half + z[..., None])[..., 0])
+        half = _solved(lower, right[..., None])[..., 0]
+        return _solved_upwards(lower, half + z)
 
 
 def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray, float]:
@@ -702,6 +702,23 @@ def _cholesky(matrices: FloatArray) -> FloatArray:
         found = np.concatenate([_cholesky(each[None]) for each in matrices])
     found[is_bad] = np.nan
     return found
+
+
+def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
+    """Return L^-1 B for many L of a few rows, a row at a time for all of them."""
+    rows: list[FloatArray] = []
+    for i in range(lower.shape[-1]):
+        rest = right[..., i, :]
+        for j, row in enumerate(rows):
+            rest = rest - lower[..., i, j, None] * row
+        rows.append(rest / lower[..., i, i, None])
+    return np.stack(rows, axis=-2)
+
+
+def _solved_upwards(lower: FloatArray, right: FloatArray) -> FloatArray:
+    """Return L'^-1 b for many L of a few rows."""
+    turned = np.swapaxes(lower, -1, -2)[..., ::-1, ::-1]
+    return _solved(turned, right[..., ::-1, None])[..., ::-1, 0]
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:

@@ -489,7 +489,13 @@ _OTHER_NAMES = {
 
 def family_names() -> list[str]:
     """Return the names of the families."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")
+    return list(_names_in(tuple(__path__)))
+
+
+@cache
+def _names_in(folders: tuple[str, ...]) -> tuple[str, ...]:
+    found = (module.name for module in pkgutil.iter_modules(folders))
+    return tuple(sorted(name for name in found if name[0] != "_"))
 
 
 def find_family(name: str) -> Family:
