@@ -37,7 +37,7 @@ import keyword
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -48,12 +48,14 @@ from numpy.typing import NDArray
 from pyflowers import convergence
 from pyflowers.analysis.average_effects import BOTH, average_at, effects
 from pyflowers.analysis.grids import grid_of
+from pyflowers.analysis.pooled import as_chains, of_each_table, pooled_columns
 from pyflowers.analysis.predictions import in_blocks, predict, predictor_of, row_sets
 from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data.columns import plain_text
 from pyflowers.display import Line, Result, in_file, percent
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, checked_fits
+from pyflowers.fits.imputed import PooledFit
 from pyflowers.fits.posterior import element_names, flat, labels_of, name_in, own_dims
 from pyflowers.programs.prediction import Predictor
 from pyflowers.records import plain
@@ -618,6 +620,8 @@ class Contrasts(Result):
         The draws of each expression, shape (chain, draw, ...), with the labels of its elements.
     joint : bool
         Whether the table of numbers has intervals that contain all of them at once.
+    pooled : PooledFit or None
+        The fits of completed tables whose draws are pooled; `fit` is then the first.
 
     See Also
     --------
@@ -649,6 +653,7 @@ class Contrasts(Result):
     fit: Fit
     derived: tuple[xr.DataArray, ...]
     joint: bool = False
+    pooled: PooledFit | None = None
 
     def numbers(self) -> pd.DataFrame:
         """Return the median, intervals and Monte Carlo errors of each element that is a number.
@@ -657,8 +662,9 @@ class Contrasts(Result):
         of the ends of the interval. ``P(> 0)`` is the share of draws above 0. A ratio, such as
         ``exp(b[x])``, has ``P(> 1)`` instead, because it is never below 0. The columns
         ``joint low`` and ``joint high`` are the ends of intervals that contain all numbers at once.
+        For completed tables, ``between`` is the share of the variance that lies between them.
         """
-        found = self._table(_is_number, lambda draws: number_columns(draws, self.fit.interval))
+        found = self._table(_is_number, partial(number_columns, interval=self.fit.interval))
         numbers = [q for q in self.derived if _is_number(q)]
         if not numbers:
             return found
@@ -697,12 +703,17 @@ class Contrasts(Result):
         columns: Callable[[NDArray[np.float64]], dict[str, Any]],
     ) -> pd.DataFrame:
         """Return a row for each element of the expressions of one kind."""
-        named = [(np.empty((1, 1, 0)), list[str]())]
+        num = 1
+        if self.pooled is not None:
+            num = len(self.pooled.fits)
+        named = [(np.empty((num, 2, 0)), list[str]())]
         named += [(flat(q), element_names(q)) for q in self.derived if is_of_kind(q)]
-        rows = [
-            pd.DataFrame(columns(draws), index=pd.Index(names, name="expression"))
-            for draws, names in named
-        ]
+        rows = list[pd.DataFrame]()
+        for draws, names in named:
+            found = columns(draws)
+            if self.pooled is not None:
+                found |= pooled_columns(draws, num, columns)
+            rows.append(pd.DataFrame(found, index=pd.Index(names, name="expression")))
         return pd.concat(rows[1:] or rows)
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -716,9 +727,10 @@ class Contrasts(Result):
 
     def contents(self) -> list[Line]:
         """Return the tables, and the fit's verdict if it is negative."""
-        judged = self.fit.verdict
+        asked = self.pooled or self.fit
+        judged = asked.verdict
         lines: list[Line] = [
-            self.fit.heading,
+            asked.heading,
             *(in_file(_shortened(table), file) for file, table in self.tables().items()),
         ]
         if self.joint:
@@ -736,7 +748,10 @@ class Contrasts(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contrasts as plain values, for JSON."""
-        return {**self.fit.identity(), "contrasts": self.records()}
+        tables = {}
+        if self.pooled is not None:
+            tables["tables"] = len(self.pooled.fits)
+        return {**self.fit.identity(), **tables, "contrasts": self.records()}
 
     def records(self) -> list[dict[str, object]]:
         """Return every row as a mapping, for JSON; missing values are None."""
@@ -756,15 +771,27 @@ def _is_number(derived: xr.DataArray) -> bool:
     return not derived.attrs["is_rank"] and derived.dtype != bool
 
 
+def _of_tables(fit: PooledFit, found: list[Contrasts]) -> Contrasts:
+    """Pool the expressions that were evaluated for each of several completed tables."""
+    derived = list[Any]()
+    for several in zip(*(each.derived for each in found), strict=True):
+        # A quotient is a ratio if it is above 0 in every draw of every table.
+        null = min(its.attrs["null"] for its in several)
+        derived.append(as_chains(several).assign_attrs(null=null))
+    return replace(found[0], derived=tuple(derived), pooled=fit)
+
+
+@of_each_table(_of_tables)
 def contrast(
-    fit: Fit, *expressions: str, joint: bool = False, interval: float | None = None
+    fit: Fit | PooledFit, *expressions: str, joint: bool = False, interval: float | None = None
 ) -> Contrasts:
     """Evaluate expressions of the posterior's quantities in every draw.
 
     Parameters
     ----------
-    fit : Fit
-        The fit.
+    fit : Fit or PooledFit
+        The fit. For the fits of several completed tables, the expressions are evaluated for each
+        table and its fit, and the draws are pooled.
     *expressions : str
         Numbers such as ``mu_plant[3] - mu_plant[1]``, conditions such as
         ``mu_plant[3] > mu_plant[1]``, or ``rank(mu_plant)``, where rank 1 is the largest. An

@@ -81,8 +81,9 @@ def pooled_columns(
     Returns
     -------
     dict of str to array
-        The Monte Carlo errors, which are those of the mean of the tables' quantiles; ``ess_bulk``,
-        the sum over the tables; and ``between``, the share of the variance between the tables.
+        The Monte Carlo errors, which are those of the mean of the tables' values; effective sample
+        sizes, which are sums over the tables; and ``between``, the share of the variance between
+        the tables.
     """
     tables = np.split(draws, num_tables)
     columns = [describe(its) for its in tables]
@@ -91,7 +92,7 @@ def pooled_columns(
         values = np.array([its[name] for its in columns])
         if name.startswith("mcse"):
             found[name] = np.sqrt(np.sum(values**2, axis=0)) / num_tables
-        elif name == "ess_bulk":
+        elif name.startswith("ess"):
             found[name] = values.sum(axis=0)
     means = np.array([its.mean(axis=(0, 1)) for its in tables])
     variances = np.array([its.var(axis=(0, 1), ddof=1) for its in tables])

@@ -55,9 +55,9 @@ variance between them is larger for some parameter."""
 class PooledFit(Result):
     """Fits of one program to several completed tables, whose draws are pooled.
 
-    :func:`pyflowers.fit` returns one if it is given a list of tables. :func:`pyflowers.effects` and
-    :func:`pyflowers.predict` pool their answers for all tables. Checks, contrasts and LOO need the
-    data of one table: give them one of `fits`.
+    :func:`pyflowers.fit` returns one if it is given a list of tables. :func:`pyflowers.contrast`,
+    :func:`pyflowers.effects` and :func:`pyflowers.predict` pool their answers for all tables.
+    Checks and LOO need the data of one table: give them one of `fits`.
 
     Attributes
     ----------
@@ -85,6 +85,7 @@ class PooledFit(Result):
 
     holds: ClassVar[str] = "pooled"
 
+    contrast: ClassVar = Question("contrast")
     effects: ClassVar = Question("effects")
     predict: ClassVar = Question("predict")
 

@@ -182,7 +182,6 @@ OF_ONE_TABLE = [
     pyflowers.check,
     pyflowers.loo,
     pyflowers.sensitivity,
-    lambda fit: pyflowers.contrast(fit, "b[x]"),
 ]
 
 
@@ -331,3 +330,37 @@ def test_what_cannot_be_pooled_is_answered_with_what_can(pooled):
     flowers = pyflowers.fit("iid_normal", [pyflowers.example("flowers")] * 2, **HOW)
     with pytest.raises(ConfigError, match="pools predictions of rows; give new, or give kind"):
         flowers.predict()
+
+
+def test_expressions_are_evaluated_for_each_table(curved):
+    texts = ["b[x] / b[2]", "b[x] > 2", "rank(b)", "effect[x]", "mu"]
+    found = curved.contrast(*texts, interval=0.8)
+    each = [pyflowers.contrast(fit, *texts, interval=0.8) for fit in curved.fits]
+    for i, its in enumerate(found.derived):
+        np.testing.assert_array_equal(its, np.concatenate([one.derived[i] for one in each]))
+    draws = [one.derived[3].values for one in each]
+    row = found.numbers().loc["effect[x]"]
+    assert row["median"] == pytest.approx(np.median(draws))
+    assert row["90%"] == pytest.approx(np.quantile(draws, 0.9), rel=1e-3)
+    within = np.mean([its.var(ddof=1) for its in draws])
+    between = (1 + 1 / 3) * np.var([its.mean() for its in draws], ddof=1)
+    assert row["between"] == pytest.approx(between / (within + between), rel=1e-10)
+    rows = [one.numbers().loc["effect[x]"] for one in each]
+    assert row["mcse"] == pytest.approx(np.sqrt(sum(its["mcse"] ** 2 for its in rows)) / 3)
+    holds = found.conditions().loc["b[x] > 2"]
+    assert holds["probability"] == pytest.approx(
+        np.mean([one.conditions()["probability"].iloc[0] for one in each])
+    )
+    assert holds["ess"] == pytest.approx(sum(one.conditions()["ess"].iloc[0] for one in each))
+    first = found.ranks()["P(first)"]
+    np.testing.assert_allclose(first, np.mean([one.ranks()["P(first)"] for one in each], axis=0))
+    assert "3 completed tables, pooled" in str(found)
+    assert found.to_dict()["tables"] == 3
+    assert list(curved.contrast("b[x] > 0").tables()) == ["conditions.csv"]
+
+
+def test_a_quotient_is_a_ratio_only_if_it_is_above_0_for_every_table(pooled):
+    assert "P(> 1)" in pooled.contrast("b[x] / sigma").numbers()
+    shifted = "(b[x] - 1.9) / sigma"
+    nulls = [pyflowers.contrast(fit, shifted).derived[0].attrs["null"] for fit in pooled.fits]
+    assert pooled.contrast(shifted).derived[0].attrs["null"] == min(nulls)
