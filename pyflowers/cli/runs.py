@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.elpd import GroupComparison
     from pyflowers.analysis.model_tables import ModelTable
     from pyflowers.fits.fit import Fit
+    from pyflowers.fits.imputed import PooledFit
 
 EXIT_CHECKS_FAIL = 3
 EXIT_DIFFERENT = 3
@@ -55,6 +56,15 @@ def _open(run: Path, interval: float | None) -> Fit:
     from pyflowers.fits.fit import Fit
 
     return Fit.load(run).with_interval(interval)
+
+
+def _open_any(run: Path, interval: float | None) -> Fit | PooledFit:
+    """Return the fit of a run folder, or the fits in a folder of completed tables."""
+    from pyflowers.fits.imputed import PooledFit, is_pooled_folder
+
+    if is_pooled_folder(run):
+        return PooledFit.load(run).with_interval(interval)
+    return _open(run, interval)
 
 
 @click.command("check")
@@ -165,7 +175,8 @@ def predict_command(
     observation of each group and of a new group; your own program must compute these as y_new and
     y_new_group. With --new, --grid, --kind, --by or --weights, the command predicts each row of a
     table, or averages over rows. It always does so for a formula, and for a program with
-    [prediction] but no y_new.
+    [prediction] but no y_new. RUN may also be the folder of the fits of completed tables, whose
+    predictions are pooled.
 
       pyflowers predict runs/flowers
       pyflowers predict runs/rats --new rats.csv --kind observation
@@ -175,7 +186,7 @@ def predict_command(
 
     if draws and out is None:
         raise click.UsageError("--draws writes predictions.nc to --out; add --out")
-    found = predict(_open(run, interval), seed=seed, **_given(options))
+    found = predict(_open_any(run, interval), seed=seed, **_given(options))
     if draws and not isinstance(found, RowPredictions):
         raise click.UsageError("--draws applies only to rows of a table; add --new or --kind")
     if draws:
@@ -257,7 +268,8 @@ def effects_command(
     most numeric columns, x + 1 is compared with x (see --step and --pairs). To show only some
     columns, name them as COLUMN. Each row is predicted twice, with only this column changed. If
     an effect varies between groups, as with (x | g), it is shown in the population of groups and
-    for the groups of the rows; --groups shows one of the two.
+    for the groups of the rows; --groups shows one of the two. RUN may also be the folder of the
+    fits of completed tables, whose effects are pooled.
 
       pyflowers effects runs/rats
       pyflowers effects runs/rats age --step sd --out effects
@@ -265,7 +277,7 @@ def effects_command(
     """
     from pyflowers.analysis.average_effects import effects
 
-    return finish(effects(_open(run, interval), *columns, **_given(options)), out)
+    return finish(effects(_open_any(run, interval), *columns, **_given(options)), out)
 
 
 @click.command("contrast")
@@ -283,7 +295,8 @@ def contrast_command(
 ) -> int:
     """Compute differences, probabilities and ranks from the posterior.
 
-    RUN is a run folder written by pyflowers fit. EXPR is a number, such as "mu_plant[rose] -
+    RUN is a run folder written by pyflowers fit, or the folder of its fits of completed tables,
+    whose draws are pooled. EXPR is a number, such as "mu_plant[rose] -
     mu_plant[1]"; a condition, such as "mu_plant[3] > mu_plant[1] and mu > 0"; or "rank(mu_plant)",
     for each element's probability of being the largest, one of the three largest, or the smallest.
     Name an element by its label or, unless all labels are numbers, by its position, counted from 1.
@@ -302,7 +315,7 @@ def contrast_command(
     """
     from pyflowers.analysis.contrasts import contrast
 
-    return finish(contrast(_open(run, interval), *expressions, joint=joint), out)
+    return finish(contrast(_open_any(run, interval), *expressions, joint=joint), out)
 
 
 @click.command("sensitivity")

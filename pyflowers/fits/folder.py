@@ -420,6 +420,9 @@ def _no_run(folder: Path) -> str:
         remedy = f"did you mean {folder.with_name(near)}?"
     if not is_there:
         return f"there is no folder {folder}; {remedy}"
+    inside = sorted(each.parent.name for each in folder.glob(f"*/{FILE}"))
+    if inside:
+        remedy = f"name one of the runs in it, such as {folder / inside[0]}"
     return f"{folder} is not a run folder, as it has no {FILE}; {remedy}"
 
 

@@ -81,6 +81,9 @@ class PooledFit(Result):
     True
     >>> sorted(path.name for path in pooled.save("runs/pooled").iterdir())
     ['summary.csv', 'table-1', 'table-2']
+    >>> again = pyflowers.PooledFit.load("runs/pooled").with_interval(0.5)
+    >>> again.predict(rats.head(1)).table()["between"].size
+    1
     """
 
     holds: ClassVar[str] = "pooled"
@@ -231,11 +234,58 @@ class PooledFit(Result):
             See :meth:`pyflowers.Fit.save`.
         """
         into = as_path(folder, "folder")
-        check_pooled_folder(into)
+        check_pooled_folder(into, len(self.fits))
         for number, fit in enumerate(self.fits, 1):
             fit.save(into / f"table-{number}", overwrite=overwrite)
         write_summary(self, into)
         return into
+
+    @classmethod
+    def load(cls, folder: str | Path) -> PooledFit:
+        """Read a folder that :meth:`save` or ``pyflowers.fit(…, out=…)`` wrote.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder with the run folders ``table-1`` and so on.
+
+        Returns
+        -------
+        PooledFit
+            The fits, with the same draws, labels and records.
+
+        Raises
+        ------
+        DataError
+            If there are no such run folders, or one of them cannot be read.
+        """
+        path = as_path(folder, "a folder of pooled fits", DataError)
+        if not is_pooled_folder(path):
+            raise DataError(
+                f"{path} is not a folder of fits of completed tables; name one that has {SUMMARY} "
+                "and the run folders table-1, table-2 and so on"
+            )
+        return cls(tuple(Fit.load(each) for each in _run_folders(path)))
+
+    def with_interval(self, interval: float | None) -> PooledFit:
+        """Return the fits with another interval in their tables.
+
+        Parameters
+        ----------
+        interval : float, optional
+            Probability of the wider interval. Default: that of the fits.
+
+        Returns
+        -------
+        PooledFit
+            The same draws.
+
+        Raises
+        ------
+        ConfigError
+            If the interval does not lie between 0 and 1.
+        """
+        return replace(self, fits=tuple(fit.with_interval(interval) for fit in self.fits))
 
 
 def share_between(means: FloatArray, variances: FloatArray) -> FloatArray:
@@ -254,18 +304,39 @@ def share_between(means: FloatArray, variances: FloatArray) -> FloatArray:
         return np.asarray(between / (variances.mean(axis=0) + between))
 
 
-def check_pooled_folder(folder: Path) -> None:
-    """Reject a folder whose ``summary.csv`` is not of pooled fits, before any work is done.
+def is_pooled_folder(folder: Path) -> bool:
+    """Return whether a folder holds the fits of completed tables, and their summary."""
+    return (folder / SUMMARY).exists() and bool(_run_folders(folder))
+
+
+def _run_folders(folder: Path) -> list[Path]:
+    """Return the run folders of the tables in a folder, in their order."""
+    numbers = sorted(
+        int(path.name.removeprefix("table-"))
+        for path in folder.glob("table-*")
+        if path.is_dir() and path.name.removeprefix("table-").isdecimal()
+    )
+    return [folder / f"table-{number}" for number in numbers]
+
+
+def check_pooled_folder(folder: Path, num_tables: int) -> None:
+    """Reject a folder that holds something else or more tables, before any work is done.
 
     Raises
     ------
     ConfigError
-        If the folder has such a file, as run folders do.
+        If the folder has a ``summary.csv`` that is not of pooled fits, or fits of more tables.
     """
-    if (folder / SUMMARY).exists() and not (folder / "table-1").is_dir():
+    if (folder / SUMMARY).exists() and not is_pooled_folder(folder):
         raise ConfigError(
             f"{folder} contains {SUMMARY}, which no earlier fit of completed tables wrote; name "
             "another folder or move that file"
+        )
+    more = _run_folders(folder)[num_tables:]
+    if more:
+        raise ConfigError(
+            f"{more[0]} is a fit of a further table; name another folder or move that one, so that "
+            "it is not pooled with these"
         )
 
 

@@ -215,7 +215,7 @@ def _fit_tables(
     opened, prepared = None, list[tuple[Prepared, Spec, Path | None]]()
     seed: int | None = None
     if out is not None:
-        check_pooled_folder(out)
+        check_pooled_folder(out, len(tables))
     for number, table in numbered_tables(tables):
         spec = Spec.of_call(program, table, **inputs)
         spec.refuse(["keep"], "does not apply to completed tables, whose draws are pooled")

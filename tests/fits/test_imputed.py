@@ -112,6 +112,45 @@ def test_what_a_folder_holds_is_not_refitted(tmp_path):
         np.testing.assert_array_equal(one.draws["b"], other.draws["b"])
 
 
+def test_a_folder_is_read_and_asked(curved, tmp_path):
+    folder = curved.save(tmp_path / "pooled")
+    again = pyflowers.PooledFit.load(folder)
+    np.testing.assert_array_equal(again.posterior["b"], curved.posterior["b"])
+    new = tmp_path / "new.csv"
+    new.write_text("x\n0\n1.5\n")
+    asked = {
+        "effects": (["x"], curved.effects("x", interval=0.8)),
+        "predict": (["--new", str(new)], curved.predict(new, interval=0.8)),
+        "contrast": (["b[x] > 2"], curved.contrast("b[x] > 2", interval=0.8)),
+    }
+    for name, (words, found) in asked.items():
+        words = [name, str(folder), *words, "--interval", "0.8", "--out", str(tmp_path / name)]
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.output
+        assert "3 completed tables, pooled" in done.output
+        for file, table in found.files().items():
+            kept = pd.read_csv(tmp_path / name / file)
+            for column in {*kept.columns} & {"median", "between", "probability"}:
+                np.testing.assert_allclose(kept[column], table[column], rtol=1e-12)
+    refused = CliRunner().invoke(cli, ["check", str(folder)])
+    assert refused.exit_code == 1
+    assert "name one of the runs in it, such as" in str(refused.exception)
+    with pytest.raises(DataError, match="not a folder of fits of completed tables; name one"):
+        pyflowers.PooledFit.load(folder / "table-1")
+
+
+def test_a_fit_of_a_further_table_is_not_pooled_by_accident(pooled, tmp_path):
+    how = HOW | {"warmup": 20, "draws": 20, "out": tmp_path}
+    pooled.save(tmp_path)
+    for write in (
+        lambda: pyflowers.fit("y ~ x", TABLES[:2], **how),
+        lambda: pyflowers.PooledFit(pooled.fits[:2]).save(tmp_path),
+    ):
+        with pytest.raises(ConfigError, match="table-3 is a fit of a further table; name another"):
+            write()
+    assert len(pyflowers.PooledFit.load(tmp_path).fits) == 3
+
+
 def test_a_summary_of_something_else_is_not_overwritten(pooled, tmp_path):
     how = HOW | {"warmup": 20, "draws": 20}
     run, mine = tmp_path / "run", tmp_path / "mine"
