@@ -23,7 +23,7 @@ from pyflowers.cli.options import (
     workers_option,
 )
 from pyflowers.cli.results import Plain, finish, folder_kind, out_option, told
-from pyflowers.display import INTERVAL, Line, heading, records_of
+from pyflowers.display import INTERVAL, Line, heading, in_file, records_of, whole
 from pyflowers.fits.spec import INPUTS, OF_PRIOR, OF_SBC, READING, Spec
 from pyflowers.programs import COMPARED, Capability, find_program
 
@@ -80,13 +80,20 @@ def prior_command(
 
 
 def _list_priors(inputs: dict[str, Any], out: Path | None) -> int:
-    """Print the table of a program's priors."""
+    """Print the table of a program's priors, and below it what each of them means."""
     del inputs["draws"]
     program = Spec(**inputs).open()
     priors = program.priors
-    about = program.head
     record = {"program": program.name, "priors": records_of(priors)}
-    return finish(Plain("prior", [about, priors], record, {"priors.csv": priors}), out)
+    in_words = ["meaning", "on the response's scale"]
+    lines = [program.head, in_file(whole(priors.drop(columns=in_words)), "priors.csv")]
+    if priors["on the response's scale"].any():
+        lines.append("The parameters, and what 90% of each prior means for the response:")
+    else:
+        lines.append("The parameters:")
+    for name, texts in priors[in_words].iterrows():
+        lines.append(f"  {name}: {'; '.join(filter(None, texts))}")
+    return finish(Plain("prior", lines, record, {"priors.csv": priors}), out)
 
 
 @click.command("compare", cls=InSections)

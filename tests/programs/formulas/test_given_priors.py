@@ -1,6 +1,7 @@
 """Priors that a user gives as distributions: their text, their programs and their draws."""
 
 import json
+import re
 import subprocess
 
 import numpy as np
@@ -364,6 +365,10 @@ def test_the_command_lists_priors(tmp_path, capsys):
     rows = {row["parameter"]: row for row in json.loads(capsys.readouterr().out)["priors"]}
     assert rows["b[x]"]["prior"] == "normal(0.5, 0.2)"
     assert rows["Intercept"]["default"] == "yes"
+    assert run("prior", "y ~ x + (1 | g)", file, "--list", *given) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^b\[x\] +normal\(0\.5, 0\.2\) +0\.171 +0\.829 +no", shown, re.MULTILINE)
+    assert "  b[x]: effects on expected y; changes expected y by 0.171 to 0.829\n" in shown
 
 
 def test_a_refit_repeats_the_given_priors(tmp_path):
