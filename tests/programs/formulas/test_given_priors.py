@@ -368,7 +368,7 @@ def test_the_command_lists_priors(tmp_path, capsys):
     assert run("prior", "y ~ x + (1 | g)", file, "--list", *given) == 0
     shown = capsys.readouterr().out
     assert re.search(r"^b\[x\] +normal\(0\.5, 0\.2\) +0\.171 +0\.829 +no", shown, re.MULTILINE)
-    assert "  b[x]: effects on expected y; changes expected y by 0.171 to 0.829\n" in shown
+    assert "  b[x]: effects on expected y: x; changes expected y by 0.171 to 0.829\n" in shown
 
 
 def test_a_refit_repeats_the_given_priors(tmp_path):
