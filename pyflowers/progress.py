@@ -57,7 +57,8 @@ def heartbeat(
         with stage(title):
             yield
         return
-    # A bar on a terminal shows more, and work in other threads is part of a stage.
+    # Nothing is logged where a bar on the terminal shows the progress, or in other threads, whose
+    # work belongs to a stage.
     is_main = threading.current_thread() is threading.main_thread()
     if not logger.isEnabledFor(logging.INFO) or not is_main:
         yield

@@ -775,7 +775,7 @@ def _of_tables(fit: PooledFit, found: list[Contrasts]) -> Contrasts:
     """Pool the expressions that were evaluated for each of several completed tables."""
     derived = list[Any]()
     for several in zip(*(each.derived for each in found), strict=True):
-        # A quotient is a ratio if it is above 0 in every draw of every table.
+        # A quotient is compared with 1 only if it is above 0 in every draw of every table.
         null = min(its.attrs["null"] for its in several)
         derived.append(as_chains(several).assign_attrs(null=null))
     return replace(found[0], derived=tuple(derived), pooled=fit)

@@ -62,7 +62,7 @@ from pyflowers.programs import Capability
 from pyflowers.programs.families import TRIALS, Family, Values
 from pyflowers.programs.families._links import averaged
 from pyflowers.programs.prediction import Predictor, indices_of
-from pyflowers.text import in_words
+from pyflowers.text import counted, in_words
 
 FloatArray = NDArray[np.float64]
 Function = Callable[[FloatArray], FloatArray]
@@ -227,14 +227,14 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
         )
     if family.has_categories:
         raise ConfigError(
-            f"explained: {fit.called} has categories without an order, which have no variance to "
-            "share; compare models with loo"
+            f"explained: {fit.called} has categories without an order, for which no explained "
+            "variance is defined; compare models with loo"
         )
     rows = np.asarray(fit.is_in_likelihood)
     if rows.sum() < 2:
         raise ConfigError(
-            f"explained: {fit.called} has {int(rows.sum())} rows in its likelihood, but a variance "
-            "needs two; fit it to more rows"
+            f"explained: {fit.called} has {counted(int(rows.sum()), 'row')} in its likelihood, but "
+            "a variance needs at least two; fit it to more rows"
         )
     notes = list[str]()
     of = " of log y" if family.compares_logs else ""

@@ -53,9 +53,9 @@ class Tried:
     checks : PredictiveChecks
         Its predictive checks, with the fit.
     change : mapping of str to Any
-        The inputs that differ from those of the fit whose checks advised it; empty for the first.
+        The inputs that differ from those of the fit whose checks led to it; empty for the first.
     reasons : tuple of str
-        The failed checks that advised it.
+        The failed checks whose advice led to it.
     advised_by : Tried or None
         The model whose checks these are; None for the first fit.
     """
@@ -255,7 +255,7 @@ class Improvement(Result):
         Returns
         -------
         DataFrame
-            ``after``, the number of the model whose checks advised it; ``result``; elpd by PSIS-LOO
+            ``after``, the number of the model whose checks led to it; ``result``; elpd by PSIS-LOO
             and the difference from the best with its standard error; and the cost of the model: the
             number of parameters and the seconds of its sampling.
         """

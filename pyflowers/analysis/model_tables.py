@@ -140,7 +140,7 @@ class ModelTable(Result):
         return found
 
     def _numbers(self, table: pd.DataFrame, names: Sequence[str]) -> list[float] | None:
-        """Return a parameter's estimate and the ends of its interval; None without one."""
+        """Return a parameter's estimate and the ends of its interval; None if it has none."""
         _, *ends = interval_quantiles(self.interval)
         for name in names:
             if name in table.index:

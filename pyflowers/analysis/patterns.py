@@ -554,7 +554,7 @@ def _sets_of(likely: Likely, fit: Fit, residuals: Residuals, num: int) -> Iterat
 def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
     """Return the failed patterns without curves along a covariate whose effects vary by group.
 
-    If the link is not the identity, effects that vary bend the mean over the groups.
+    If the link is not the identity, effects that vary between groups make their mean a curve.
     """
     found = [*failed, *(step.found for step in steps)]
     varying = {each.pattern.columns[0] for each in found if each.pattern.kind == "slopes"}
@@ -1006,7 +1006,7 @@ def _neighbours(codes: IntArray, values: FloatArray) -> Callable[[FloatArray], F
 
 
 def _bins(values: FloatArray, most: int) -> tuple[IntArray, list[str]]:
-    """Return the bin of each value, equal values together, and the names of the bins."""
+    """Return the bin of each value (equal values share a bin) and the names of the bins."""
     distinct, codes = np.unique(values, return_inverse=True)
     if distinct.size > most:
         limits = np.unique(np.quantile(values, np.arange(1, most) / most))

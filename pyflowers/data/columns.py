@@ -167,7 +167,7 @@ def number_text(value: float) -> str:
 def label_text(cell: Any) -> str:
     """Return a cell as a label: numbers with 15 digits, and midnight as a date."""
     if isinstance(cell, str):
-        # Written with more digits, one number would be several labels, as 0.1 * 3 and 0.3.
+        # With more digits, one number could become several labels, as with 0.1 * 3 and 0.3.
         digits = cell.partition("e")[0].partition("E")[0]
         is_long = len(digits) > 15 and _DECIMAL.fullmatch(cell) is not None
         if is_long and any(map(str.isdecimal, cell)):

@@ -289,7 +289,7 @@ def _known_priors(
     made = {name: inputs[name] for name in names if name in inputs}
     try:
         program = Program.from_formula(inputs["program"], fit.whole.table, **made)
-    except (ConfigError, DataError):  # a fit has neither known covariances nor parts of groups
+    except (ConfigError, DataError):  # the formula needs a table that the fit does not keep
         return dict(priors)
     known = program.declaration.priors
     return {

@@ -21,7 +21,7 @@ its limit, and so do treedepth hits, after which draws are valid, but costly.
 A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
 posterior median of a parameter lies outside the central 99% of its prior, or the estimate from the
 likelihood alone does, where the interval is widened by the error of that estimate. A posterior
-median alone does not show a conflict that the prior wins, because the posterior is then the prior.
+median alone does not show a conflict in which the prior dominates: it is then near the prior's.
 The tail probability is divided by the number of priors and, for a vector, of its elements, so that
 data from the prior raise an alarm for about 1% of fits. Under a prior whose density is highest at
 its lower bound, such as a half-t, values near the bound are likely, and only the upper tail counts.

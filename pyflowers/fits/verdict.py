@@ -82,7 +82,7 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Whether the value is beyond the threshold, and means more than a grade between."""
+        """Whether the value is beyond the threshold, and neither imprecise nor limited."""
         return not (self.passed or self.imprecise or self.limited)
 
     @property

@@ -222,9 +222,9 @@ def eigenfunctions(x: Any, *, k: int = 25, c: float = 1.5, state: State) -> Floa
     beyond = np.flatnonzero(np.abs(values - center) > boundary * (1 + 1e-12))
     if beyond.size:
         raise DataError(
-            f"{number_text(values[beyond[0]])} is beyond {center - boundary:.6g} to "
-            f"{center + boundary:.6g}, where the process is defined; give values within, "
-            "or fit with a larger c"
+            f"{number_text(values[beyond[0]])} is outside of the range from "
+            f"{center - boundary:.6g} to {center + boundary:.6g}, in which the process is defined; "
+            "give values in this range, or fit with a larger c"
         )
     at = (values - center + boundary)[:, None]
     return np.asarray(np.sin(at * frequencies(k, boundary)) / boundary**0.5)

@@ -539,7 +539,7 @@ class _Reduced:
         of = self.of
         assert of.first is not None
         num, size = of.first.num_labels, of.first.num_effects
-        # The columns of other effects count in their own units.
+        # The columns of other effects are in their own units, so their draws are scaled first.
         own, at = u * np.repeat(self._unit_scales(), counts, axis=0), 0
         for its in of.others:
             place = slice(at, at + its.num_labels * its.num_effects)

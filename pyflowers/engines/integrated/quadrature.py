@@ -62,7 +62,7 @@ _CHUNK = 60_000
 def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
     family = f"the family {model.family.text}"
-    if model.predicted:  # without it, more could be integrated out of a normal response
+    if model.predicted:  # without this formula, more could be integrated out of a normal model
         family += f" with a formula for {in_words(list(model.predicted))}"
     if model.penalised:
         return f"for {family}, {model.penalised[0].name} cannot be integrated out"

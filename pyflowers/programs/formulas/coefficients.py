@@ -105,7 +105,7 @@ def _adjustment(columns: FloatArray) -> FloatArray:
 
 
 def _linked(columns: FloatArray, matrix: FloatArray, origins: Sequence[Origin]) -> NDArray[np.intp]:
-    """Return the positions of columns that their relatives, or any columns, nearly determine.
+    """Return the positions of columns that are nearly combinations of related or other columns.
 
     The relatives that inflate a column are linked to it, so that a term that is written in another
     way has the same prior. Columns of 0 and 1 do not count against each other: their coefficients

@@ -172,7 +172,7 @@ class Smooth:
         return replace(self, given=of_elements(stated, sds, len(self.levels)))
 
     def part(self, linear: Predictor) -> Part:
-        """Return the part of its coefficients."""
+        """Return the part of the model that has its coefficients."""
         return smooth(linear, self)
 
 
@@ -225,7 +225,7 @@ class Monotonic:
         return self
 
     def part(self, linear: Predictor) -> Part:
-        """Return the part of its coefficients."""
+        """Return the part of the model that has its coefficients."""
         return monotonic(linear, self)
 
 
@@ -282,7 +282,7 @@ class Process:
         return self
 
     def part(self, linear: Predictor) -> Part:
-        """Return the part of its coefficients."""
+        """Return the part of the model that has its coefficients."""
         return process(linear, self)
 
 

@@ -104,8 +104,8 @@ def _refuse_apart(its: Effects, found: Collection[str]) -> None:
         names = [f"cor_{its.name}[{','.join(pair)}]" for pair in given]
         raise ConfigError(
             f"priors of {in_words(names)}: correlations with priors of their own must share an "
-            f"effect, because others limit each other; give priors only to correlations of "
-            f"{given[0][0]}"
+            f"effect, because only the correlations of one effect with the others can have any "
+            f"values; give priors only to correlations of {given[0][0]}"
         )
 
 

@@ -344,7 +344,7 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
 
 
 def _rescaling(formula: str, data: Data, limit: float) -> Advice:
-    """Return the advice to centre a covariate whose slopes vary by group; empty if none is far.
+    """Return the advice to centre a covariate with slopes by group; empty if none is far from 0.
 
     Intercepts at a distant 0 are nearly a multiple of the slopes, so chains move slowly.
     """

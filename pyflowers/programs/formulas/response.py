@@ -121,7 +121,7 @@ class ResponseTerms:
 
     @property
     def is_likelihood(self) -> bool:
-        """Whether a row's likelihood differs from its density, such as that of a censored row."""
+        """Whether a row's likelihood can differ from its density, as for a censored row."""
         return any(its.likelihood is not None for its in self.written)
 
     @property
@@ -338,8 +338,8 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
     if terms.residuals == "ar" and terms.omits_missing:
         raise ConfigError(
             f"{about}ar() cannot be combined with mi(), as the residual after a missing row is not "
-            "known; leave the rows out of the table or with --drop-missing, which joins the rows "
-            "before and after them"
+            "known; remove these rows from the table, or use --drop-missing, which treats the "
+            "rows before and after them as neighbours"
         )
     if terms.is_likelihood:
         raise ConfigError(

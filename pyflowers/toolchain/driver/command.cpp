@@ -22,7 +22,7 @@
 #include "run.hpp"
 #include "writers.hpp"
 
-// Defined in the C++ that stanc makes of a Stan program.
+// Defined in the C++ code that stanc generates from a Stan program.
 stan::model::model_base& new_model(stan::io::var_context& data, unsigned int seed,
                                    std::ostream* messages);
 

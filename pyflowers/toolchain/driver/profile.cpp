@@ -7,7 +7,7 @@
 
 #include "writers.hpp"
 
-// Defined in the C++ that stanc makes of a Stan program.
+// Defined in the C++ code that stanc generates from a Stan program.
 stan::math::profile_map& get_stan_profile_data();
 
 namespace pyflowers {

@@ -129,7 +129,7 @@ def test_all_that_follows_a_fit(tmp_path):
         ),
         (
             dict.fromkeys(PLACES, "normal(0, 1)"),
-            "must share an effect, because others limit each other; give priors only to",
+            "must share an effect, because only the correlations of one effect with the others can",
         ),
         ({"cor_g[x,z]": "constant(0.3)"}, "cannot be fixed; give it a narrow density, such as"),
         ({"cor_g[x,z]": "normal(0, 1) T[0, ]"}, "a correlation lies between -1 and 1, and its"),

@@ -1,8 +1,9 @@
 // `generate_quantities`: the generated quantities block on draws of an earlier fit.
 //
 // Stan 2.35's service for several chains writes the parameters in the place of the generated
-// quantities. So the chains are run one by one, as by its service for a single chain: with the
-// random numbers of (seed, chain), so that chain 1 is equal to a run on this chain alone.
+// quantities. Therefore the chains are run one by one, as Stan's service for a single chain runs
+// them. The random numbers depend on (seed, chain), so the output of chain 1 is that of a run on
+// this chain alone.
 
 #include <exception>
 #include <stan/services/util/create_rng.hpp>
