@@ -86,7 +86,7 @@ def _list_priors(inputs: dict[str, Any], out: Path | None) -> int:
     priors = program.priors
     record = {"program": program.name, "priors": records_of(priors)}
     in_words = ["meaning", "on the response's scale"]
-    lines = [program.head, in_file(whole(priors.drop(columns=in_words)), "priors.csv")]
+    lines: list[Line] = [program.head, in_file(whole(priors.drop(columns=in_words)), "priors.csv")]
     if priors["on the response's scale"].any():
         lines.append("The parameters, and what 90% of each prior means for the response:")
     else:

@@ -175,13 +175,14 @@ class _Predictor:
         self.effects = _Effects(linear, values, means, rows)
         self.r = self.effects.start
         self.variance = np.zeros(len(self.beta))
-        self.fixed = np.zeros(len(rows))
+        self.fixed, self.is_free = np.zeros(len(rows)), np.ones(len(self.beta), dtype=bool)
         if self.names and linear.population is not None:
             # Coefficients that the user fixes are last, in the order of the columns.
             given = linear.population.given
             places = [i - len(given) for i, its in enumerate(given) if is_constant(its)]
             self.fixed = self.columns[:, places] @ self.beta[places]
             self.columns[:, places] = 0.0
+            self.is_free[places] = False
         intercept = linear.given_intercept
         if intercept is not None and is_constant(intercept):
             self.fixed = self.fixed + intercept.arguments[0]
@@ -203,11 +204,12 @@ class _Predictor:
 
     def solve(self, log_lik: RowsLogLik, unit: float) -> None:
         """Move β, without its prior, and r to the solution, and keep the variances of β."""
-        columns, effects = self.columns, self.effects
+        columns, effects = self.columns[:, self.is_free], self.effects
         for _ in range(MOST_STEPS):
             u, w = _derivatives(log_lik, self.linear, unit)
             left, right = effects.reduced(columns, w, u, self.r)
-            size = np.sqrt(np.maximum(np.diagonal(left), 1e-300))
+            diagonal = np.diagonal(left)
+            size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
             scaled = np.linalg.pinv(left / np.outer(size, size), hermitian=True)
             inverse = scaled / np.outer(size, size)
             step = inverse @ right
@@ -216,10 +218,11 @@ class _Predictor:
             factor = 1.0
             if moved > LARGEST_STEP * unit:
                 factor = LARGEST_STEP * unit / moved
-            self.beta, self.r = self.beta + factor * step, self.r + factor * step_r
+            self.beta[self.is_free] += factor * step
+            self.r = self.r + factor * step_r
             if moved < 1e-3 * unit:
                 break
-        self.variance = np.diagonal(inverse)
+        self.variance[self.is_free] = np.diagonal(inverse)
 
     def estimates(self) -> dict[str, LikelihoodAlone]:
         """Return the estimates of the sampled coefficients."""
