@@ -294,7 +294,10 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         (lambda: pyflowers.effects(fit, kind="expected"), "have no order, so there is nothing to"),
         (lambda: pyflowers.effects(fit, parameter="mubike"), "family categorical(mubus, muowncar"),
         (lambda: pyflowers.contrast(fit, "mu[g a]"), "categories without an order have no mean"),
-        (lambda: pyflowers.explained(fit), "categories without an order, which have no variance"),
+        (
+            lambda: pyflowers.explained(fit),
+            "categories without an order, for which no explained variance",
+        ),
         (
             lambda: pyflowers.plots.conditional_effects(fit, "x", spread="g"),
             "so spread does not apply; leave it out",

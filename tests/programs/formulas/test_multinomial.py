@@ -316,7 +316,10 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         ),
         (lambda: pyflowers.predict(fit, table()[["x", "g"]], kind="expected"), "no column 'walk'"),
         (lambda: pyflowers.effects(fit, kind="expected"), "have no order, so there is nothing to"),
-        (lambda: pyflowers.explained(fit), "categories without an order, which have no variance"),
+        (
+            lambda: pyflowers.explained(fit),
+            "categories without an order, for which no explained variance",
+        ),
         (lambda: pyflowers.plots.observations(fit.data), "the rows of a group have no average"),
         (
             lambda: pyflowers.fit(FORMULA, table(), family="multinomial", engine="exact"),
