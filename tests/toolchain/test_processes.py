@@ -110,6 +110,20 @@ def test_nothing_outlives_a_killed_parent(mark, tmp_path, kind, whom, signum):
     assert wait_until(lambda: not alive(mark), SECONDS_TO_DIE), alive(mark)
 
 
+def test_a_signal_that_does_not_end_a_wait_is_seen():
+    """A signal to another thread interrupts no wait of the main thread, as one just before it."""
+    begin = time.monotonic()
+
+    def work():
+        time.sleep(0.3)  # the main thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        return run(["sleep", "20"])
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work)
+    assert time.monotonic() - begin < 10
+
+
 def test_a_signal_at_the_very_start_leaves_nothing(mark, tmp_path):
     """It takes many attempts to place a Ctrl-C between the starts of a child and its watch."""
     for attempt in range(150):
