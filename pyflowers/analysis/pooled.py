@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -47,8 +48,8 @@ def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Ques
             answers = list[Any]()
             for number, each in enumerate(fit.fits):
                 own, seed = dict(how), how.get("seed")
-                if isinstance(seed, int):  # the random numbers of each table are its own
-                    own["seed"] = (seed + number) % (LARGEST_SEED + 1)
+                if isinstance(seed, Integral):  # the random numbers of each table are its own
+                    own["seed"] = (int(seed) + number) % (LARGEST_SEED + 1)
                 answers.append(question(each, *args, **own))
             return pool(fit, answers)
 

@@ -346,7 +346,7 @@ def test_pooled_observations_probabilities_and_averages():
     counts = [each.assign(n=np.round(np.exp(0.5 * each["x"])) + 1) for each in TABLES]
     pooled = pyflowers.fit("n ~ x + (1 | g)", counts, family="poisson", **HOW)
     new = pd.DataFrame({"x": [0.0, 0.0, 1.0], "g": ["a", "new", "b"]})
-    observed = pooled.predict(new, kind="observation", seed=7)
+    observed = pooled.predict(new, kind="observation", seed=np.int64(7))
     for number, fit in enumerate(pooled.fits):
         its = pyflowers.predict(fit, new, kind="observation", seed=7 + number)
         own = slice(2 * number, 2 * number + 2)
