@@ -1,7 +1,7 @@
 """The benchmarks behind ``scripts/bench``: each returns rows of (what, measured, target).
 
-Comparisons are ratios of two times measured alternately in one run, each the best of several
-rounds.
+A comparison is the ratio of two times that are measured alternately in one run; each is the best of
+several rounds.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def compiled(name: str) -> CmdStanProgram:
 
 
 def overhead() -> list[Row]:
-    """Compare ``pyflowers.fit`` with bare runs of the executable and reading of their CSV files."""
+    """Compare ``pyflowers.fit`` with bare runs of the executable, including reading the draws."""
     name, table = "multilevel_poisson", counts(200, 48)
     program = find_program(name)
     executable = compiled(name).executable
@@ -112,7 +112,7 @@ def overhead() -> list[Row]:
 
 
 def engines() -> list[Row]:
-    """Compare a fit with the interpreter to one with CmdStan, and to the bare interpreter."""
+    """Compare a fit by the interpreter with one by CmdStan, and with a bare interpreter call."""
     import stanli
 
     rows: list[Row] = []
@@ -317,7 +317,7 @@ def _beside(name: str, table: Table, size: str) -> Row:
 
 
 def samplers() -> list[Row]:
-    """Measure the transitions of 1,000 parallel Metropolis chains, with the draws kept."""
+    """Measure the rate of transitions of 1,000 parallel Metropolis chains whose draws are kept."""
     kernel = Metropolis(StandardNormal(), GaussianStep(2.4))
     start = np.zeros((1_000, 1))
     elapsed = best(lambda: run(kernel, np.random.default_rng(0), start, 4_000))
@@ -366,7 +366,7 @@ def diagnostics() -> list[Row]:
 
 
 def exact() -> list[Row]:
-    """Time the setup of independent draws from the exact posteriors, and the drawing."""
+    """Time the setup and the drawing of independent draws from the exact posteriors."""
     rows = []
     for num_plants, num_months, num_draws in (
         (3, 4, 20_000), (200, 48, 4_000), (1_000, 100, 4_000), (10_000, 20, 1_000)
@@ -426,7 +426,7 @@ FUNNELS = {
 
 
 def pilot_cases(folder: Path) -> dict[str, tuple[float, dict[str, Any]]]:
-    """Return the bar and the arguments of ``fit`` for each posterior on which pilots are tried."""
+    """Return the target and ``fit`` arguments for each posterior on which pilot runs are tested."""
     tables = ROOT / "tests" / "programs" / "formulas" / "data"
     ticks = "TICKS ~ YEAR + HEIGHT + (1 | BROOD) + (1 | LOCATION)"
     cases: dict[str, tuple[float, dict[str, Any]]] = {
@@ -458,7 +458,7 @@ def pilot_cases(folder: Path) -> dict[str, tuple[float, dict[str, Any]]]:
 def pilots() -> list[Row]:
     """Compare the metric of pilot runs with Stan's warm-up, by effective draws per second.
 
-    The ratios are medians of seven seeds; warm-up and pilots count.
+    The ratios are medians over seven seeds; the times of warm-up and pilot runs are included.
     """
     with tempfile.TemporaryDirectory() as folder:
         return [pilot_row(name, *case) for name, case in pilot_cases(Path(folder)).items()]

@@ -2,14 +2,15 @@
 
 The candidates take turns in many short rounds, so that other load on the machine affects all of
 them alike. Each figure is the median over rounds of the ratio within a round, with the range of the
-middle half of the ratios. All workers have started and fitted once before the clock starts.
+middle half of the ratios. All workers have started and completed a fit before the clock starts.
 
 - *bare*: `stanli.Model(data)` and its `sample`, four chains one after another, with draws as
   arrays. The program is translated once, beforehand.
 - *one core*: client and worker pinned to the core of the bare calls.
 - *two cores*: two workers, in addition to the client.
-- *both*: bare calls in two parallel processes, each pinned to a core, against one of them while the
-  other is idle. Half the ratio is the efficiency of two cores of this machine for independent work.
+- *both*: bare calls in two parallel processes, each pinned to a core, compared with one of them
+  while the other is idle. Half the ratio is the efficiency of two cores of this machine for
+  independent work.
 - *loop*: `pyflowers.fit(…, engine="cmdstan").summary()` in a loop, with chains on all cores, which
   is the default, and pinned to one core.
 
@@ -133,7 +134,7 @@ def _pinned(core: int | None = None) -> Iterator[None]:
 
 
 def batch(executor: Any, number: int) -> None:
-    """Run a batch of tasks that no earlier batch had."""
+    """Run a batch of tasks that are in no earlier batch."""
     start = next(_fresh) * 1_000_000
     tasks = [Task(NAME, repeat=start + i) for i in range(number)]
     with tempfile.TemporaryDirectory() as folder:
@@ -206,7 +207,7 @@ def no_work(job: Job) -> Outcome:
 
 @contextmanager
 def _without_work() -> Iterator[None]:
-    """Let the workers of a cluster fit nothing, so that only the communication is measured."""
+    """Make the workers of a cluster fit nothing, so that only the communication is measured."""
     from pyflowers.batches import cluster
 
     usual = vars(cluster)["fit_on_worker"]

@@ -260,7 +260,7 @@ def reference(case: Case, answer: dict[str, Any], model: Bridge, seed: int) -> d
 
 
 def log_densities(model: Bridge, points: FloatArray) -> FloatArray:
-    """Return log densities of the constrained parameters: no Jacobian, all constants."""
+    """Return log densities of the constrained parameters, with all constants and no Jacobian."""
     found = np.empty(len(points))
     function = model._library.bs_log_density
     for _ in model._failures(function, (False, False), [points, found]):

@@ -195,7 +195,7 @@ def draw(engine: str, found: Calibration) -> None:
 
 
 def note(path: Path, engine: str, found: Calibration, made_at: str, family: str = "") -> None:
-    """Write one calibration as a row of the file with a list of calibrations."""
+    """Write one calibration as a row of the file that lists the calibrations."""
     table, ledger = found.table(), found.batch.ledger()
     worst = str(table["p_value"].idxmin())
     row = {
@@ -220,7 +220,7 @@ def note(path: Path, engine: str, found: Calibration, made_at: str, family: str 
 
 
 def write_page() -> None:
-    """Write the results into the page, between its marks."""
+    """Write the results into the page, between its markers."""
     page = DOCS / "calibration.md"
     text = page.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)

@@ -2,11 +2,12 @@
 
 Usage: .venv/bin/python benchmarks/laplace_start.py CASE [SEEDS]
 
-The standard deviations are at the mode of their Laplace approximation, and everything else at its
-mode given them. The initial values are drawn from the normal distribution there. Its covariance is
-the inverse metric, which is held while a short warm-up tunes the step size. The measure is the
-smallest bulk effective sample size per 1,000 gradients, warm-up included; the gradients that the
-approximation needs are printed, but not included. Decision 40 has the figures.
+The standard deviations are set to the mode of their Laplace approximation, and all other parameters
+to their mode given these values. The initial values are drawn from a normal distribution at this
+point. Its covariance is the inverse metric, which is fixed while a short warm-up tunes the step
+size. The measure is the smallest bulk effective sample size per 1,000 gradients, warm-up included;
+the gradients that the approximation needs are printed, but not included. Decision 40 has the
+figures.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FloatArray = NDArray[np.float64]
 TABLES = Path(__file__).parents[1] / "tests" / "programs" / "formulas" / "data"
 CHAINS, DRAWS = 4, 1000
 SCALES = ("sd", "shape", "sigma", "L")
-"""The first words of the names of standard deviations, shapes and factors of correlations."""
+"""The first words of the names of standard deviations, shapes and Cholesky factors."""
 
 CASES = {
     "grouseticks": (
@@ -102,7 +103,7 @@ class Laplace:
         raise RuntimeError("no mode was found")
 
     def cost(self, scales: FloatArray) -> float:
-        """Return the negative log density of the scales, approximately."""
+        """Return the approximate negative log density of the scales."""
         value, factor = self.inner_mode(scales)
         return float(np.log(np.diag(factor[0])).sum() - value)
 
@@ -173,7 +174,7 @@ def main(case: str, seeds: int = 5) -> None:
             parameters = ready.program.source.blocks.parameters
             own = [i for i, column in enumerate(columns) if column in parameters]
             draws = fit.draws()[:, -DRAWS:, own]
-            moving = draws[:, :, draws.std(axis=(0, 1)) > 1e-12]  # not a factor's fixed elements
+            moving = draws[:, :, draws.std(axis=(0, 1)) > 1e-12]  # without fixed elements
             least, gradients = ess_bulk(moving).min(), fit.sampler_stats[:, :, steps].sum()
             per = f"{1000 * least / gradients:.2f} per 1,000 of {gradients:,.0f} gradients"
             print(f"{case}, seed {seed}, {name}: least effective draws {least:.0f}, {per}")

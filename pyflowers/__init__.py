@@ -75,7 +75,7 @@ _HOMES = {
     "programs": "Program",
     "reports": "improve methods_draft report",
 }
-"""The names that users call, by the module in which they are."""
+"""The public names, by the module in which they are defined."""
 
 _OTHERS = {
     "analysis": "Calibration Design PriorPredictive Sensitivity",
@@ -85,7 +85,7 @@ _OTHERS = {
     "fits.verdict": "Verdict",
     "programs": "Capabilities ClosedForm Data PriorModel",
 }
-"""Classes of results, and of programs written by hand: they are found here but not listed."""
+"""Classes of results and of hand-written programs, which can be imported but are not listed."""
 
 __all__ = sorted(" ".join(_HOMES.values()).split())
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 Step = Literal["fit", "new", "sensitivity", ""]
-"""The action that advice leads to: a refit, an edited copy, the prior's sensitivity, or none."""
+"""The action that advice leads to: a refit, an edited copy, a sensitivity analysis, or none."""
 
 
 class Advice(str):
@@ -52,7 +52,7 @@ class Advice(str):
         return made
 
     def format_map(self, words: Mapping[str, Any], /) -> Advice:  # type: ignore[override]
-        """Return the advice with words in the places of its braces, also in its inputs."""
+        """Return the advice with its placeholders filled in, including those in its inputs."""
         change = dict(self.change)
         for name, value in change.items():
             if isinstance(value, str):
@@ -60,7 +60,7 @@ class Advice(str):
         return Advice(super().format_map(words), self.step, self.command, **change)
 
     def with_command(self, command: str) -> Advice:
-        """Return the advice, in the language of the caller, with its complete command."""
+        """Return the advice, worded for the shell or for Python, with its complete command."""
         return Advice(worded(self), self.step, command, **self.change)
 
 
@@ -69,7 +69,7 @@ _in_shell: ContextVar[bool] = ContextVar("in_shell", default=False)
 
 @contextmanager
 def in_shell() -> Iterator[None]:
-    """Give advice as options and commands of a shell within the block, not as calls in Python."""
+    """Within the block, give advice as shell commands and options, not as Python calls."""
     token = _in_shell.set(True)
     try:
         yield
@@ -78,7 +78,7 @@ def in_shell() -> Iterator[None]:
 
 
 def is_in_shell() -> bool:
-    """Whether the caller is a command of the shell."""
+    """Whether the caller is a shell command."""
     return _in_shell.get()
 
 
@@ -92,7 +92,7 @@ _TAKES_TEXT = ("engine", "family", "kind")
 
 
 def worded(text: str) -> str:
-    """Return advice, which names options of commands, in the language of the caller.
+    """Return advice that names command-line options, worded for the shell or for Python.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def worded(text: str) -> str:
 
 
 def _argument_name(option: str) -> str:
-    """Return the name in Python of an option."""
+    """Return the Python name of an option."""
     return {"prior": "priors"}.get(option, option.replace("-", "_"))
 
 

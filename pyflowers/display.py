@@ -1,7 +1,7 @@
 """How numbers, tables and results are shown: by ``print``, on the terminal and in a notebook.
 
-A result defines once, in :meth:`Shown.contents`, its contents for a reader: lines of text and
-tables. The command that produces the result prints the same text.
+A result defines its contents for a reader, lines of text and tables, in one place:
+:meth:`Shown.contents`. The command that produces the result prints the same text.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST_ROWS = 60
 """The largest number of rows of a table that are shown."""
 
 LEAST_NAME = 8
-"""The number of characters to which a name or a text is folded, if a table is wider than the
-terminal; to fewer only if there is no other way."""
+"""The width, in characters, to which names and text are wrapped if a table is wider than the
+terminal. They are wrapped more narrowly only if there is no other way."""
 
 LONGEST_HEAD = 8
-"""The number of characters of a head up to which it is not folded; the table may be too wide."""
+"""The length up to which a heading is never wrapped, even if the table is then too wide."""
 
 LEAST = 4
-"""The number of characters below which nothing is folded."""
+"""The smallest width, in characters, to which anything is wrapped."""
 
 MOST_ELEMENTS = 10
 """The largest number of elements of a quantity that are shown if a table has too many rows."""
@@ -106,7 +106,7 @@ class Shown:
 
 
 class Result(Shown):
-    """An answer: what is printed, the files that hold it, and its record.
+    """A result: its printed form, its files and its record.
 
     The command that computes a result writes its files and figures to ``--out``, together with the
     record that ``--json`` prints. ``pyflowers.plots.results`` draws the figures of each kind.
@@ -114,13 +114,13 @@ class Result(Shown):
     Attributes
     ----------
     holds : str
-        The contents of such a result's folder, such as ``checks``; the record is ``checks.json``.
+        The contents of the result's folder, such as ``checks``; the record is ``checks.json``.
     """
 
     holds: ClassVar[str]
 
     def files(self) -> dict[str, Any]:
-        """Return tables, and what else has a ``save``, by the file names that they get."""
+        """Return tables, and other objects with a method ``save``, by file name."""
         return {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -164,16 +164,16 @@ def width() -> int:
 
 
 def wrapped(text: str, indent: int | None = None) -> str:
-    """Return text in lines that fit into the terminal, where they can be broken.
+    """Return text, broken where possible into lines that fit into the terminal.
 
-    Lines of a command are kept, because only :func:`command_lines` breaks them so that they run.
+    Commands are not broken, because only :func:`command_lines` breaks them so that they run.
 
     Parameters
     ----------
     text : str
         One or several lines.
     indent : int, optional
-        Where a broken line continues. Default: two places after its beginning.
+        Indentation of continuation lines. Default: two more than the line's own.
     """
     made, goes_on = [], False
     for line in text.split("\n"):
@@ -197,7 +197,7 @@ def wrapped(text: str, indent: int | None = None) -> str:
 
 
 def command_lines(command: str, indent: int = 0) -> str:
-    """Return a command that starts at a place, in lines that still run when they are copied."""
+    """Return an indented command, broken into lines that still run when they are copied."""
     spaces = " " * indent
     if len(command) + indent <= width():
         return f"{spaces}{command}"
@@ -213,7 +213,7 @@ def command_lines(command: str, indent: int = 0) -> str:
 
 
 def _call_lines(call: str, spaces: str) -> str:
-    """Return a call in Python in several lines; a text in quotes goes on as a text of its own."""
+    """Return a Python call in several lines; a long string becomes several adjacent strings."""
     lines, quote = [spaces], ""
     for word in call.split(" "):
         if len(lines[-1]) + len(word) + 2 > width() and lines[-1].strip():
@@ -239,13 +239,13 @@ def wrapped_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def whole(table: pd.DataFrame) -> pd.DataFrame:
-    """Mark a table of which every row is shown."""
+    """Mark a table so that every row is shown."""
     table.attrs["whole"] = True
     return table
 
 
 def in_file(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Record the file to which ``--out`` writes a table; not all of its rows may be shown."""
+    """Record the file to which ``--out`` writes a table, because some rows may not be shown."""
     table.attrs["file"] = name
     return table
 
@@ -346,7 +346,7 @@ _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
 
 def format_elpd(value: float) -> str:
-    """Format an elpd, or a number on its scale, to at least one decimal; a few units matter."""
+    """Format an elpd, or a number on its scale, to at least one decimal: a few units matter."""
     if 100 <= abs(value) < math.inf:
         return f"{value:.1f}"
     return format_number(value)
@@ -403,7 +403,7 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
         force_terminal=colours,
         force_jupyter=False,  # otherwise rich would display the text itself in a notebook
     )
-    # In a terminal that is too narrow, names and texts are folded, but no numbers.
+    # In a terminal that is too narrow, names and text are wrapped, but numbers are not.
     excess = console.measure(grid).maximum - width()
     if excess > 0:
         of_texts = [i for i in range(table.shape[1]) if _is_text(table.iloc[:, i])]
@@ -415,21 +415,21 @@ def text_table(table: pd.DataFrame, *, colours: bool = False) -> str:
 
 
 def _head(column: object) -> str:
-    """Return the head of a column, in several lines if it is long."""
+    """Return the heading of a column, in several lines if it is long."""
     if len(str(column)) <= 6:
         return str(column)
     return re.sub("_| (?=[a-z])", "\n", str(column))
 
 
 def _is_text(column: pd.Series[Any]) -> bool:
-    """Return whether a column of a table has texts, which may be folded."""
+    """Return whether a column of a table contains text, which may be wrapped."""
     return any(isinstance(value, str) for value in column)
 
 
 def _narrowed(texts: Mapping[int, Sequence[str]], excess: int) -> dict[int, int]:
-    """Return the widths of columns of texts, by place, that together are narrower by `excess`.
+    """Return widths of text columns, by position, that make a table narrower by `excess`.
 
-    The widest is narrowed first, and a word is only divided if there is no other way.
+    The widest column is narrowed first. A word is divided only if there is no other way.
     """
     widths = {i: max(map(len, its)) for i, its in texts.items()}
     words = {i: max(map(len, " ".join(its).split()), default=0) for i, its in texts.items()}

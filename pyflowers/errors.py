@@ -18,7 +18,7 @@ class PyflowersError(Exception):
     """The base class of all errors that pyflowers reports."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows: the sentence alone, as it says what is wrong and where."""
+        """Return what IPython shows: only the message, which states what is wrong and where."""
         return [f"{type(self).__name__}: {self}"]
 
 

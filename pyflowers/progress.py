@@ -18,13 +18,13 @@ logger = logging.getLogger("pyflowers")
 
 
 SECONDS = 60.0
-"""The time between lines in the log on the steps of a stage, if there is no terminal."""
+"""The time between log lines on the steps of a stage, if there is no terminal."""
 
 FIRST = 30.0
-"""The time until the first line in the log on other work; until each further one, it doubles."""
+"""The time until the first log line on other work; it doubles with each further line."""
 
 TICK = 1.0
-"""The time between the seconds of a clock on the terminal."""
+"""The time between updates of a clock on the terminal."""
 
 
 def duration(seconds: float) -> str:
@@ -73,7 +73,7 @@ def heartbeat(
 
 
 def pauses() -> Iterator[float]:
-    """Yield the seconds before each line in the log, of which the time so far always doubles."""
+    """Yield the seconds to wait before each log line; the elapsed time doubles with each line."""
     yield FIRST
     for power in itertools.count():
         yield FIRST * 2**power
@@ -81,7 +81,7 @@ def pauses() -> Iterator[float]:
 
 @contextmanager
 def _repeatedly(call: Callable[[], object], pauses: Iterable[float]) -> Iterator[None]:
-    """Call a function after each of some pauses, in seconds, in another thread."""
+    """Call a function in another thread after each of several pauses, given in seconds."""
     done = threading.Event()
 
     def wait() -> None:
@@ -115,7 +115,7 @@ class Minutes:
 
 @contextmanager
 def _ticking(bar: "tqdm[Any]", *, is_needed: bool) -> Iterator[None]:
-    """Draw a bar each second, so that its clock goes on while nothing advances it."""
+    """Draw a bar each second, so that its clock keeps running while nothing advances it."""
     if bar.disable or not is_needed:
         yield
         return

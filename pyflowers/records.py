@@ -99,11 +99,11 @@ def asked(
     default : value
         The value of an input that is not given.
     unset : str
-        What happens without the input, in words, if the default value does not say it.
+        What happens without the input, in words, if the default value does not show it.
     option : str
         Its option on the command line, if that is not its name with hyphens.
     metavar : str
-        What stands for its value in the help of the command line.
+        The placeholder for its value in the command-line help.
     **limits
         Limits of its value, as pydantic names them.
     """

@@ -9,7 +9,7 @@ path only while :func:`imported` imports a module that the user has named.
 Another Python process is started with ``-P``, which keeps the working folder out of its path, and
 gets this process's path as arguments, so that both find the same modules. It sets the path itself:
 a ``sitecustomize.py`` in a folder of ``PYTHONPATH`` would be run as soon as Python starts. If
-a script or a notebook has its own folder in the path, so has each process that it starts.
+a script or a notebook has its own folder in the path, so does each process that it starts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _IN_EXAMPLES = {
     "rats": "rats/rats.csv",
     "seeds": "seeds/seeds.csv",
 }
-"""The tables that a checkout holds in the folders of their programs, in ``examples/``."""
+"""The tables that are next to their programs in a checkout, in ``examples/``."""
 
 
 def data_path(name: str) -> Path:
@@ -137,7 +137,7 @@ _named_in: ContextVar[str | None] = ContextVar("named_in", default=None)
 
 @contextmanager
 def named_in(folder: str) -> Iterator[None]:
-    """Let a user's names of modules refer to `folder` within the block, as in a worker."""
+    """Within the block, look in `folder` for modules that the user names, as in a worker."""
     token = _named_in.set(folder)
     try:
         yield
@@ -147,7 +147,7 @@ def named_in(folder: str) -> Iterator[None]:
 
 @contextmanager
 def importable() -> Iterator[None]:
-    """Put the folder in which users name modules at the end of the import path within the block.
+    """Within the block, put the folder of the user's modules at the end of the import path.
 
     It is the working folder, unless :func:`named_in` has set another one.
     """
@@ -165,7 +165,7 @@ def importable() -> Iterator[None]:
 
 
 def imported(module: str) -> ModuleType:
-    """Import a module that a user has named; it may be a file of the working folder.
+    """Import a module that a user has named; it may be a file in the working folder.
 
     An installed module takes precedence, and is imported without that folder in the path.
     """

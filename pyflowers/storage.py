@@ -11,7 +11,7 @@ recognises a file that has been damaged, or that was written with another record
 A staging folder ``.pyflowers-….tmp`` holds ``new``, the result that is being written. During the
 replacement it also holds ``old``, the earlier result, and ``own.json``, the list of the files in
 ``old`` that pyflowers wrote. A folder with any other contents belongs to the user, and so does one
-that other users can enter, or with a link, pipe or device instead of one of these. The process
+that other users can enter or that has a link, pipe or device instead of one of these. The process
 locks ``lock`` with flock, and the kernel releases the lock when the process ends for any reason. So
 a staging folder whose lock is free was left by a killed process: :func:`recover` then puts ``old``
 back if nothing has taken its place, and removes the rest unless it holds a file that pyflowers did
@@ -46,7 +46,7 @@ except ImportError:  # Windows
 PREFIX, SUFFIX = ".pyflowers-", ".tmp"
 
 LARGEST_RECORD = 100_000_000
-"""The most bytes of a JSON file that is read."""
+"""The size, in bytes, above which a JSON file is not read."""
 
 _FOLDERS, _FILES = {"new", "old", "gone"}, {"lock", "own.json", "new"}
 """What a staging folder may hold; ``new`` is a folder or a file."""
@@ -326,7 +326,7 @@ def _digest(path: Path) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Write a file, or all that is in a folder, from the system's memory to the disk.
+    """Flush a file, or everything in a folder, from the system's memory to the disk.
 
     Without this, a power failure after a rename can leave an empty file in the new place.
     """
@@ -524,7 +524,7 @@ def _is_staging(folder: Path) -> bool:
 
 
 def _is_private(about: os.stat_result) -> bool:
-    """Whether this is a folder, not a link to one, of this user, which nobody else can enter."""
+    """Whether this is a real folder, not a link, of this user, which nobody else can enter."""
     if not stat.S_ISDIR(about.st_mode):
         return False
     if not hasattr(os, "geteuid"):  # Windows
@@ -570,7 +570,7 @@ def _clear(folder: Path) -> str:
             if not os.path.lexists(folder.parent / old.name):
                 old.rename(folder.parent / old.name)
                 continue
-            # After a power failure the list may be empty, and nothing is known to be pyflowers'.
+            # After a power failure the list may be empty. Then no file is recognised as pyflowers'.
             own = _read_json(folder / "own.json")
             if not isinstance(own, list):
                 own = []

@@ -23,7 +23,7 @@ def in_words(names: Sequence[Any]) -> str:
 
 
 def and_more(names: Sequence[Any], most: int = 3) -> str:
-    """Return the first names, and how many there are besides.
+    """Return the first names, and the number of the others.
 
     Examples
     --------
@@ -64,6 +64,18 @@ def counted(num: int, noun: str) -> str:
     if num == 1:
         return f"{num} {noun}"
     return f"{num} {noun}s"
+
+
+def quoted(text: str) -> str:
+    """Return what a user wrote in quotation marks, or the word nothing.
+
+    Examples
+    --------
+    >>> from pyflowers.text import quoted
+    >>> print(quoted("x +"), quoted(""))
+    'x +' nothing
+    """
+    return repr(text) if text else "nothing"
 
 
 def nearest(asked: str, known: Collection[str]) -> str | None:

@@ -125,7 +125,7 @@ fit iid_normal --zzz                   | 2 | error: no such option --zzz; see py
 fit iid_normal --seed x                | 2 | error: --seed: 'x' is not a valid integer; see
 fit iid_normal --engine x              | 2 | error: --engine: 'x' is not one of
 check                                  | 2 | missing argument 'RUN'; see pyflowers check
-fit iid_normal --prior mu=normal(0,1)  | 1 | prior of mu has the numbers mu_mean and mu_sd
+fit iid_normal --prior mu=normal(0,1)  | 1 | set the prior of mu with mu_mean and mu_sd
 fit iid_normal --value x               | 1 | there is no column 'x'; the columns are plant
 fit y~x                                | 1 | a formula needs data; add --data FILE
 fit iid_normal --engine stanli --cmdstan x | 1 | --cmdstan: the engine
@@ -229,6 +229,7 @@ def test_a_file_whose_name_is_not_utf_8_is_refused_before_the_fit(tmp_path):
     assert b"caf\\udce9.csv: its name is not UTF-8; rename it" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_function_of_the_working_folder_is_found(tmp_path):
     """The installed command finds the function, although sys.path lacks the working folder."""
     pyflowers.fit("iid_normal", seed=1, engine="exact").save(tmp_path / "run")

@@ -644,6 +644,7 @@ def do_something(rng, root):
             path.write_text(rng.choice(CONTENTS))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60,
     deadline=None,
@@ -716,6 +717,7 @@ def test_a_file_that_comes_at_the_last_moment_is_in_the_new_folder(tmp_path, mon
     assert not unfinished(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_file_that_comes_at_the_last_moment_outlives_a_kill(tmp_path, monkeypatch):
     for num_events in range(10_000):
         folder = tmp_path / str(num_events)
@@ -735,6 +737,7 @@ def test_a_file_that_comes_at_the_last_moment_outlives_a_kill(tmp_path, monkeypa
     assert (folder / "thing" / "notes.md").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_what_a_kill_half_removed_does_not_come_back(tmp_path):
     """A run that was replaced is not put back when the new one has been moved away."""
     for num_events in range(10_000):

@@ -44,6 +44,7 @@ def test_what_is_taken_away(run):
     assert "no attribute 'fork'" in run("-c", "import os; os.fork()").stderr
 
 
+@pytest.mark.slow
 def test_a_fit_with_figures(run, tmp_path):
     done = run(
         "-m", "pyflowers", "fit", "iid_normal", "--engine", "stanli", "--out", tmp_path / "run"

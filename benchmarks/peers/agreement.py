@@ -152,7 +152,7 @@ def compare_coefficients(
 
 
 def estimates_of(data: Path, folder: Path) -> list[float]:
-    """Return glmmTMB's estimates for a regression's data file, kept in a file."""
+    """Return glmmTMB's estimates for a regression's data file, which are cached in a file."""
     path = folder / data.name
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def name_of(element: int) -> str:
 
 
 def reference_of(size: Size, folder: Path) -> Summary:
-    """Return the reference of a size, kept in a file."""
+    """Return the reference of a size, which is cached in a file."""
     path = folder / f"{size.key}.npz"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

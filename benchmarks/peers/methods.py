@@ -1,4 +1,4 @@
-"""The methods of the race: the runner, the environment, and the differences of each.
+"""The methods of the race: for each, its runner, its environment, and how it differs.
 
 All differences between methods are declared here, and no other file in this folder depends on which
 method it handles.
@@ -26,7 +26,7 @@ Family = Literal["pyflowers", "peer", "estimate"]
 
 @dataclass(frozen=True)
 class Method:
-    """One way to the posterior.
+    """One way to compute the posterior.
 
     Attributes
     ----------
@@ -46,6 +46,8 @@ class Method:
         Its parametrisation, settings and priors, if they differ from the other methods.
     regresses : bool
         Whether it fits the regressions instead of the counts of flowers.
+    without : tuple of str
+        The keys of the tables that it cannot fit.
     """
 
     key: str
@@ -56,10 +58,12 @@ class Method:
     environment: str = ""
     about: str = ""
     regresses: bool = False
+    without: tuple[str, ...] = ()
 
     def fits(self, table: Table) -> bool:
         """Whether it takes part in the race on a table."""
-        return self.regresses == isinstance(table, Regression)
+        is_of_its_kind = self.regresses == isinstance(table, Regression)
+        return is_of_its_kind and table.key not in self.without
 
     @property
     def is_r(self) -> bool:
@@ -195,6 +199,7 @@ METHODS = (
         about="draws without a Markov chain, by weighted points; not for grouseticks, whose two "
         "factors are not normal",
         regresses=True,
+        without=("grouseticks",),
     ),
     Method(
         *("formula-stanli", "formula, stanli", "pyflowers", "run_formula", "stanli"),

@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def write(results: Sequence[Result], docs: Path = DOCS) -> None:
-    """Write the results into the page, between its marks."""
+    """Write the results into the page, between its markers."""
     folder = docs / "peers"
     folder.mkdir(exist_ok=True)
     rows = rows_of(of_kind(Size, results))

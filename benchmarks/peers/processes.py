@@ -39,7 +39,7 @@ class Ended:
     status : int or None
         Exit status; None if it was killed.
     killed_for : str
-        ``time`` or ``memory`` if it was killed, for memory possibly by the system; else empty.
+        ``time`` or ``memory`` if it was killed (for memory, perhaps by the system); else empty.
     peak_bytes : int
         Peak memory of the tree while it was measured.
     """
@@ -113,7 +113,7 @@ def run(
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait until a process has ended, at most for `seconds`."""
+    """Wait until a process has ended, for at most `seconds`."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
 

@@ -73,7 +73,7 @@ def main(*arguments: str) -> None:
 
 
 def refuse_another_machine(ledger: Ledger) -> None:
-    """End the race if there are results of a different machine, because they must not be mixed."""
+    """End the race if there are results from a different machine: results must not be mixed."""
     here = label_of_machine(machine())
     others = [name for name in ledger.machines() if name != here]
     if others:
@@ -174,7 +174,7 @@ class Overdue:
         self.first: float | None = None
 
     def __call__(self, elapsed: float) -> bool:
-        """Return whether the limit is exceeded at `seconds` after the start."""
+        """Return whether the limit is exceeded `elapsed` seconds after the start."""
         known = timings(self.out)
         if "further" in known:
             return False

@@ -3,7 +3,7 @@
 A method that was stopped or failed on a table is not repeated there in later rounds. A stopped
 method is also skipped on tables with more rows. So is a method whose time on a smaller table,
 multiplied by the ratio of plants or of rows, whichever is smaller, exceeds the limit, because it
-would only be stopped. Regressions are not judged by other tables.
+would only be stopped. For regressions, results on other tables are not used.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def label_of_machine(machine: Mapping[str, Any]) -> str:
 def hopeless(size: Table, results: Sequence[Result], limit: float | None = None) -> str:
     """Return why a method with these results cannot finish a table; empty if it may.
 
-    Time is assumed to grow at least like the number of plants or of rows, whichever grows less. The
-    default limit is the limit of the results. Regressions differ too much to be extrapolated.
+    Time is assumed to grow at least as fast as the number of plants or rows, whichever grows less.
+    The default limit is the limit of the results. Regressions differ too much to be extrapolated.
     """
     if limit is None:
         limit = max((result.limit for result in results), default=0.0)

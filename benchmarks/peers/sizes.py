@@ -110,7 +110,7 @@ REGRESSIONS = (
         ("service", "s", "d", "dept"),
     ),
 )
-"""Studies of the manuals of lme4 and brms; the last has 2,972, 1,128 and 14 crossed groups."""
+"""Studies from the manuals of lme4 and brms; the last has 2,972, 1,128 and 14 crossed groups."""
 
 TABLES: tuple[Table, ...] = (*SIZES, *REGRESSIONS)
 

@@ -1,15 +1,15 @@
 """Which family describes the data of a fit best, given the linear predictors of the fit.
 
-The families that the fit's own family names as alternatives have the same linear predictor. Its
-values η[n] are held at the posterior means of the fit, up to a common shift. The other parameters θ
-of each family maximise
+The alternatives to the fit's own family have the same linear predictor as that family. Its values
+η[n] are held at the posterior means of the fit, up to a common shift. The other parameters θ of
+each family maximise
 
     log p(y | η + shift, θ) = Σ log p(y[n] | η[n] + shift, θ).
 
 The shift is needed because the linear predictor of a zero-inflated count, for example, describes
 the counts without excess zeros. Maxima are compared by Schwarz' criterion [1]_: each parameter
-costs ½ log N. This decides between two answers to one finding, as an excess of zeros and
-overdispersion both increase the variance and the share of zeros.
+costs ½ log N. This decides between two explanations of one finding: for example, an
+excess of zeros and overdispersion both increase the variance and the share of zeros.
 
 References
 ----------
@@ -35,7 +35,8 @@ LEAST_GAIN = 2.0
 """The smallest gain in log likelihood for which another family is advised."""
 
 MOST_ROWS = 20_000
-"""The largest number of rows from which likelihoods are computed; of more, evenly spaced ones."""
+"""The largest number of rows from which likelihoods are computed; if there are more rows, evenly
+spaced ones are used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class Likely:
 
 
 def few_draws(fit: Fit, num: int) -> Predictor:
-    """Return the predictions of a fit's rows in at most `num` of its draws, in one chain."""
+    """Return the predictor of a fit's rows, with at most `num` of its draws, as one chain."""
     total = fit.num_chains * fit.num_draws
     few = np.unique(np.linspace(0, total - 1, min(total, num)).astype(int))
     draws = {

@@ -74,14 +74,14 @@ EITHER = "either"
 """Label of an effect that is the same in the population and for the groups of the rows."""
 
 MOST_INTEGRATED = 1_000_000
-"""The largest number of different rows times draws for which the groups of a response with a logit
-link are integrated out unless the user asks for it."""
+"""The largest product of different rows and draws for which the groups of a response with a logit
+link are integrated out in every draw, unless the user requests it."""
 
 FEWEST_DRAWS = 500
-"""The smallest number of draws, in all chains, to which this limit reduces them."""
+"""The smallest total number of draws, over all chains, to which this limit reduces them."""
 
 MOST_AS_PERCENT = 2.0
-"""From this ratio on, the text says ``2.4 times as many`` instead of ``140% more``."""
+"""Ratios of at least this size are written as ``2.4 times as many``, not as ``140% more``."""
 
 MOST_SENTENCES = 12
 """The largest number of effects that are also described in sentences."""
@@ -111,8 +111,9 @@ class Effects(Result):
         The draws. Differences are in the unit of the response; slopes are in this unit per unit
         of the column; ratios have no unit.
     index : MultiIndex
-        The column and the change of each effect or, ``at`` it, the level of a marginal mean and,
-        if there are several sets of rows, the labels of the set over which it is averaged.
+        The column of each effect and its ``change`` or, for a marginal mean, the level ``at``
+        which it is taken. If there are several sets of rows, the index also has the labels of the
+        set over which the effect is averaged.
     words : tuple of str
         The change of each effect, as part of a sentence.
     source : str
@@ -125,8 +126,8 @@ class Effects(Result):
         The groups for which some rows, before or after a change, have labels that are not in the
         fit. The effects of these labels are drawn from the population.
     groups : str
-        How the effects of groups enter: ``data``, ``none``, ``population`` or, for the population
-        and the data, ``both``.
+        How the effects of groups are treated: ``data``, ``none``, ``population`` or, for the
+        population and the data, ``both``.
     moved : tuple of str
         The groups that are defined by a changed column and others, such as ``block:variety``, if
         each row moves to the group with the new label.
@@ -219,9 +220,9 @@ class Effects(Result):
 
         The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value; a
         share of 1 means every draw. With a region of practical equivalence, ``P(outside)`` is the
-        share of draws outside it. If the model is one of the log of the mean, as with family
-        ``poisson``, the table of differences also has the ``ratio`` of the averages with its
-        interval. Comparisons of all pairs have ``P(< 0)``, too. The columns ``joint low`` and
+        share of draws outside it. If the log of the mean is modelled, as with family ``poisson``,
+        the table of differences also has the ``ratio`` of the averages with its interval.
+        Comparisons of all pairs also have ``P(< 0)``. The columns ``joint low`` and
         ``joint high`` are the ends of intervals that contain all effects of the table at once.
         For completed tables, ``between`` is the share of the variance that lies between them.
         """
@@ -262,7 +263,7 @@ class Effects(Result):
 
     @property
     def _of_groups(self) -> str:
-        """For which groups the effects are, in words."""
+        """The groups that the effects describe, in words."""
         if self.groups == BOTH:
             return "".join(f"\n  {way}: {self.whose[way]}" for way in ("population", "data"))
         if self.groups in self.whose:
@@ -323,14 +324,14 @@ class Effects(Result):
         if self.step > 1:
             lines.append(
                 f"note: computed from 1 in {self.step} draws, because integrating over the "
-                "population of groups takes long; with --groups, all draws are used"
+                "population of groups takes a long time; with --groups, all draws are used"
             )
         if not judged.passed:
             lines.append(judged.line)
         return lines
 
     def sentences(self) -> list[str]:
-        """Return each ratio in a sentence, if there are ratios, and no more than can be read."""
+        """Return a sentence for each ratio; none if there are no ratios, or too many to read."""
         if self.ratios is None or len(self.words) > MOST_SENTENCES:
             return []
         percentage = percent(self.fit.interval)
@@ -343,7 +344,7 @@ class Effects(Result):
         ]
 
     def _places(self) -> list[str]:
-        """Return for which groups and over which rows each effect is."""
+        """Return the groups and the rows that each effect describes, in words."""
         names = self.index.names[2:]
         places = []
         for key in self.index:
@@ -468,7 +469,7 @@ def effects(
         two expected values, or ``odds ratio`` of the averages for probabilities and responses with
         a logit link.
     groups : str, optional
-        How the effects of groups enter: ``data``, ``none`` or ``population``; see
+        How the effects of groups are treated: ``data``, ``none`` or ``population``; see
         :func:`pyflowers.predict`. Default: ``data``. However, if the effect of a column varies
         between groups, as with ``(x | g)``, it is given both in the population of groups and for
         the groups of the rows, unless `by` names a column of groups.
@@ -486,14 +487,14 @@ def effects(
     pairs : bool
         Whether all pairs of levels are compared, instead of each level with the reference.
     means : bool
-        Whether the expected response is averaged for each level of the named columns, to which all
-        rows are set, instead of being compared: marginal means.
+        Whether to compute marginal means instead of comparisons: averages of the expected response
+        with all rows set to each level of the named columns.
     differences : bool
-        Whether the effects of the sets of rows that `by` makes are also compared with each other:
+        Whether the effects of the sets of rows that `by` defines are also compared with each other:
         differences of differences or, for ratios, ratios of ratios.
     joint : bool
-        Whether the table also has intervals that contain all effects at once with the probability
-        of `interval`: simultaneous intervals.
+        Whether the table also has intervals that contain all effects at once with probability
+        `interval`: simultaneous intervals.
     kind : str
         ``expected`` (the default) for the expected response, or ``probability`` for the
         probabilities of outcomes of ratings, successes, counts and categories. Probabilities are
@@ -502,8 +503,8 @@ def effects(
         The outcomes; see :func:`pyflowers.predict`.
     grid : str or mapping, optional
         Average over the rows of a grid instead of those of a table, for each combination of the
-        values that it names; see :func:`pyflowers.grid`. By default, groups have no effects then,
-        and the columns that are not named are changed.
+        values that it names; see :func:`pyflowers.grid`. By default, groups then have no effects,
+        and the columns that the grid does not name are changed.
     balanced : bool
         Whether the grid also contains all levels of the other factors, and both values of columns
         with two distinct numbers, with equal weights.
@@ -640,7 +641,7 @@ def _apart(one: Sequence[Any], other: Sequence[Any], sign: str) -> tuple[str, ..
 
 
 def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool) -> None:
-    """Reject ways of changing columns that exclude each other."""
+    """Reject options for changing columns that exclude each other."""
     if how.slopes and (how.between is not None or how.step is not None or scale != "difference"):
         raise ConfigError(
             "step, between and scale cannot be combined with slopes, which are derivatives; leave "
@@ -664,13 +665,13 @@ def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool
 def _check_scale(
     family: Family, scale: str, parameter: str | None, *, is_probability: bool
 ) -> None:
-    """Reject a scale on which the expected response, or a parameter of a family, has no effects."""
+    """Reject a scale that does not apply to the expected response or to a parameter of a family."""
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
     if scale == "odds ratio" and parameter is not None:
         raise ConfigError(
-            f"scale 'odds ratio' is of the expected response, not of {parameter}; use scale "
-            "'difference' or 'ratio'"
+            f"scale 'odds ratio' applies only to the expected response, not to {parameter}; use "
+            "scale 'difference' or 'ratio'"
         )
     if is_probability:
         return
@@ -690,7 +691,7 @@ def _check_scale(
 class _Effect:
     """The draws of an effect, shape (chain, draw, set of rows).
 
-    `way` is how the effects of groups enter, or ``either``; `ratio` is the same effect as a ratio.
+    `way` is how group effects are treated, or ``either``; `ratio` is the same effect as a ratio.
     """
 
     change: Change
@@ -733,7 +734,7 @@ class _Averages:
         self._averages = dict[tuple[int, Groups], FloatArray]()
 
     def default_groups(self, by: str | Sequence[str] | None) -> str:
-        """Return for which groups effects are shown: for both if an effect varies between them."""
+        """Return how group effects are treated; ``both`` if an effect varies between groups."""
         of_groups = self.model.groups.keys()
         if not of_groups or of_groups & {*names_in(by)}:
             return "data"
@@ -744,8 +745,8 @@ class _Averages:
         return "data"
 
     def use_fewer_draws(self) -> None:
-        """Use fewer draws if integrating over the population of groups would take long."""
-        # No other mean is integrated numerically.
+        """Use fewer draws if integrating over the population of groups would take a long time."""
+        # The means of other families are not integrated numerically.
         if self.fit.model.family.scale != "fixed" and self.outcome is None:
             return
         predictor = self._of_table("population")
@@ -878,9 +879,9 @@ def _index(
 
 
 def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
-    """Return predictions with equal rows of a set as one row, whose weight is their sum.
+    """Return predictions in which equal rows of a set are one row, with the sum of their weights.
 
-    In a table of factors, or where the groups do not enter, many rows are equal.
+    In a table of factors, or if group effects are not used, many rows are equal.
     """
     rows = predictor.rows
     of_rows = [its for its in rows.values.values() if np.ndim(its)]
@@ -901,7 +902,7 @@ def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
 def _varies(fit: Fit, parameter: str | None, change: Change, tables: Mapping[int, Table]) -> bool:
     """Return whether the effect of a change on the linear predictor depends on the group.
 
-    It is False if groups have no normal population, over which the effect could be averaged.
+    The result is False if groups have no normal population over which to average the effect.
     """
     ends = [tables[id(values)] for values in (change.values[0], change.values[-1])]
     try:
@@ -957,7 +958,7 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
         if any(len(label) != len(parts) for label in labels):
             raise DataError(
                 f"effects: the labels of {name} contain colons, so {changed} cannot be changed in "
-                "them; pass --new (in Python, new) a table with separate columns"
+                "them; give a table with separate columns as --new (in Python, new)"
             )
         cells = {
             part: np.array([label[parts.index(part)] for label in labels], dtype=object)
@@ -968,7 +969,7 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
 
 
 def average_at(fit: Fit, cells: Mapping[str, Any]) -> FloatArray:
-    """Return the expected response averaged over the fit's rows, which have the same `cells`.
+    """Return the expected response averaged over the fit's rows, all of which are set to `cells`.
 
     The result has the shape (chain, draw).
     """

@@ -504,10 +504,10 @@ def sbc(
     Parameters
     ----------
     program : str, Path, Program or Spec
-        A program that has ``y_rep`` and, unless `posterior`, can draw from its prior.
+        A program that has ``y_rep`` and, unless `posterior` is true, can draw from its prior.
     data : path, DataFrame or mapping, optional
-        The design: groups, times, covariates. The observed column is read only if `posterior`, or
-        for a formula. Default: the example of the program.
+        The design: groups, times, covariates. The observed column is read only if `posterior` is
+        true, or for a formula. Default: the example of the program.
     out : path
         The folder of the batch; see :func:`pyflowers.batch`.
     sims : int
@@ -645,8 +645,8 @@ def _refuse_terms(model: Model, posterior: bool) -> None:
         )
     if model.multiplies_likelihood:
         raise ConfigError(
-            f"sbc: the weights of {name} multiply its likelihood, so it is the distribution of no "
-            "data that could be simulated; leave the weights out of the formula"
+            f"sbc: the weights of {name} multiply its likelihood, so no data can be simulated from "
+            "it; leave the weights out of the formula"
         )
     if model.recorded_terms and posterior:
         raise ConfigError(
@@ -707,7 +707,7 @@ def simulate_from_posterior(spec: Spec, draws: int) -> PriorPredictive:
     Parameters
     ----------
     spec : Spec
-        The question: a program with ``y_rep``, and observed data.
+        The inputs: a program with ``y_rep``, and observed data.
     draws : int
         Iterations per chain of the fit to the observed data.
 
@@ -766,7 +766,7 @@ def simulate_from_posterior(spec: Spec, draws: int) -> PriorPredictive:
 
 
 def _size_of_rows(program: Program, leaves_out: bool) -> str:
-    """Return the data variable that counts the observations.
+    """Return the data variable that holds the number of observations.
 
     Raises
     ------

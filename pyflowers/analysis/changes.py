@@ -20,8 +20,8 @@ from pyflowers.programs.model import Model
 FloatArray = NDArray[np.float64]
 
 MOST_CODES = 4
-"""The largest number of distinct whole numbers of a column that are compared with each other by
-default, because another number, such as one more than the largest, may have no meaning."""
+"""If a column has at most this many distinct whole numbers, these are compared with each other by
+default. They may be codes, so that another number, such as the largest plus 1, has no meaning."""
 
 STEP = 0.01
 """Distance between a derivative's nodes, in sds of the column; the derivative then has a relative
@@ -169,7 +169,7 @@ def _among(
     num: int,
     how: How,
 ) -> list[Change]:
-    """Return the changes among values of a column, of which all `num` rows have the same one."""
+    """Return the changes among values of a column; all `num` rows are set to the same value."""
     at = {label: np.full(num, cell) for label, cell in zip(labels, cells, strict=True)}
     if how.means:
         return [Change(column, label, f"at {column} = {label}", (at[label],)) for label in at]

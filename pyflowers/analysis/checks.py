@@ -1,6 +1,6 @@
 """Posterior predictive checks, which test whether the model would produce data like those observed.
 
-For a statistic T of a data set the posterior predictive p-value is
+For a statistic T of a data set, the posterior predictive p-value is
 
     p = Pr(T(y_rep) > T(y) | y) + ½ Pr(T(y_rep) = T(y) | y)
 
@@ -15,9 +15,10 @@ If rows are grouped, values are also compared with the mean of their own group
 (`dispersion_within`, `sd_within`), because differences between groups would hide how much values
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
 
-If the program declares a prediction, :mod:`.patterns` looks for patterns in the residuals: of the
-mean and of the spread, along covariates, in levels of factors and in groups, and in the order of
-the rows. Their p-values are adjusted for their number, and small ones count.
+If the program declares a prediction, :mod:`.patterns` looks for patterns in the residuals: patterns
+of the mean and of the spread along covariates, between levels of factors and between groups, and
+patterns in the order of the rows. Their p-values are adjusted for the number of patterns, and only
+small p-values count as failures.
 
 Groups are also checked: `group_outlier` replicates whole groups, whose means are drawn from the
 population. A group that does not belong to the population is therefore found even if the model fits
@@ -32,9 +33,9 @@ with v uniform on (0, 1), so that PITs of counts are also continuous [3]_. They 
 model predicts well. The predictive distribution without y[n] is the distribution of the replicated
 values, weighted by Pareto-smoothed importance weights 1 / p(y[n] | draw) [4]_.
 
-The band of :mod:`.ecdf` assumes independent PITs, but leave-one-out PITs share the other
-observations. With many observations for each parameter this hardly matters. With few, the PITs are
-spread more evenly than independent values would be, so the check is lenient.
+The band of :mod:`.ecdf` assumes independent PITs, but each leave-one-out PIT is computed from
+nearly the same observations. With many observations for each parameter, this hardly matters. With
+few, the PITs are spread more evenly than independent values would be, so the check is lenient.
 
 References
 ----------
@@ -104,8 +105,8 @@ from pyflowers.programs import Capability, Draws
 from pyflowers.text import counted
 
 LIMIT = 0.0025
-"""A check fails if its p-value is below this limit, or above 1 minus it: one of fifty fits of a
-correct model has a check that fails."""
+"""A check fails if its p-value is below this limit, or above 1 minus it: about one in fifty fits
+of a correct model has a check that fails."""
 
 BAND_PROB = 0.99
 """Probability of the simultaneous band in which PITs must stay."""
@@ -130,8 +131,8 @@ SMALL_SPREAD = 0.15
 effects. A 90% interval that is too narrow or too wide by this much covers 84% or 94%."""
 
 OUTLYING = 0.01
-"""If the largest or smallest value is as far out as in less than this share of the replicates, the
-tails may be too heavy for averages to be safe."""
+"""If less than this share of the replicates has a largest or smallest value as extreme as the
+observed one, the tails may be too heavy for averages to be reliable."""
 
 _ENDS = {"minimum": "smallest", "maximum": "largest"}
 
@@ -171,8 +172,8 @@ class PredictiveCheck:
         The check passes if p is between `limit` and 1 - `limit`, or, if it is one-sided, if p is at
         least `limit`. The limit is 0.0025, 0.005 for patterns and 0.01 for ``loo_pit``.
     one_sided : bool
-        Whether only small p-values count. These are ``loo_pit`` and the patterns of residuals,
-        such as ``spread[x]``; the p-values of patterns are adjusted for their number.
+        Whether only small p-values count. This is so for ``loo_pit`` and for the patterns of
+        residuals, such as ``spread[x]``; the p-values of patterns are adjusted for their number.
     limited : bool
         Whether the check failed, but concerns only predictions of single values; see
         :meth:`PredictiveChecks.failed`.
@@ -319,10 +320,10 @@ class PredictiveChecks(Result):
     def limited(self) -> tuple[PredictiveCheck, ...]:
         """The checks that fail, but do not concern averages and effects.
 
-        Either all checks that fail are of this kind, or none is called so. They are the largest and
-        smallest values, if the model predicts values beyond them; differences in spread that are
-        too small to matter for averages; and, if the values are bounded, their distribution
-        (``loo_pit``), but not heavy tails.
+        There are none if any other check fails. They are the checks of the largest and smallest
+        values, if the model predicts values beyond them; of differences in spread that are too
+        small to matter for averages; and, if the values are bounded, of their distribution
+        (``loo_pit``), except for heavy tails.
         """
         return tuple(check for check in self.checks if check.limited)
 
@@ -458,7 +459,7 @@ def check(
     time : str or array of shape (N,), optional
         The column that orders the rows in time, or its values, for programs that declare a
         prediction. A column that the program does not use is read from the file of the fit.
-        Default: rows follow each other as in the table.
+        Default: the order of the rows in the table.
 
     Returns
     -------
@@ -527,7 +528,7 @@ def check(
     y = fit.data.y[None]
     found = [
         _check(fit, statistic.name, statistic.meaning, statistic.function(y), its, shape)
-        for statistic, its in zip(wanted, values, strict=False)  # those of groups come last
+        for statistic, its in zip(wanted, values, strict=False)  # the group means come last
     ]
 
     def replicated(some: NDArray[np.int64]) -> Iterator[FloatArray]:
@@ -617,11 +618,11 @@ def _limits(fit: Fit, found: Sequence[PredictiveCheck], num: int) -> Iterator[st
 
 
 def _limits_of_quantile(fit: Fit) -> Iterator[str]:
-    """Yield a note on what is not checked if the likelihood only serves to estimate a quantile."""
+    """Yield a note on what is not checked if the likelihood is used only to estimate a quantile."""
     if fit.model.quantile:
         yield (
             f"the likelihood of {fit.model.family.name} serves to estimate a quantile and does "
-            f"not describe the spread and the shape of {fit.data.value_name}, so only the share "
+            f"not describe the spread or the shape of {fit.data.value_name}, so only the share "
             "of the values below the quantile is checked"
         )
 
@@ -647,7 +648,7 @@ def _check_quantile(
 def _of_replicates(
     functions: Sequence[Function], replicates: Iterable[FloatArray]
 ) -> list[FloatArray]:
-    """Return each function's values for all replicated data sets, which are made block by block."""
+    """Return each function's values for all replicated data sets, which are drawn in blocks."""
     parts = [[function(y_rep) for function in functions] for y_rep in replicates]
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
@@ -678,7 +679,7 @@ def _check(
 
 
 def _follows(fit: Fit, check: PredictiveCheck, patterns: Patterns) -> bool:
-    """Return whether a failure may have the cause of a pattern of residuals.
+    """Return whether a failure may have the same cause as a pattern of residuals.
 
     Unequal spread does not explain why values end at a limit, and nothing but another family
     explains why there are only a few different values.
@@ -691,7 +692,7 @@ def _follows(fit: Fit, check: PredictiveCheck, patterns: Patterns) -> bool:
 def _limited(
     fit: Fit, found: list[PredictiveCheck], patterns: Patterns, pit: LooPit | None
 ) -> list[PredictiveCheck]:
-    """Mark the checks that fail if none of them concerns averages and effects.
+    """Mark the failed checks as limited if none of them concerns averages and effects.
 
     The mean must have been examined along covariates, and must not depend on the tails.
     """
@@ -715,12 +716,12 @@ def _limited(
         if each.passed:
             marked.append(each)
         elif size <= SMALL_SPREAD:
-            finding = f"{each.finding}; beyond chance, it differs by about {size:.0%}"
+            finding = f"{each.finding}; after allowing for chance, it differs by about {size:.0%}"
             marked.append(replace(each, limited=True, finding=finding))
         elif each.name in ends:
             marked.append(replace(each, limited=True))
         elif each.name == LOO_PIT and ends:
-            # Bounded values have no long tails, so the distribution of all values differs, too.
+            # Bounded values have no long tails, so the distribution of all values also differs.
             advice = next(iter(ends.values())).advice
             marked.append(replace(each, limited=True, advice=advice))
         else:
@@ -752,7 +753,7 @@ def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, F
 
 
 def _whole_table(fit: Fit, column: str) -> Table:
-    """Return the rows of a fit with all columns of their file, as a run keeps only those it used.
+    """Return the rows of a fit with all columns of their file; a run keeps only those it uses.
 
     Raises
     ------
@@ -776,7 +777,7 @@ def _whole_table(fit: Fit, column: str) -> Table:
         if value in found.cells and found.texts(value).tolist() == used.texts(value).tolist():
             found.column(column)
             return found
-    raise DataError(f"{source} has changed since the fit; refit, and check that fit")
+    raise DataError(f"{source} has changed since the fit; refit, and check the new fit")
 
 
 def _of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> PredictiveCheck:

@@ -21,7 +21,7 @@ Such a fit also has these quantities, unless the posterior has one with their na
     effect varies between groups, the effect in the population.
 ``mean[f]``, ``mean[f = b, x = 2]``
     The marginal mean: the expected response averaged over the fit's rows, all of which are set to
-    the values.
+    these values.
 ``prediction[x = 2, f = b]``
     The expected response of :func:`pyflowers.predict` for a grid with these values.
 
@@ -103,7 +103,7 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "sd": _of_all(partial(np.std, ddof=1)),
     "var": _of_all(partial(np.var, ddof=1)),
 }
-"""The functions of expressions; ``mean`` to ``var`` are taken over all elements in each draw."""
+"""The functions that expressions can use; ``mean`` to ``var`` combine all elements of a draw."""
 
 _CLOSING = {"mean", "sum", "min", "max", "sd", "var"}
 
@@ -150,8 +150,8 @@ def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.Dat
     -------
     DataArray, shape (chain, draw, …)
         The draws of the expression, named `text`, with the labels of their elements. For a
-        condition, whether it holds in each draw. The attribute ``null`` is the value without an
-        effect: 1 for a ratio, which is ``exp(...)`` or a quotient above 0 in every draw, and
+        condition, whether it holds in each draw. The attribute ``null`` is the value that means
+        no effect: 1 for a ratio, which is ``exp(...)`` or a quotient above 0 in every draw, and
         otherwise 0.
 
     Raises
@@ -283,7 +283,7 @@ class _Expression:
     def selected(self, begin: int, quantity: xr.DataArray) -> tuple[xr.DataArray, int]:
         """Return the elements whose label begins at `begin`, and the label's end.
 
-        A label of one dimension of several selects all elements along the others.
+        If there are several dimensions, a label of one selects all elements along the others.
         """
         name, labels = str(quantity.name), labels_of(quantity)
         whole = {element[len(name) + 1 : -1] for element in element_names(quantity)}
@@ -394,8 +394,8 @@ class _Expression:
         name = getattr(node.func, "id", "")
         if name not in FUNCTIONS:
             raise self.error(
-                f"{ast.unparse(node.func)!r} is not a function of expressions; choose one of "
-                f"{', '.join(FUNCTIONS)}"
+                f"{ast.unparse(node.func)!r} is not a function that expressions can use; "
+                f"choose one of {', '.join(FUNCTIONS)}"
             )
         if len(node.args) != 1 or node.keywords:
             raise self.error(f"{name} takes one argument")
@@ -414,7 +414,7 @@ class _Expression:
         return _array(FUNCTIONS[name](value.values), labels)
 
     def not_one_effect(self, ranked: ast.expr, labels: tuple[tuple[str, ...], ...]) -> str:
-        """Return why values of several dimensions are not ranked, with an example that is."""
+        """Return why values of several dimensions cannot be ranked, with an example that can."""
         sizes = " × ".join(str(len(along)) for along in labels)
         example = ""
         if isinstance(ranked, ast.Name):
@@ -451,7 +451,7 @@ def _effect(fit: Fit, text: str) -> xr.DataArray:
     change = text.removeprefix(column).strip().removeprefix(",").strip()
     found = effects(fit, column, **_options_of(fit, column, change))
     if found.groups == BOTH:
-        # With these groups, all draws are used, as in the other parts of the expression.
+        # With groups="population", all draws are used, as in the other parts of the expression.
         found = effects(fit, column, groups="population", **_options_of(fit, column, change))
     labels = list(map(str, found.index.get_level_values("change")))
     if change and change not in labels:
@@ -572,7 +572,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
 
 
 def _longest(text: str, labels: Collection[str]) -> str:
-    """Return the longest label with which a text begins before a comma or bracket, or nothing."""
+    """Return the longest label that starts a text, before a comma or bracket; empty without one."""
     known = [its for its in labels if re.match(rf"{re.escape(its)}\s*[],]", text)]
     return max(known, key=len, default="")
 
@@ -601,7 +601,7 @@ def _expected(of: _Expression, conditions: Mapping[str, str]) -> Array:
         rows &= [text == label for text in _texts(of.fit, column)]
     if not rows.any():
         met = in_words([f"{column} is {label}" for column, label in conditions.items()])
-        raise of.error(f"there is no row where {met}")
+        raise of.error(f"there is no row where {met}; choose labels that occur in the same row")
     chosen = table.at(np.flatnonzero(rows))
     predictor = predictor_of(of.fit, chosen)
     blocks = in_blocks(predictor, Predictor.expected)
@@ -767,7 +767,7 @@ class Contrasts(Result):
 
 
 def _is_number(derived: xr.DataArray) -> bool:
-    """Return whether an expression is a number, and no condition or rank."""
+    """Return whether an expression is a number, not a condition or a rank."""
     return not derived.attrs["is_rank"] and derived.dtype != bool
 
 

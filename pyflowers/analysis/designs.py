@@ -1,15 +1,15 @@
-"""How precise a study will be: simulated data of several sizes, fitted as the study will be.
+"""How precise a study will be: data of several sizes are simulated and fitted like the study's.
 
 The model is fitted to pilot data. Data are then simulated for each design, with all parameters at
 their posterior medians, except those that the user sets, and with new groups drawn from the
 population. Each data set is fitted with the same model, and its interval for each parameter that
-was set is kept. Over the data sets of a design, the average width of the interval, the share that
-excludes 0 (the power), the share that lies in a region, and the share that contains the true value
-(the coverage) follow, each with its Monte Carlo standard error.
+was set is kept. The results for a design are the average width of the interval, the share of
+intervals that exclude 0 (the power), the share that lie in a region, and the share that contain the
+true value (the coverage), each with its Monte Carlo standard error.
 
-A design takes its covariates from the pilot data. Its groups are copies of the pilot's groups, in
-turn and each time in random order, and the rows of a group are rows of the copied group, in turn
-and in random order. In this way, treatments remain as balanced as in the pilot data.
+A design takes its covariates from the pilot data. The pilot's groups are copied one after the other
+in random order and, once all have been copied, again in a new random order. The rows within each
+group are copied in the same way. This keeps treatments as balanced as in the pilot data.
 
 References
 ----------
@@ -60,7 +60,7 @@ FILES = BatchFiles("design", frozenset({"effects", "designs", "seed"}))
 """The files of a result, next to the ledger of its batch."""
 
 BLOCK = 100
-"""The number of data sets that are simulated together; more data sets do not change the first."""
+"""The number of data sets that are simulated at a time, so that adding more keeps the first."""
 
 KEPT = "intervals"
 """The table that is kept from each fit."""
@@ -88,8 +88,8 @@ class Design(Result):
     region : tuple of float, or None
         A region of values; the share of intervals within it is shown.
     designs : tuple of tuple
-        The number of groups, 0 if the formula has none, and the rows of each group, or of the
-        table, for each design.
+        For each design, the number of groups (0 if the formula has none), and the number of rows
+        in each group or, without groups, in the table.
     column : str
         The column of the groups; empty if there are none.
     sims : int
@@ -110,7 +110,7 @@ class Design(Result):
 
     Examples
     --------
-    Few simulations keep the example short; a real study takes some hundred.
+    Few simulations keep the example short; a real study takes several hundred.
 
     >>> import pyflowers
     >>> found = pyflowers.design("weight ~ age + (1 | rat)", "examples/rats/rats.csv", out="design",
@@ -298,7 +298,7 @@ def sizes(given: int | str | Sequence[int], what: str) -> tuple[int, ...]:
 
 
 def _stretch(part: str, what: str) -> Sequence[int]:
-    """Return the sizes of ``10`` or ``20:80:20``, whose end belongs to it."""
+    """Return the sizes in text such as ``10`` or ``20:80:20``, including the end."""
     try:
         numbers = [int(each) for each in part.split(":")]
         start, stop, step = numbers if len(numbers) == 3 else (numbers[0], numbers[-1], 1)
@@ -328,11 +328,12 @@ def design(
     workers: int | None = None,
     **inputs: Any,
 ) -> Design:
-    """Simulate studies of several sizes, fit each, and show how narrow and how clear they are.
+    """Simulate studies of several sizes, fit each, and show how precise their results are.
 
-    The model is fitted to pilot data. The simulations use the posterior medians of that fit, with
-    `effects` in their place, and new groups from the population. A second run with the same inputs
-    continues where the first stopped, and more simulations keep the first.
+    The model is fitted to pilot data. The simulations use the posterior medians of that fit,
+    except for the parameters in `effects`, and draw new groups from the population. A second run
+    with the same inputs continues where the first stopped. A run with more simulations keeps those
+    that exist.
 
     Parameters
     ----------
@@ -344,10 +345,10 @@ def design(
         The folder of the batch; see :func:`pyflowers.batch`.
     effects : mapping of str to float
         The parameters of interest, such as ``{"b[x]": 0.3}``, and their true values. The other
-        parameters are not changed; an intercept applies where the covariates are 0.
+        parameters are not changed; an intercept remains the value where the covariates are 0.
     rows : int, str or sequence of int
         The numbers of rows of each group or, without groups, of the table: ``[5, 10]``, ``"5,10"``
-        or ``"10:50:10"``, whose end belongs to it.
+        or ``"10:50:10"``, which includes its end.
     groups : int, str or sequence of int, optional
         The numbers of groups, in the same forms.
     unit : str, optional
@@ -385,7 +386,7 @@ def design(
 
     Examples
     --------
-    Few simulations keep the example short; a real study takes some hundred.
+    Few simulations keep the example short; a real study takes several hundred.
 
     >>> import pyflowers
     >>> formula, rats = "weight ~ age + (1 | rat)", "examples/rats/rats.csv"
@@ -463,8 +464,9 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
         )
     if imputed := list(model.imputed.values()):
         raise ConfigError(
-            f"design: values of {in_words(imputed)} are imputed in the pilot data, but the tables "
-            "of a design miss no values; leave mi() out, with --drop-missing"
+            f"design: missing values of {in_words(imputed)} are imputed in the pilot data, but "
+            "simulated tables have no missing values; leave mi() out of the formula, and fit with "
+            "--drop-missing"
         )
     if model.terms_not_predicted:
         terms = in_words(model.terms_not_predicted)
@@ -504,7 +506,7 @@ def _read_by_predictions(pilot: Fit) -> set[str]:
 
 
 def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> str:
-    """Return the column of the groups whose number the design sets; empty without groups."""
+    """Return the column of the groups whose number varies; empty if there are no groups."""
     known = list(dict.fromkeys(each for n in pilot.model.groups for each in n.split(":")))
     if not known:
         if groups or unit:
@@ -519,17 +521,17 @@ def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> st
         )
     if unit is None and len(known) > 1:
         raise ConfigError(
-            f"unit: {pilot.name} has effects of {in_words(known)}; name the one whose number "
-            "the design sets"
+            f"unit: {pilot.name} has effects of {in_words(known)}; name the one whose "
+            "number of groups the design varies"
         )
     if unit is not None and unit not in known:
         raise ConfigError(f"unit: no effects vary by {unit!r}; {suggestion(unit, known)}")
     column = unit or known[0]
     if column in pilot.model.covariates_and_offsets:
         raise ConfigError(
-            f"groups: {column} is also a covariate, of which a new group has no value; copy the "
-            f"column under another name, such as {column}_group, and write the group with this "
-            "name"
+            f"groups: {column} is also a covariate, for which a new group has no value; copy "
+            f"the column under another name, such as {column}_group, and use this name for the "
+            "group"
         )
     return column
 
@@ -576,13 +578,13 @@ def _refuse_impossible(
             values = ", ".join(f"{each:.3g}" for each in at[name])
             raise ConfigError(
                 f"effect: with {effect} = {value:g}, the elements of {name} do not increase "
-                f"({values}); set the others, too"
+                f"({values}); also set the other elements"
             )
 
 
 @dataclass(frozen=True)
 class _Tasks:
-    """The tasks of all designs, which are made one by one."""
+    """The tasks of all designs, which are created one by one."""
 
     pilot: Fit
     spec: Spec
@@ -648,7 +650,7 @@ class _Tasks:
             except np.linalg.LinAlgError as error:
                 raise ConfigError(
                     "effect: with these values, the correlations of the effects of a group are "
-                    "impossible; change them, or set the other ones, too"
+                    "impossible; change them, or also set the other correlations"
                 ) from error
             for y in simulated[: self.sims - first]:
                 yield y.astype(np.int64) if is_int else y
@@ -671,6 +673,9 @@ def _columns_of(pilot: Fit) -> pd.DataFrame:
 
 
 def _in_turn(places: NDArray[np.int64], num: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return `num` of some places, each about equally often, in random order in each turn."""
+    """Return `num` places, in which each of `places` occurs about equally often.
+
+    Each pass through the places is in a new random order.
+    """
     turns = -(-num // len(places))
     return np.concatenate([rng.permutation(places) for _ in range(turns)])[:num]

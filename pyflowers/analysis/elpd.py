@@ -17,7 +17,7 @@ added as if they were independent, although the refits share the draws of the fu
 
 Densities and probabilities have no common scale: a density may exceed 1. If models of integers are
 compared with models of real numbers, the latter predict the rounded response: their elpd uses
-P(y[n] − 1/2 < y < y[n] + 1/2 | y without y[n]), the density integrated by Gauss-Legendre nodes.
+P(y[n] − 1/2 < y < y[n] + 1/2 | y without y[n]), integrated by Gauss-Legendre quadrature.
 
 Leave-one-group-out tests the population of a multilevel model: how well it predicts a new plant,
 not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where y_g is
@@ -25,10 +25,10 @@ all observations of group g; the parameters of the new group are integrated over
 Each term comes from a refit. Importance sampling from the full fit does not work here, because the
 posterior of a group's parameters is entirely different without the group.
 
-The engine ``exact`` integrates the effects of a group out. With its fits of formulas, densities of
-observations, and of whole labels of this group, have the effects integrated out, given all other
-quantities; see :mod:`pyflowers.engines.integrated.held_out`. Their weights can be trusted in both
-cases, so only labels with a large k-hat are refitted.
+The engine ``exact`` integrates the effects of a group out. In its fits of formulas, the densities
+of single observations and of whole groups are conditional on all other quantities, with these
+effects integrated out; see :mod:`pyflowers.engines.integrated.held_out`. Importance weights can
+then be trusted in both cases, so only groups with a large k-hat are refitted.
 
 The standard error is computed over groups, as sqrt(G var_g), since groups are the sampling units.
 
@@ -87,7 +87,7 @@ FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
 
 MOST_REFITS = 10
-"""The number of observations with a large k-hat above which folds take fewer refits."""
+"""The number of observations with a large k-hat above which folds need fewer refits."""
 AGAIN = (
     "refits use the options of the fit, so repeat the fit with more warm-up and draws, or with a "
     "larger adapt_delta"
@@ -109,7 +109,7 @@ _FOLDS = {
     True: f"pyflowers loo --folds {MOST_REFITS}",
     False: f"pyflowers.k_fold with {MOST_REFITS} folds",
 }
-"""The commands or calls in notes, by whether the caller is a command of the shell."""
+"""The commands or calls in notes, by whether the caller is a shell command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class ModelElpd:
         return {"refits": self.terms.size}
 
     def of_failed(self, failed: Sequence[object], num: int, left_out: str = "") -> list[str]:
-        """Return the caution that some of `num` refits, without the named units, have failed."""
+        """Return the caution that some of `num` refits failed, with the units they left out."""
         if not failed:
             return []
         return [
@@ -160,7 +160,7 @@ class ModelElpd:
         ]
 
     def of_error(self) -> list[str]:
-        """Return the caution that the draws of refits are too few."""
+        """Return the caution that the refits have too few draws."""
         if self.total_mcse <= LARGE_ERROR:
             return []
         return [
@@ -196,7 +196,7 @@ class ElpdComparison(Result):
         raise NotImplementedError
 
     def of_few(self, num: int, *, is_of_groups: bool) -> list[str]:
-        """Return the caution that observations or groups are too few for a comparison."""
+        """Return the caution that there are too few observations or groups for a comparison."""
         if len(self.models) < 2:
             return []
         if is_of_groups and num < FEW_GROUPS:
@@ -218,12 +218,12 @@ class ElpdComparison(Result):
             return []
         return [
             f"In {in_words(self.dependent)}, the elpd of a row is conditional on the rows before "
-            "it in its series or unit, not on all other rows, with which it is usually larger; a "
+            "it in its series or unit, not on all other rows, which usually makes it smaller; a "
             "model without ar() or cosy() that ranks higher may not predict better."
         ]
 
     def of_close(self) -> list[str]:
-        """Return which models predict about as well as the best."""
+        """Return the note on models that predict about as well as the best."""
         close = [each.name for each in self.models[1:] if abs(each.difference) < SMALL_DIFFERENCE]
         if not close:
             return []
@@ -471,15 +471,15 @@ class LooComparison(ElpdComparison):
         of_all = (
             (
                 bool(self.rounded),
-                f"The elpd of {in_words(self.rounded)} is that of the rounded response, of "
-                "probabilities of y ± 0.5, because a density cannot be compared with the "
+                f"The elpd of {in_words(self.rounded)} is computed from probabilities of "
+                "the rounded response, y ± 0.5, because a density cannot be compared with the "
                 "probability of an integer.",
             ),
             (
                 bool(self.weighted),
                 f"In {in_words(self.weighted)}, weights multiply the log likelihood of each row, "
-                "so a row is left out together with all rows for which it stands; compare it only "
-                "with models that have the same weights.",
+                "so a row is left out together with all rows for which it stands; compare "
+                "only models that have the same weights.",
             ),
             (
                 max(self.num_fitted.values()) > self.num_obs,
@@ -552,7 +552,7 @@ class LooComparison(ElpdComparison):
 def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = False) -> LooComparison:
     """Compare models of the same data by PSIS-LOO.
 
-    If some models are of integers and some of real numbers, the latter are compared by the
+    If some models describe integers and others real numbers, the latter are compared by the
     probability of the rounded response, y ± 0.5.
 
     Parameters
@@ -653,7 +653,7 @@ def with_dependent_rows(fits: Sequence[Fit], names: Sequence[str]) -> tuple[str,
 
 
 def _are_rounded(fits: Sequence[Fit]) -> list[bool]:
-    """Return which models of real numbers are compared with models of integers."""
+    """Return whether each model is of real numbers and compared with models of integers."""
     found = [not fit.program.counts for fit in fits]
     if all(found):
         return [False] * len(fits)
@@ -805,12 +805,12 @@ def _refits(fit: Fit, sets: Sequence[NDArray[np.int64]]) -> list[HeldOutDensity]
 
 
 def _seconds_of_refit(fit: Fit) -> float:
-    """Return how long a refit takes, which uses one core at a time."""
+    """Return the expected time of a refit, in seconds; refits run on all cores."""
     return sum(chain["total"] for chain in fit.record.times.chains) / usable_cores()
 
 
 def _log_lik(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the log likelihood of rows, shape (chain, draw, row); reject what is not finite."""
+    """Return the log likelihood of rows, shape (chain, draw, row); reject NaN and infinity."""
     of_all = rows.size == fit.data.num_obs
     log_lik = fit.model.log_lik(fit.draws, None if of_all else rows)
     odd = np.argwhere(~np.isfinite(log_lik))
@@ -852,12 +852,12 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
 
 
 def _check_terms(term: str, having: Sequence[Fit], fits: Sequence[Fit]) -> None:
-    """Check that all responses or none have a term that changes what their likelihood is of."""
+    """Check that all responses or none have a term that changes the data of the likelihood."""
     lacking = [fit for fit in fits if fit not in having]
     if having and lacking:
         raise ConfigError(
             f"loo: the response of {having[0].called} has {term}, but the response of "
-            f"{lacking[0].called} does not, so their likelihoods are of different "
+            f"{lacking[0].called} does not, so their likelihoods describe different "
             "data; write the same term in both formulas"
         )
 
@@ -1117,7 +1117,7 @@ def _held_out_groups(
     codes: NDArray[np.int64],
     advance: Callable[[], object],
 ) -> list[HeldOutDensity]:
-    """Return the densities of groups, from weights where effects are integrated out."""
+    """Return the densities of groups, by importance weights if effects are integrated out."""
     integrated = _integrated(fit)
     if integrated is None or not integrated.divides_as(codes):
         return predict_held_out(fit, sets, advance=advance)
@@ -1140,7 +1140,7 @@ def _held_out_groups(
 
 
 def _error_of_draws(fit: Fit, changes: NDArray[np.float64]) -> float:
-    """Return the error of an elpd to which each draw, with its weight, adds a change."""
+    """Return the Monte Carlo error of an elpd, given the change that each weighted draw makes."""
     if not np.ptp(changes):
         return 0.0
     ess = ess_mean(changes.reshape(fit.num_chains, fit.num_draws, 1))[0]

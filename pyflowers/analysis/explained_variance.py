@@ -1,11 +1,11 @@
-"""How much is explained: Bayesian R², LOO-R², and how the variance is shared among groups.
+"""How much is explained: Bayesian R², LOO-R², and the share of the variance between groups.
 
 With m_n the expected response of row n in a draw, and v_n its variance,
 
     R² = V / (V + v),    V = var_n(m_n),    v = mean_n(v_n)                        ([1]_, eq. 3).
 
-The conditional R² takes the groups of the rows as they are. The marginal R² counts as explained
-only what does not vary between groups: m_n is the mean over the population of groups, and v_n the
+The conditional R² includes the effects of the rows' groups. In the marginal R², only variance that
+is not due to groups counts as explained: m_n is the mean over the population of groups, and v_n the
 variance of a response of any group, which includes the variance between groups; for a normal model
 these are the R² of [2]_. The R² of residuals replaces v by var_n(y_n - m_n) ([1]_, section 3, as in
 brms).
@@ -13,11 +13,11 @@ brms).
 LOO-R² is 1 - var_n(e_n) / var_n(y_n), where e_n = y_n - E(y_n | the other rows) by PSIS. Its draws
 are those of the Bayesian bootstrap over rows ([3]_).
 
-The intraclass correlation (ICC) is the share of the variance between groups in that of a response
-of any group. On the scale of the link, it is a share of the variance of the linear predictor plus
-that of the family on this scale: pi²/3 for logit, 1 for probit, pi²/6 for cloglog, the variance
-itself for the identity, and log(1 + v / m²) for log ([4]_, table 1). On the scale of the response,
-it is integrated over the population of groups ([5]_).
+The intraclass correlation (ICC) is the variance between groups as a share of the variance of a
+response of any group. On the scale of the link, the latter is the variance of the linear predictor
+plus that of the family on this scale: pi²/3 for logit, 1 for probit, pi²/6 for cloglog, the
+variance itself for the identity, and log(1 + v / m²) for log ([4]_, table 1). On the scale of the
+response, both variances are integrated over the population of groups ([5]_).
 
 For families that are compared by logs, such as lognormal and gamma, R² and ICC refer to log y; for
 numbers of successes, they refer to shares of the trials. The variance of the family student, which
@@ -73,8 +73,8 @@ NUM_BOOTSTRAP = 4000
 _MOST_VALUES = 4_000_000
 
 MOST_INTEGRATED, FEWEST_DRAWS = 100_000, 500
-"""The largest number of rows times draws for which groups are integrated out of responses that are
-not linear in their effects; and the number of draws below which this limit leaves none out."""
+"""The largest product of rows and draws for which groups are integrated out in every draw of a
+response that is not linear in their effects; and the smallest number of draws that are used."""
 
 _NODES = 8  # exact for the polynomials of a linear mean
 
@@ -164,8 +164,8 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     Raises
     ------
     ConfigError
-        If a model does not declare how it predicts rows, or its response has no variance, as
-        directions have none.
+        If a model does not declare how it predicts rows, or its response has no variance, for
+        example because it is a direction.
 
     See Also
     --------
@@ -293,7 +293,7 @@ class _Sums:
         return np.asarray((self.second - self.first**2 / self.num) / (self.num - 1))
 
     def share(self) -> FloatArray:
-        """Return the share of this variance in its sum with the average variance of a row."""
+        """Return this variance, divided by its sum with the average variance of a row."""
         return np.asarray(self.variance / (self.variance + self.within / self.num))
 
 
@@ -308,7 +308,7 @@ def _response(fit: Fit) -> FloatArray:
 
 
 def _reference(fit: Fit, y: FloatArray) -> FloatArray:
-    """Return numbers of the size of the means, from which sums are counted."""
+    """Return numbers of the size of the means, from which a centre for the sums is computed."""
     return np.log(y) if fit.model.family.compares_logs else y
 
 
@@ -352,7 +352,7 @@ def _expected(predictor: Predictor) -> FloatArray:
 
 
 def _for_population(fit: Fit) -> tuple[Predictor, int]:
-    """Return predictions for the population of groups, and 1 in how many draws they use."""
+    """Return predictions for the population of groups, and n if they use 1 in n draws."""
     predictor = predictor_of(fit, groups="population", kind="observation")
     if predictor.varying_parameters:
         raise ConfigError(f"{predictor.varying_parameters[0]} varies between groups")

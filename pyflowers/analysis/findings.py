@@ -178,7 +178,7 @@ def _shown(fit: Fit, meaning: str, observed: float, low: float, high: float) -> 
 
 
 def _is_unbounded(fit: Fit) -> bool:
-    """Whether the program was written for a formula whose family has no limits."""
+    """Return whether the program was written for a formula whose family has no limits."""
     return fit.program.declaration.formula is not None and fit.model.family.is_unbounded
 
 

@@ -2,11 +2,11 @@
 
 elpd = Σ_u log p(y_u | y without the fold of u), where a unit u is a row or, by group, all rows of a
 group. The density of a unit is the mean of its likelihood over the draws of the refit, as in [1]_,
-section 2.2. If a unit is a whole fold, it is the density of :mod:`.refits` by bridge sampling, so
-that as many folds as groups are leave-one-group-out.
+section 2.2. If a unit is a whole fold, its density is computed by bridge sampling, as in
+:mod:`.refits`. With one fold for each group, the result is that of leave-one-group-out.
 
-Folds of rows are stratified: rows are ordered by the response, and each K of them that follow each
-other go to different folds. Folds of groups get about equally many rows.
+Folds of rows are stratified: rows are ordered by the response, and every K consecutive rows go to
+different folds. Folds of groups have about the same number of rows.
 
 References
 ----------
@@ -192,8 +192,8 @@ def k_fold(
     Raises
     ------
     ConfigError
-        If there is no fit, the data differ, there is no such column, K is not from 2 to the number
-        of rows or groups, or a program cannot leave rows out.
+        If there is no fit, the data differ, there is no such column, K is not between 2 and the
+        number of rows or groups, or a program cannot leave rows out.
     PyflowersError
         If a refit does not finish.
 
@@ -284,7 +284,7 @@ def _stratified(y: NDArray[np.float64], folds: int, rng: np.random.Generator) ->
 
 
 def _balanced(sizes: Sequence[int], folds: int, rng: np.random.Generator) -> IntArray:
-    """Return a fold for each group, so that folds have about equally many rows."""
+    """Return a fold for each group, so that folds have about the same number of rows."""
     order = np.lexsort((rng.random(len(sizes)), -np.asarray(sizes)))
     total, found = np.zeros(folds), np.empty(len(sizes), dtype=np.int64)
     for group in order.tolist():

@@ -2,9 +2,9 @@
 
 A grid names the values of some columns. Its rows are all combinations of these values. Each other
 column is fixed at its mean or, if it is a factor or has two distinct numbers, at its most frequent
-value. In a balanced grid, each of these columns instead takes all of its values, so that averages
-over the grid give every value the same weight (Searle, Speed and Milliken 1980, Population marginal
-means in the linear model, The American Statistician 34(4)).
+value. In a balanced grid, each of these factors and two-valued columns instead takes all of its
+values, so that averages over the grid give every value the same weight (Searle, Speed and Milliken
+1980, Population marginal means in the linear model, The American Statistician 34(4)).
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def parse_grid(text: str, known: Sequence[str]) -> dict[str, str]:
         if place[2] and not values:
             raise ConfigError(f"grid {text!r}: {name} has no values; write them, {_SYNTAX}")
         if not place[2] and text[place.end() : end].strip():
-            raise ConfigError(f"grid {text!r} cannot be read after {name}; write it {_SYNTAX}")
+            raise ConfigError(f"grid {text!r} cannot be read after {name}; write values {_SYNTAX}")
         found[name] = values or EVERY
     return found
 
@@ -246,7 +246,7 @@ def _numbers(name: str, part: Any) -> list[float]:
         numbers = [np.nan]
     if not np.isfinite(numbers).all() or len(numbers) not in (1, 3):
         raise ConfigError(
-            f"grid: {name} is numeric, so {part!r} is none of its values; write numbers, {_SYNTAX}"
+            f"grid: {name} is numeric, so {part!r} cannot be its value; write numbers, {_SYNTAX}"
         )
     if len(numbers) == 1:
         return numbers
@@ -265,7 +265,7 @@ def _numbers(name: str, part: Any) -> list[float]:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """Return values in their order, each once."""
+    """Return the distinct values, in the order of their first occurrence."""
     return list(dict.fromkeys(values))
 
 
@@ -318,7 +318,7 @@ def _is_categorical(fit: Fit, name: str) -> bool:
 
 
 def _most_frequent(table: Table, name: str, levels: list[str]) -> Any:
-    """Return the most frequent value of a column; of several, the first level or lowest number."""
+    """Return the most frequent value of a column; if tied, the first level or the lowest number."""
     counts = Counter(table.column(name).tolist())
     if not levels:
         return min(counts, key=lambda value: (-counts[value], value))

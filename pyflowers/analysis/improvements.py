@@ -1,9 +1,9 @@
-"""The advice on failed checks, followed: models are refitted as advised, checked and compared.
+"""Follow the advice on failed checks: models are refitted as advised, checked and compared.
 
-Each failed check of a fit names a formula, a family or options of the sampler. All of these are
-fitted, one by one, and the advice on these fits is followed in turn. Of the models that pass all
-checks, those that predict about as well as the best by PSIS-LOO count as equal, and the first that
-was tried is chosen, because the first advice answers most failures.
+The advice on a failed check is another formula, another family or other options of the sampler. All
+of these are fitted, one by one, and the advice on the new fits is then followed as well. Of the
+models that pass all checks, those that predict about as well as the best by PSIS-LOO count as
+equal, and the first that was tried is chosen, because the first advice addresses the most failures.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ class Tried:
     checks : PredictiveChecks
         Its predictive checks, with the fit.
     change : mapping of str to Any
-        The inputs that differ from those of the fit whose checks led to it; empty for the first.
+        The inputs that differ from those of the fit whose checks led to this model; empty for the
+        first fit.
     reasons : tuple of str
-        The failed checks whose advice led to it.
+        The failed checks whose advice led to this model.
     advised_by : Tried or None
-        The model whose checks these are; None for the first fit.
+        The model that failed these checks; None for the first fit.
     """
 
     checks: PredictiveChecks
@@ -102,7 +103,7 @@ class Tried:
 
 
 def _advice_of(*parts: Part) -> dict[Advice, tuple[str, ...]]:
-    """Return the advice of some parts that leads to a refit, with the checks that gave it."""
+    """Return the advice in parts of a verdict that leads to a refit, and the checks behind it."""
     found: dict[Advice, tuple[str, ...]] = {}
     for part in parts:
         for each in (*part.failed, *part.limited):
@@ -155,7 +156,7 @@ class Improvement(Result):
 
     @property
     def fits(self) -> list[Fit]:
-        """The fits of the models; of two fits of one model, the later one."""
+        """The fits of the models; if a model was fitted twice, the later fit."""
         return list({each.fit.name: each.fit for each in self.trials}.values())
 
     @cached_property
@@ -203,7 +204,7 @@ class Improvement(Result):
         return self.command_with(str)
 
     def command_with(self, path: ShowPath) -> str:
-        """Return :attr:`command` with paths as a function shows them.
+        """Return :attr:`command` with each path as a function shows it.
 
         Parameters
         ----------
@@ -227,8 +228,8 @@ class Improvement(Result):
         if self.left:
             were = "was" if self.left == 1 else "were"
             said.append(
-                f"{counted(self.left, 'more model')} {were} advised, but not fitted, because at "
-                f"most {MOST_REFITS} are"
+                f"{counted(self.left, 'more model')} {were} advised, but not fitted, because "
+                f"the limit is {MOST_REFITS} refits"
             )
         if self.loo is not None:
             said += [*self._of_better(), *self.loo.cautions]
@@ -237,7 +238,7 @@ class Improvement(Result):
         return said
 
     def _of_better(self) -> list[str]:
-        """Return which models predict better than the chosen one, although a check fails."""
+        """Return a note on models that predict better than the chosen one, but fail a check."""
         assert self.loo is not None
         own = next((m for m in self.loo.models if self.best and m.name == self.best.model), None)
         if own is None:
@@ -255,9 +256,9 @@ class Improvement(Result):
         Returns
         -------
         DataFrame
-            ``after``, the number of the model whose checks led to it; ``result``; elpd by PSIS-LOO
-            and the difference from the best with its standard error; and the cost of the model: the
-            number of parameters and the seconds of its sampling.
+            ``after``, the number of the model whose checks suggested it; ``result``; elpd by
+            PSIS-LOO and the difference from the best with its standard error; and the cost of
+            the model: the number of parameters and the seconds of its sampling.
         """
         elpd = {}
         if self.loo is not None:
@@ -278,7 +279,7 @@ class Improvement(Result):
         return pd.DataFrame(rows).set_index(["no", "model"])
 
     def contents(self) -> list[Line]:
-        """Return what failed, the table of what was tried, and what passes."""
+        """Return what failed, the table of the models that were tried, and the result."""
         first = self.trials[0]
         lines: list[Line] = [first.fit.heading]
         for advice in dict.fromkeys(each.advice for each in first.shown):
@@ -324,7 +325,7 @@ def follow_advice(
     overwrite: bool = False,
     announce: Callable[[str], object] = logger.info,
 ) -> Improvement:
-    """Fit what the failed checks of a fit advise, check these fits, and compare them.
+    """Fit the models that the failed checks of a fit suggest, check these fits, and compare them.
 
     Parameters
     ----------
@@ -332,10 +333,10 @@ def follow_advice(
         The fit.
     out : Path, optional
         Folder for the run folders of the models that are tried, each with the model's name and, if
-        a model is tried again with other options, a number. A run of the same inputs there is read
-        and not refitted.
+        a model is tried again with other options, a number. If the folder has a run with the same
+        inputs, it is read instead of refitted.
     overwrite : bool
-        Whether to replace runs there that had other inputs.
+        Whether to replace runs in this folder that had other inputs.
     announce : callable
         Function that is called with a line before each refit.
 
@@ -346,7 +347,7 @@ def follow_advice(
     """
     trials, refused, left = [Tried(check(fit))], dict[str, str](), 0
     asked = {_known_by(fit, {})}
-    for trial in trials:  # grows
+    for trial in trials:  # models are added in the loop
         for advice, reasons in trial.advice.items():
             known_by = _known_by(trial.fit, advice.change)
             if known_by in asked:

@@ -179,7 +179,7 @@ class ModelTable(Result):
 
     @property
     def _note(self) -> str:
-        """The numbers of the table in words."""
+        """A note that explains the numbers of the table."""
         note = f"Posterior {self.estimate}s, with {percent(self.interval)} intervals in brackets."
         if self.elpd is not None:
             note += " elpd by PSIS-LOO, with standard errors in parentheses."
@@ -326,7 +326,7 @@ def table(
     Raises
     ------
     ConfigError
-        If there is no fit, the names do not suit the fits, no model has a parameter, a label is
+        If there is no fit, the names do not match the fits, no model has a parameter, a label is
         given to two parameters of one model, the fits have different intervals and none is given,
         or the models cannot be compared by :func:`pyflowers.loo`.
 
@@ -373,7 +373,7 @@ def table(
 
 
 def _explained(fit: Fit) -> Explained | str:
-    """Return how much a model explains; the reason, if it has no R²."""
+    """Return how much a model explains or, if it has no R², the reason."""
     try:
         return explained(fit)
     except ConfigError as error:
@@ -406,7 +406,7 @@ def _checked_names(names: Sequence[str], num: int) -> list[str]:
 
 
 def _with_one_interval(fits: list[Fit], interval: float | None, names: Sequence[str]) -> list[Fit]:
-    """Return the fits with one interval; raise if they have several."""
+    """Return the fits with one interval; raise an error if they have several."""
     if interval is not None:
         return [fit.with_interval(interval) for fit in fits]
     for fit, name in zip(fits, names, strict=True):
@@ -419,7 +419,7 @@ def _with_one_interval(fits: list[Fit], interval: float | None, names: Sequence[
 
 
 def _default_rows(fit: Fit) -> list[str]:
-    """Return the elements of a fit that have a row if none are named."""
+    """Return the elements of a fit that have a row by default."""
     found = list[str]()
     summarised = set(fit.summary(all=True).index)
     for quantity in fit.posterior.values():
@@ -444,7 +444,7 @@ def _joined(models: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _merged(orders: Iterable[Sequence[str]]) -> list[str]:
-    """Return all names; one that is new comes after the one that is before it in its own order."""
+    """Return all names; a new name comes after the name that precedes it in its own order."""
     found = list[str]()
     for names in orders:
         at = 0
@@ -472,7 +472,7 @@ def _chosen(rows: Rows, tables: Sequence[pd.DataFrame]) -> dict[str, tuple[str, 
             )
         for row, its in named.items():
             if any(each in above for above in found.values() for each in its):
-                raise ConfigError(f"row {its[0]} is asked for twice; ask for it once")
+                raise ConfigError(f"row {its[0]} is requested twice; request it once")
             found[row] = (*found.get(row, ()), *its)
     return found
 
@@ -529,7 +529,7 @@ def _refuse_overlaps(
 
 
 def _num_rows(fit: Fit) -> int:
-    """Return the number of observations in the likelihood, with those of imputed predictors."""
+    """Return the number of observations in the likelihood and those of imputed predictors."""
     return int(fit.is_in_likelihood.sum()) + fit.whole.num_obs - fit.data.num_obs
 
 

@@ -1,7 +1,7 @@
-"""What goes into a paper, as text, Markdown, LaTeX, HTML, a frame or for Word: a table and prose.
+"""Tables and prose for a paper, as text, Markdown, LaTeX, HTML, a DataFrame or a Word document.
 
 A :class:`Sheet` is a table of models side by side, and a :class:`Prose` is a paragraph. Numbers
-come as the rest of pyflowers shows them. Each format has its own minus sign and exponents: −0.5 and
+are rounded as in the rest of pyflowers. Each format has its own minus sign and exponents: −0.5 and
 1.2×10⁻⁵ in Markdown, HTML and Word, and a formula in LaTeX; text and CSV keep -0.5.
 """
 
@@ -22,7 +22,7 @@ from pyflowers.display import as_html, label, width
 from pyflowers.errors import ConfigError
 
 _NUMBER = re.compile(r"(-?)(\d[\d.]*|inf)(?:e([+-]\d+))?")
-# In prose, a number needs a format of its own if it has a sign or an exponent: not in x-1 or 1-2.
+# In prose, numbers with a sign or an exponent are typeset, but the hyphen in x-1 or 1-2 is kept.
 _NUMBER_IN_PROSE = re.compile(
     r"(?<![\w.)\]-])(?:-\d+(?:\.\d+)?(?:e[+-]\d+)?|\d+(?:\.\d+)?e[+-]\d+)\b"
 )
@@ -59,9 +59,9 @@ class Row:
     Attributes
     ----------
     label : str
-        What it is.
+        The label of the row.
     cells : tuple of tuple of str
-        The lines of each model's cell; none, or an empty one, in an empty cell.
+        The lines of each model's cell. An empty cell has no lines or one empty line.
     is_text : bool
         Whether the cells are words, and not numbers with brackets.
     """
@@ -89,9 +89,9 @@ class Sheet:
     models : tuple of str
         The names of the models, one for each column.
     parts : tuple of tuple of Row
-        The rows, in parts between which formats draw a rule.
+        The rows, in parts that are separated by a rule.
     note : str
-        The numbers in words.
+        A note that explains the numbers.
     """
 
     models: tuple[str, ...]
@@ -121,7 +121,7 @@ def _head(sheet: Sheet, text: Callable[[str], str]) -> list[str]:
 
 
 def _aligned(lines: list[list[str]], between: str) -> list[str]:
-    """Return lines whose cells are padded to the width of their column; numbers end together."""
+    """Return lines with cells padded to the width of their column; numbers are right-aligned."""
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     found = []
     for first, *others in lines:
@@ -135,36 +135,36 @@ def _aligned(lines: list[list[str]], between: str) -> list[str]:
 
 
 LONGEST_LABEL = 28
-"""The width to which the labels of a LaTeX table of one or two models are folded."""
+"""The width at which labels are wrapped in a LaTeX table of one or two models."""
 
 LABEL_OF_SEVERAL = 22
-"""The width to which its labels are folded if there are more, of which four fit a page."""
+"""The width at which labels are wrapped if there are more models; four models fit on a page."""
 
 TEXT_WIDTH = 345.0
 """The width of the text of an article in LaTeX, in points."""
 
 _COMMANDS = {9: r"\small", 8: r"\footnotesize", 7: r"\scriptsize"}
-"""The commands for the letters of an article whose size in points is not 10."""
+"""The LaTeX commands for letters in an article whose size is not 10 points."""
 
 _OF_LATEX_CELLS = {10: 12.0, 9: 6.0, 8: 6.0, 7: 6.0}
 _OF_WORD_CELLS = dict.fromkeys((11, 10, 9, 8, 7), 10.8)
-"""The sizes of letters, the largest first, each with the margins of a cell; in points."""
+"""The letter sizes, the largest first, each with the margins of a cell; in points."""
 
 _LETTER_OF_LATEX, _LETTER_OF_WORD = 0.47, 0.55
-"""The average width of a character, as a share of the size of the letters."""
+"""The average width of a character, as a share of the letter size."""
 
 NARROWEST = 14
-"""The least width to which labels and the names of models are folded."""
+"""The smallest width at which labels and the names of models are wrapped."""
 
 
 def _width_of(sheet: Sheet, place: int) -> int:
-    """Return the width of a model's column, whose cells are not folded."""
+    """Return the width of a model's column, whose cells are not wrapped."""
     cells = [line for part in sheet.parts for row in part for line in row.cells[place]]
     return max(min(cell_len(label(sheet.models[place])), NARROWEST), *map(cell_len, cells), 0)
 
 
 def _longest_label(sheet: Sheet) -> int:
-    """Return the width to which the labels of a sheet are folded."""
+    """Return the width at which the labels of a sheet are wrapped."""
     if len(sheet.models) > 2:
         return LABEL_OF_SEVERAL
     return LONGEST_LABEL
@@ -180,7 +180,7 @@ def _widths(sheet: Sheet) -> list[int]:
 def _size_that_fits(
     sheet: Sheet, margins: Mapping[int, float], of_letter: float, room: float
 ) -> int:
-    """Return the largest size of letters with which a sheet is not wider than the text.
+    """Return the largest letter size with which a sheet is not wider than the text.
 
     If there is none, the smallest size is returned.
     """
@@ -192,14 +192,14 @@ def _size_that_fits(
 
 
 def _folded(text: str, most: int) -> list[str]:
-    """Return a text as lines of at most some width."""
+    """Return the lines of a text, wrapped at a width."""
     if cell_len(text) <= most:
         return [text]
     return textwrap.wrap(text, most, break_on_hyphens=False)
 
 
 def text(sheet: Sheet) -> list[str]:
-    """Return the lines of a sheet for a terminal, in which long labels and names are folded."""
+    """Return the lines of a sheet for a terminal, in which long labels and names are wrapped."""
     widths = [_width_of(sheet, i) for i in range(len(sheet.models))]
     room = max(width() - sum(2 + each for each in widths), NARROWEST)
     names = [_folded(label(name), most) for name, most in zip(sheet.models, widths, strict=True)]
@@ -243,7 +243,7 @@ def markdown(sheet: Sheet) -> str:
 def latex(sheet: Sheet) -> str:
     """Return a sheet as a ``tabular`` with the rules of the package booktabs.
 
-    If it would be wider than the text of an article, its letters are smaller.
+    If it would be wider than the text of an article, smaller letters are used.
     """
     size = _size_that_fits(sheet, _OF_LATEX_CELLS, _LETTER_OF_LATEX, TEXT_WIDTH)
     begin, end = list[str](), [r"\bottomrule", r"\end{tabular}"]
@@ -286,7 +286,7 @@ def html(sheet: Sheet) -> str:
 def docx(sheet: Sheet) -> Any:
     """Return a sheet as a document of python-docx.
 
-    The letters are of a size with which no line of a cell is broken.
+    The letters are small enough that no line of a cell is broken.
 
     Raises
     ------
@@ -334,7 +334,7 @@ class Prose:
         return " ".join(self.sentences)
 
     def markdown(self) -> str:
-        """Return the paragraph in one line; in another, ``+ x`` would begin a list."""
+        """Return the paragraph on one line; a new line that begins with ``+ x`` would be a list."""
         return _with_numbers(str(self), _in_markdown, _typeset) + "\n"
 
     def latex(self) -> str:
@@ -415,7 +415,7 @@ def _unbroken(cell: str) -> str:
 
 
 def _with_numbers(sentence: str, text: Callable[[str], str], numbers: Callable[[str], str]) -> str:
-    """Return a sentence whose words and whose signed numbers are written by a function each."""
+    """Return a sentence; one function writes its words, another its signed numbers."""
     made, end = "", 0
     for found in _NUMBER_IN_PROSE.finditer(sentence):
         made += text(sentence[end : found.start()]) + numbers(found[0])

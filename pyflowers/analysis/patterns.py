@@ -12,38 +12,39 @@ from the model as for data replicated from the fit: these are score tests [1]_, 
 is simulated.
 
 Linear patterns are sums c = W'e*, where W has the columns of terms that the model may lack, without
-the part that A fits. A check is large if c' C⁻ c is, with C = W'W:
+the part that A fits. Their statistic is c' C⁻ c, with C = W'W, divided by the mean square of the
+residuals that the pattern does not explain:
 
     mean[x]           an effect of each bin of a covariate, or of each level
     curvature[x]      the square of a covariate
     interaction[x:z]  the products of two covariates, or of their levels
     slopes[x | g]     an effect of x in each group, in a test that their variance is 0 [2]_
 
-divided by the mean square of what they leave. The other two kinds are
+The other two kinds are
 
     spread[x]           the means of |e*| in quarters of a covariate, in levels or in groups, each
                         compared with its mean over the replicates (Levene's test [3]_)
     autocorrelation[x]  the products of e* in neighbours along a covariate, or in consecutive rows
 
-All statistics are brought to one scale: a sum of squares by its cube root [4]_, then every
-statistic by its mean and standard deviation over the replicates. The p-value of a check is the
-share of the replicated data sets in which any check of this module exceeds it. It is adjusted for
-the number of checks and for their dependence [5]_, so that a model with many covariates does not
-fail by chance.
+All statistics are brought to one scale: a sum of squares is replaced by its cube root [4]_, and
+every statistic is then standardised by its mean and standard deviation over the replicates. The
+p-value of a check is the share of the replicated data sets in which any check of this module
+exceeds it. It is adjusted for the number of checks and for their dependence [5]_, so that a model
+with many covariates does not fail by chance.
 
 If a linear pattern is found, the effects that explain it are added to A, and the checks are
-repeated: what then passes needs no other remedy. In the same way, the residuals of the data
+repeated: checks that then pass need no other remedy. In the same way, the residuals of the data
 are divided by the simplest pattern of spread that explains the others. Unequal spread makes linear
-patterns more likely, and so does a wrong mean patterns of spread; if the spread alone explains all
-of them, it is the only remedy.
+patterns more likely, and a wrong mean makes patterns of spread more likely. If a remedy for the
+spread explains all patterns, it is the only remedy.
 
-Spread also differs between bins by chance, and more so in a family with heavier tails, and it
-follows from the mean in another way in each family. Therefore, unequal spread is compared with data
+Spread also differs between bins by chance, especially in a family with heavier tails, and its
+relation to the mean differs between families. Therefore, unequal spread is compared with data
 sets from the alternatives that are more likely than the family (:mod:`.alternatives`). If all
-values are positive, it is also looked for in their logs. As these residuals hardly depend on the
-parameters, this predicts whether a refit with that family passes. Otherwise, the spread gets its
-own term: the covariate, if the residuals pass when they are divided by an exponential function of
-it, or else a curve.
+values are positive, unequal spread is also looked for in their logs. As these residuals hardly
+depend on the parameters, this predicts whether a refit with that family passes. Otherwise, the
+spread gets its own term: the covariate, if the residuals pass when they are divided by an
+exponential function of it, or else a curve.
 
 References
 ----------
@@ -90,11 +91,11 @@ MOST_REPLICATES = 1_000
 """The largest number of replicated data sets; more would not change a p-value near the limit."""
 
 MOST_VALUES = 10_000_000
-"""The largest number of residuals of replicated data sets in memory. Of larger data, the fewest
-data sets are replicated, and again for each remedy that is tried."""
+"""The largest number of residuals of replicated data sets in memory. For larger data, fewer
+data sets are replicated, if necessary anew for each remedy that is tried."""
 
 FEWEST_VALUES = 5
-"""With fewer different values of a covariate, its bins replace curvature and autocorrelation."""
+"""With fewer different values of a covariate, only the mean at each value is checked."""
 
 FEWEST_PAIRS = 5
 """With fewer pairs of neighbours, autocorrelation is not checked."""
@@ -127,7 +128,7 @@ FEWEST_KNOTS = DEFAULT_SIZES["s"]
 """The number of knots of ``s(x)``."""
 
 LOGNORMAL = "lognormal"
-"""The family of values whose logs have a normal family."""
+"""The family of values whose logs are normal."""
 
 SMALLEST = 0.1
 """The smallest root mean square of residuals by which statistics are divided."""
@@ -137,12 +138,12 @@ NUM_DRAWS, FEWEST_DRAWS = 100, 8
 smallest number, for large data."""
 
 MOST_AT_ONCE = 1_000_000
-"""The largest number of values of all rows and draws at once, unless a few draws exceed it."""
+"""The largest product of rows and draws that are used, unless `FEWEST_DRAWS` draws exceed it."""
 
 _ROUNDING = 1e-4
 
 SMALL_WEIGHT = 1e-6
-"""The largest weight of a row that does not show what terms would add to its linear predictor."""
+"""For rows with smaller weights, what terms would add to the linear predictor is taken as 0."""
 
 ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
@@ -167,7 +168,7 @@ class Pattern:
     weights : matrix or None
         For linear patterns, the columns that would explain the pattern, shape (N, k).
     is_signed : bool
-        Whether both tails count. Neighbours that alternate are not a pattern: this does no harm.
+        Whether both tails count. They do not for autocorrelation, as alternation does no harm.
     bins : tuple of str
         The names of the bins, for a statistic with a value for each bin.
     where : array of int or None
@@ -269,7 +270,7 @@ class Patterns:
     spreads : tuple of Step
         The remedies for the patterns of spread that these remedies do not explain.
     family : str
-        The family in which no spread is unequal, if spread is; empty if there is none.
+        A family in which the spreads are equal, if they are unequal in the fit; empty if unknown.
     remaining : frozenset of str
         The names of the patterns that none of these remedies explains.
     notes : tuple of str
@@ -420,7 +421,7 @@ def find_patterns(
 
 @dataclass(frozen=True)
 class _Search:
-    """The residuals among which patterns are looked for: the data's own and replicated ones."""
+    """The residuals in which patterns are looked for: those of the data and of replicated data."""
 
     fit: Fit
     residuals: Residuals
@@ -432,7 +433,7 @@ class _Search:
 def _explained(
     search: _Search, judged: Sequence[Judged]
 ) -> tuple[list[Step], list[Any], Sequence[Judged]]:
-    """Return the terms that explain the failed patterns, their columns, and what is left then."""
+    """Return the terms that explain the failed patterns, their columns, and what remains."""
     steps, extra, now = list[Step](), list[Any](), judged
     while len(steps) < MOST_STEPS:
         failed = [each for each in now if not each.passed and each.pattern.kind in STRUCTURAL]
@@ -450,7 +451,7 @@ def _explained(
 def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
     """Return a family under which the spreads are equal; empty if none is known."""
     fit, residuals = search.fit, search.residuals
-    # Otherwise the part that the remedies of the mean explain would count as spread.
+    # Otherwise, variation that a remedy for the mean explains would count as spread.
     explained = (residuals.projection()(search.own) - remove(search.own))[0]
     more = explained / np.where(np.abs(residuals.weight) > SMALL_WEIGHT, residuals.weight, np.inf)
     for likely in likely_alternatives(fit, residuals.predictor, more):
@@ -466,14 +467,14 @@ def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
 
 
 def _is_equal(judged: Iterable[Judged]) -> bool:
-    """Whether no spread is unequal."""
+    """Return whether all patterns of spread pass."""
     return all(each.passed for each in judged if each.pattern.kind == "spread")
 
 
 def _explained_spreads(
     search: _Search, extra: Sequence[Any], now: Sequence[Judged]
 ) -> tuple[list[Step], Sequence[Judged]]:
-    """Return the terms that explain unequal spreads, and what is left if these are removed.
+    """Return the terms that explain unequal spreads, and the patterns that then remain.
 
     The part that a model with this spread would fit is also removed, in data and replicates.
     """
@@ -554,7 +555,7 @@ def _sets_of(likely: Likely, fit: Fit, residuals: Residuals, num: int) -> Iterat
 def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
     """Return the failed patterns without curves along a covariate whose effects vary by group.
 
-    If the link is not the identity, effects that vary between groups make their mean a curve.
+    If the link is not the identity, the average of effects that vary between groups is a curve.
     """
     found = [*failed, *(step.found for step in steps)]
     varying = {each.pattern.columns[0] for each in found if each.pattern.kind == "slopes"}
@@ -566,7 +567,7 @@ def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
 
 
 def _ratios(spread: Judged) -> FloatArray:
-    """Return the ratio of each row's spread to that which the model predicts, by its bin."""
+    """Return the ratio of each row's spread to the spread that the model predicts, by its bin."""
     where = spread.pattern.where
     assert where is not None
     ratio = np.append(np.maximum(spread.by_bin, 1e-3), 1.0)  # -1 marks rows in no bin
@@ -725,7 +726,7 @@ def _strength(pattern: Pattern, statistics: FloatArray) -> FloatArray:
 
 
 def _size(pattern: Pattern, ratio: FloatArray, error: FloatArray) -> float:
-    """Return how much the spreads of rows differ: the root mean square, less its chance value."""
+    """Return how much spread differs between rows: root mean square, less what chance explains."""
     assert pattern.where is not None
     share = np.bincount(pattern.where[pattern.where >= 0]) / np.sum(pattern.where >= 0)
     return float(np.sqrt(max(0.0, share @ (np.square(ratio - 1) - np.square(error)))))
@@ -880,7 +881,7 @@ def _spreads(fit: Fit, residuals: Residuals, own: _Covariates) -> Iterator[Patte
 
 
 def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Iterator[Pattern]:
-    """Yield a pattern for each covariate that varies within groups but has one effect in all."""
+    """Yield a pattern for each covariate that varies within groups but has a single effect."""
     varying = fit.model.varying
     for g, codes in residuals.groups.items():
         num = np.bincount(codes)
@@ -994,7 +995,7 @@ def _neighbours(codes: IntArray, values: FloatArray) -> Callable[[FloatArray], F
     same = np.flatnonzero(points[0, 1:] == points[0, :-1])
     if same.size < FEWEST_PAIRS:
         return None
-    # Divided by √n, means of n residuals have the variance of one residual.
+    # Sums of n residuals, divided by √n, have the variance of one residual.
     means = sparse.csr_array((1 / np.sqrt(num)[place], (np.arange(len(codes)), place)))
 
     def statistic(e: FloatArray) -> FloatArray:
@@ -1024,7 +1025,7 @@ def _bins(values: FloatArray, most: int) -> tuple[IntArray, list[str]]:
 def _scale(e: FloatArray) -> FloatArray:
     """Return the mean square of residuals, by which statistics are divided.
 
-    It is at least `SMALLEST` squared, because what is left of values that hardly vary has no
+    It is at least `SMALLEST` squared, because the residuals of values that hardly vary have no
     meaning.
     """
     return np.asarray(np.maximum(np.square(e).mean(axis=1), SMALLEST**2))

@@ -1,4 +1,4 @@
-"""Answers about the fits of several completed tables, pooled as further draws.
+"""Results from the fits of several completed tables, pooled as further draws.
 
 The draws of a quantity that depends on the table, such as an average over its rows, are computed
 from each fit and its own table. Chains of one table must agree with each other, but those of
@@ -32,12 +32,12 @@ Question = TypeVar("Question", bound=Callable[..., Any])
 
 
 def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Question], Question]:
-    """Let a question about a fit take pooled fits, too.
+    """Return a decorator that lets a function of a fit also take pooled fits.
 
     Parameters
     ----------
     pool : callable
-        Function of the pooled fits and of the answer for each of them that returns one answer.
+        Function of the pooled fits and the list of their results that returns one result.
     """
 
     def extended(question: Question) -> Question:
@@ -68,7 +68,7 @@ def as_chains(draws: Sequence[xr.DataArray]) -> xr.DataArray:
 def pooled_columns(
     draws: NDArray[np.float64], num_tables: int, describe: Callable[[NDArray[np.float64]], Columns]
 ) -> Columns:
-    """Return the columns of a summary that depend on which draws are of one table.
+    """Return the columns of a summary that depend on the table to which each draw belongs.
 
     Parameters
     ----------

@@ -277,8 +277,8 @@ def row_sets(
             if whole:
                 kept, hint = f"has kept this column only as part of {whole}", ""
             raise DataError(
-                f"{column}: the fit {kept}; pass --new (in Python, new) a table with this "
-                f"column{hint}"
+                f"{column}: the fit {kept}; give a table with this column as --new (in "
+                f"Python, new){hint}"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
@@ -397,7 +397,7 @@ class RowPredictions(Result):
         """Return the draws, shape (chain, draw, row) or (chain, draw, set of rows).
 
         Probabilities have the shape (chain, draw, outcome, row or set of rows). Draws of completed
-        tables are those of further chains.
+        tables are appended as further chains.
         """
         import xarray as xr
 
@@ -623,7 +623,7 @@ class RowPredictions(Result):
 
     @property
     def _groups(self) -> str:
-        """How the effects of groups enter; ``data`` if there are none."""
+        """How the effects of groups are treated; ``data`` if there are none."""
         if self.fit.model.has_effects:
             return self.predictor.groups
         return "data"
@@ -634,14 +634,14 @@ def _of_tables(fit: PooledFit, found: list[Predictions | RowPredictions]) -> Row
     of_rows = [each for each in found if isinstance(each, RowPredictions)]
     if len(of_rows) < len(found):
         raise ConfigError(
-            "predict pools predictions of rows; give new, or give kind to predict the rows of the "
-            "completed tables"
+            "predict: only predictions of rows can be pooled; give new, or give kind to predict "
+            "the rows of the completed tables"
         )
     first = of_rows[0]
     for number, each in enumerate(of_rows[1:], 2):
         if each._table.rows.tolist() != first._table.rows.tolist():
             raise DataError(
-                f"predict: tables 1 and {number} have different rows; give new, a table of the rows"
+                f"predict: tables 1 and {number} have different rows; give the rows with new"
             )
         if first.sets is not None and each.sets is not None:
             apart = each.sets.index.symmetric_difference(first.sets.index)
@@ -709,8 +709,8 @@ def predict(
         the other columns held fixed, instead of the rows of a table; see :func:`pyflowers.grid`.
     balanced : bool
         Whether the grid also contains all levels of the other factors, and both values of columns
-        with two distinct numbers; without `grid`, of all of them. Predictions are then averaged
-        over them, with equal weights, unless `by` is given.
+        with two distinct numbers; without `grid`, all factors and all such columns. Predictions
+        are then averaged over these values, with equal weights, unless `by` is given.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on
@@ -830,8 +830,8 @@ def _predict_rows(
         outcomes = outcomes_of(fit, kind, outcome, parameter)
     if parameter is not None and kind == "observation":
         raise ConfigError(
-            f"kind 'observation' is of the response, not of {parameter}; leave kind or parameter "
-            "out"
+            f"kind 'observation' applies only to the response, not to {parameter}; leave kind or "
+            "parameter out"
         )
     predictor = predictor_of(fit, new, groups, seed, reading, kind, parameter)
     table = predictor.rows.table
@@ -877,7 +877,8 @@ def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expect
     """
     if outcome is not None and parameter is not None:
         raise ConfigError(
-            f"outcome is of the response, not of {parameter}; leave outcome or parameter out"
+            f"outcome applies only to the response, not to {parameter}; leave outcome or parameter "
+            "out"
         )
     of_categories = fit.model.has_categories and parameter is None
     return "probability" if of_categories or outcome is not None else "expected"
@@ -921,8 +922,8 @@ def outcomes_of(
         return ()
     if parameter is not None:
         raise ConfigError(
-            f"kind 'probability' is of the response, not of {parameter}; leave kind or parameter "
-            "out"
+            f"kind 'probability' applies only to the response, not to {parameter}; leave kind or "
+            "parameter out"
         )
     family = fit.model.family
     if not family.is_discrete:
@@ -1025,7 +1026,7 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
         raise ConfigError(
             f"[prediction] in {fit.program.declared_in} gives a density that differs from the "
             f"program's {name}, for example for {fit.data.where(row)}; correct the keys "
-            "family, linear_predictor or where, or name with the key censored a variable that "
+            "family, linear_predictor or where, or set the key censored to a variable that "
             "marks censored rows (see the guide to editing a program)"
         )
 
@@ -1040,7 +1041,7 @@ def _labelled(name: str, values: Any, *groups: str) -> xr.DataArray:
 
 
 def _seed_of(fit: Fit, seed: int | None) -> int:
-    """Return a seed, checked; the fit's if there is none."""
+    """Return a seed after checking it; by default, the fit's seed."""
     if seed is None:
         return fit.options.seed
     return SamplerOptions.of(seed=seed).seed

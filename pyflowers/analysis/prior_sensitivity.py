@@ -75,8 +75,8 @@ LOCAL = (0.99, 1.01)
 
 SHOWN = (0.8, 1.25)
 """Powers at which the conclusions are shown, far enough from 1 for changes to be visible; the
-change per doubling is taken between them, or between the powers above if these need k-hats that are
-too large."""
+change per doubling is taken between them, or between the powers above if its k-hats are too
+large."""
 
 THRESHOLD = 0.05
 """The smallest sensitivity that matters."""
@@ -92,7 +92,8 @@ CHANCE = 0.05
 
 DECIDES = 1.0
 """Change of a median, in posterior standard deviations per doubling of the prior, above which the
-prior's weight decides the answer. It is four times :data:`SHIFT`, which only leads to a remark."""
+result depends mainly on the prior's weight. It is four times :data:`SHIFT`, which only leads to a
+remark."""
 
 Z_90 = 1.6448536269514722
 
@@ -369,7 +370,7 @@ class Sensitivity(Result):
         return (
             f"{named} {verb} on the prior (sensitivity "
             f"{self.distances['prior'].max():.2g}; {THRESHOLD:g} or more matters): give reasons "
-            "for that prior wherever a conclusion rests on what depends on it."
+            "for that prior wherever a conclusion rests on such a result."
         )
 
 
@@ -428,7 +429,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         if fit.program.can(Capability.LOG_LIK):
             reason = "there are no observations"
         if imputed:
-            reason = f"that of {in_words(imputed)}, with imputed values, is not known by row"
+            reason = f"that of {in_words(imputed)}, with imputed values, is not known row by row"
         notes.append(f"the likelihood is not scaled, as {reason}")
     notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []
@@ -451,7 +452,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
 
 
 def _flat_priors(fit: Fit) -> tuple[str, ...]:
-    """Return the parameters whose prior is flat: declared, or without one, as in a formula."""
+    """Return the parameters whose prior is flat, including coefficients without a prior."""
     found = list(fit.model.flat_coefficients)
     for name in fit.program.declaration.parameters:
         if name in fit.draws:
@@ -583,7 +584,7 @@ def names_of(interval: float = INTERVAL) -> list[str]:
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
-    """Return the log likelihood at each draw, summed over the observations in it, shape (S,).
+    """Return the log likelihood at each draw, summed over its observations, shape (S,).
 
     The sum is computed block by block, because the pointwise likelihood may not fit into memory.
     """

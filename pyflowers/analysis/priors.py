@@ -327,7 +327,7 @@ def prior(
 
 
 def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
-    """Yield why there are no implied data, or that they are far too large."""
+    """Yield a note if there are no implied data, or if they are far too large."""
     if y_rep is None:
         yield (
             f"the implied data are not shown, because {program.called} has no y_rep: "
@@ -360,7 +360,7 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float | str]) -> Non
 
 
 HUGE = 1e100
-"""No data hold such values, so a note counts the draws that imply them."""
+"""Real data have no values above this one, so a note counts the draws that imply them."""
 
 WIDE = 0.98
 """Probability of the wider interval, which shows how far the prior extends."""

@@ -256,7 +256,7 @@ def refit_without(
     engine: Engine | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> list[T]:
-    """Refit a model without each of several sets of rows, and return what `use` makes of each.
+    """Refit a model without each of several sets of rows, and return the result of `use` for each.
 
     Parameters
     ----------

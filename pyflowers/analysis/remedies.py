@@ -1,8 +1,8 @@
 """The remedy for each need that a failed predictive check points to.
 
-A failed check points to a need, such as a response with more variation. `REMEDIES` lists the
-remedies for each need, of which the first that applies to the fit is suggested. The model
-determines whether one applies: its formula, its family with its alternatives, its covariates and
+A failed check points to a need, such as more variation in the response. `REMEDIES` lists the
+remedies for each need, of which the first that applies to the fit is suggested. Whether a remedy
+applies depends on the model: its formula, its family and the alternatives, its covariates and its
 groups. For a fit of a formula, most remedies are another formula or family, as text that can be
 pasted.
 """
@@ -26,7 +26,7 @@ from pyflowers.programs.formulas.edits import has_imputed, with_student_effects,
 from pyflowers.programs.terms import quote
 
 GROWS = 0.5
-"""The correlation of the spread with the mean, over bins, beyond which one grows with the other."""
+"""The correlation of the spread with the mean, over bins, above which the spread grows with it."""
 
 EDGES = (
     "; only predictions near this limit are affected: average effects and coefficients describe "
@@ -149,14 +149,14 @@ def _alternative(fit: Fit) -> str:
 
 
 def _another_family(case: Case) -> str:
-    """Advise the most likely alternative to the family, if it is more likely."""
+    """Advise the most likely alternative, if it is more likely than the family."""
     if case.family is None or not _alternative(case.fit):
         return ""
     return refit(case.fit, family=_alternative(case.fit))
 
 
 def _more_zeros(case: Case) -> str:
-    """Advise that the probability of zeros depends on the covariates of the mean."""
+    """Advise letting the probability of zeros depend on the covariates of the mean."""
     fit = case.fit
     if case.family is None or not case.family.zeros or not fit.model.covariates_of_mean:
         return ""
@@ -166,7 +166,7 @@ def _more_zeros(case: Case) -> str:
 
 
 def _effects_with_tails(case: Case) -> str:
-    """Advise effects of groups that have heavier tails."""
+    """Advise group effects with heavier tails."""
     formula, labels = case.fit.program.declaration.formula, case.fit.data.by_group
     better = ""
     if formula is not None and labels is not None:
@@ -184,7 +184,7 @@ def _effects_with_tails(case: Case) -> str:
 
 
 def _autoregression(case: Case, time: str = "", gr: str | None = None) -> str:
-    """Return the formula whose residuals depend on the previous ones, in quotes; empty without one.
+    """Return the advice to let residuals depend on the previous ones; empty if it does not apply.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _along_rows(case: Case) -> str:
     if not found:
         return ""
     more = (
-        "; if a column sets the time, write ar(time = …) with it; if the rows are ordered by "
+        "; if a column gives the time, write ar(time = …) with it; if the rows are ordered by "
         "something else, add its effect"
     )
     return _within(found, "if the rows follow each other in time, ", more)
@@ -258,7 +258,7 @@ def _within(advice: str, before: str, after: str) -> str:
 
 
 def _unless_cut_off(case: Case) -> str:
-    """Advise to look for a limit, or else the most likely alternative to the family."""
+    """Advise looking for a limit, or else the most likely alternative to the family."""
     family = "" if case.family is None else _alternative(case.fit)
     if not family:
         return ""
@@ -272,9 +272,9 @@ def unless_cut_off(advice: str) -> str:
 
 
 def answer(fit: Fit, patterns: Patterns) -> str:
-    """Return the advice on patterns of mean and spread: one formula that answers all of them.
+    """Return the advice on patterns of mean and spread: one formula that addresses all of them.
 
-    It is empty if there are none.
+    It is empty if there are no patterns.
     """
     steps, spreads = patterns.steps, patterns.spreads
     if not steps and not spreads:
@@ -299,7 +299,7 @@ def answer(fit: Fit, patterns: Patterns) -> str:
 
 
 def _falls_with_mean(fit: Fit, spread: Judged) -> bool:
-    """Whether the spread of logs falls as the mean grows, so that it is not proportional to it."""
+    """Return whether the spread of logs falls with the mean: spread is not proportional to it."""
     where, y = spread.pattern.where, fit.data.y
     assert where is not None
     if not fit.model.family.compares_logs:
@@ -318,8 +318,8 @@ def _for_program(fit: Fit, patterns: Patterns) -> str:
     """Return the advice on patterns of a program in Stan."""
     if patterns.family:
         return (
-            f"use the family {patterns.family} for the likelihood, in which the spread may differ "
-            "as much as here"
+            f"use the family {patterns.family} for the likelihood, which allows such differences "
+            "in spread"
         )
     found = []
     for step in (*patterns.steps, *patterns.spreads):
@@ -462,7 +462,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
     ),
     "limit": (
         _unless_cut_off,
-        _said(f"{CUT_OFF}; if not, the model lets values vary too much{EDGES}"),
+        _said(f"{CUT_OFF}; if not, use a model in which values vary less{EDGES}"),
     ),
     "ratings": (
         _said(
@@ -550,7 +550,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
         _along_rows,
         _said(
             "if the rows follow each other in time, let each error depend on the previous one, "
-            "which requires a program of your own, or add an effect of time; if a column sets the "
+            "which requires a program of your own, or add an effect of time; if a column gives the "
             "time, name it with --time; if the rows are ordered by something else, add its effect",
             "new",
         ),

@@ -233,7 +233,8 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"statistic {wanted!r}: {module} cannot be imported ({reason})"
+            f"statistic {wanted!r}: {module} cannot be imported ({reason}); correct the module or "
+            "its name"
         ) from error
     if not callable(holds.get(name)):
         raise ConfigError(

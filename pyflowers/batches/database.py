@@ -23,7 +23,7 @@ from pyflowers.errors import ConfigError, DataError, PyflowersError
 
 FILE = "ledger.sqlite"
 KIND = 0x70796662
-"""The application_id that marks our ledgers among SQLite files: "pyfb"."""
+"""The application_id that distinguishes ledgers from other SQLite files: "pyfb"."""
 FORMAT = 3
 
 _READ_BY = {2: "0.3"}
@@ -175,7 +175,7 @@ def _names_a_file(journal: Path) -> bool:
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     """Yield the ledger for reading, even while a client writes to it.
 
-    Everything that is read within the block is of the same moment.
+    Everything that is read within the block comes from the same state of the ledger.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def guarded(folder: Path, sentence: str) -> Iterator[None]:
     folder : Path
         The batch's folder.
     sentence : str
-        The message on an error of the system, with places for the file, the folder and the reason.
+        The message for a system error, with placeholders for the file, the folder and the reason.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def rows_of(database: sqlite3.Connection, folder: Path, values: Values) -> Itera
     if not 0 <= values.tasks * SMALLEST_ROW <= (folder / FILE).stat().st_size:
         raise ValueError(f"a file of its size cannot hold {values.tasks} tasks")
     number = 0
-    # The limit stops a file whose pages contain each other.
+    # Without the limit, a file whose pages contain each other would yield rows forever.
     query = f"{SELECT_ROWS} ORDER BY id LIMIT ?"
     for found in database.execute(query, (values.tasks + 1,)):
         number += 1
@@ -349,7 +349,7 @@ def shown(values: Values, rows: Iterable[Row]) -> Iterable[Row]:
     """Return the rows that are shown.
 
     Until the last run has planned all of its tasks, it is not known which rows of earlier runs it
-    will use again. So these are shown, too, unless a later run has a row with the same name and
+    will use again. So these are also shown, unless a later run has a row with the same name and
     program.
     """
     recent = (row for row in rows if row.run >= values.oldest)

@@ -14,14 +14,14 @@ from pyflowers.storage import FileKind, check_file, new_file, read_json
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """Files in the folder of a batch: a record, which lists the others, tables and figures.
+    """Files in the folder of a batch: tables, figures, and a record that lists them.
 
     Attributes
     ----------
     name : str
         The contents of the files, such as ``calibration``; the record is ``calibration.json``.
     keys : frozenset of str
-        Keys by which the record is known as one that pyflowers wrote.
+        Keys by which the record is recognised as one that pyflowers wrote.
     """
 
     name: str

@@ -200,7 +200,7 @@ class Keep:
 
 
 def is_short(given: str) -> bool:
-    """Whether text names a built-in table or is not valid, but is not ``module:function``."""
+    """Whether text is not ``module:function``: it names a built-in table, or is not valid."""
     return given.partition(":")[0] in BUILT_IN or ":" not in given
 
 
@@ -406,7 +406,7 @@ def draws(fit: Fit, names: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     Raises
     ------
     ConfigError
-        For a name that the posterior does not have.
+        If the posterior has no quantity of a given name.
     """
     chosen = fit.posterior[_known(fit, names)]
     chain, draw = np.indices((fit.num_chains, fit.num_draws))
@@ -439,7 +439,7 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        For a name that the posterior does not have, or values of another shape.
+        If the posterior has no quantity of a given name, or the values have another shape.
 
     References
     ----------

@@ -464,7 +464,7 @@ class Batch:
 
 
 def _rate(last: list[float], running: bool) -> float | None:
-    """Return how many fits end in a second, from the times of the last ones, newest first."""
+    """Return how many fits end per second, from the times of the last ones, newest first."""
     if len(last) < 2:
         return None
     now = last[0]

@@ -40,7 +40,7 @@ class Task:
     Parameters
     ----------
     program : str, Path, Program or Spec
-        The program; or all of the question, of which other inputs that are given change their own.
+        The program; or all inputs at once, as a Spec, in which other given inputs replace its own.
     data : path, DataFrame, Table, mapping or Data, optional
         The data, as for :func:`pyflowers.fit`.
     name : str
@@ -57,8 +57,8 @@ class Task:
         program. Default: the batch's limit.
     **inputs
         The other inputs of the fit, such as ``priors`` and ``draws``; see :class:`pyflowers.Spec`.
-        Without a seed, it is derived from the batch's seed and the task's key. The engine is that
-        of the batch.
+        If no seed is given, it is derived from the batch's seed and the task's key. The engine is
+        that of the batch.
 
     Raises
     ------
@@ -132,7 +132,7 @@ class Job:
     attempts : int
         How many times the task was planned.
     folder : str
-        The working folder where the task was planned. Functions to keep may be in its modules.
+        The working folder where the task was planned. Its modules may define functions to keep.
     """
 
     key: str

@@ -97,7 +97,7 @@ def _run(
     config, tasks = read_batch(file)
     folder = out or config.folder
     if folder is None:
-        raise click.UsageError(f"--out is missing, and {file} names no folder.", ctx)
+        raise click.UsageError(f"--out is missing, and {file} names no folder; add --out DIR.", ctx)
     connection: AbstractContextManager[Any] = nullcontext()
     if scheduler is not None:
         from pyflowers.batches.cluster import connected

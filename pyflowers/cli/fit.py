@@ -58,7 +58,7 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     "--check",
     is_flag=True,
     help="Exit with status 3 if a diagnostic fails or a prior contradicts the data. Draws that are "
-    "valid but imprecise do not fail.",
+    "valid but imprecise do not count as a failure.",
 )
 @click.option(
     "--refit", is_flag=True, help="Refit even if the run folder holds the fit of these inputs."
@@ -99,13 +99,14 @@ def fit_command(
     fit is not repeated, but read and shown. If no seed or engine is given, those of the run in the
     folder are used.
 
-    If the diagnostics do not pass and sampling took at most 10 seconds, their remedies are tried,
-    in at most three refits, and the verdict names the command that passes. With --quiet, nothing is
-    tried.
+    If the diagnostics do not pass and sampling took at most 10 seconds, the remedies that they
+    advise are tried, in at most three refits, and the verdict gives the command that passes. With
+    --quiet, no remedies are tried.
 
     With --from, the inputs are those of a run, except the ones that are given here. Its table has
-    only the columns that the run used; a formula with others needs --data. With --warm, the chains
-    also start where those of the run ended, which saves most of the warm-up after a small change.
+    only the columns that the run used; a formula with other columns needs --data. With --warm, the
+    chains also start where those of the run ended, which saves most of the warm-up after a small
+    change.
 
     If --data is repeated, the files are completed versions of one table, whose missing values were
     imputed: each is fitted, the draws are pooled, and DIR has a run folder for each.
@@ -115,7 +116,7 @@ def fit_command(
       pyflowers fit --from runs/flowers --prior mu_sd=1 --out runs/narrow
     """
     if source is not None and (config is not None or isinstance(options["data"], tuple)):
-        raise click.UsageError("--from takes one table, and no --config; leave out --from.", ctx)
+        raise click.UsageError("--from takes one table and no --config; leave out --from.", ctx)
     if warm and source is None:
         raise click.UsageError("--warm starts from a run; add --from RUN.", ctx)
     if config is not None:
@@ -280,7 +281,7 @@ def _record(outcome: ModelOutcome) -> dict[str, Any]:
     "--format",
     "form",
     type=click.Choice(["md", "tex", "txt", "docx"]),
-    help="Print only the draft for a methods section, on run folders: as Markdown, LaTeX or text; "
+    help="Print only a draft of the methods section for run folders: as Markdown, LaTeX or text; "
     "docx needs --out.",
 )
 @click.option("--out", type=PATH, help="HTML file to write; with --format, the file of the draft.")

@@ -51,7 +51,7 @@ COMMANDS = {
     "models": ("programs", "List the shipped models, their priors and capabilities."),
     "new": ("programs", "Write a Stan program to start from, or draft a declaration."),
     "check": ("runs", "Check whether the model would produce data like yours."),
-    "improve": ("runs", "Fit what the failed checks of a run advise, and compare."),
+    "improve": ("runs", "Fit the models that a run's failed checks suggest, and compare."),
     "sensitivity": ("runs", "Show which conclusions of a run depend on its prior."),
     "prior": ("methods", "Draw from a model's prior and show the data that it implies."),
     "sbc": ("methods", "Check a program's computation by simulation-based calibration."),

@@ -236,13 +236,14 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @plots_option
 @click.option("--out", type=PATH, required=True, help="Folder for the fits and the results.")
 def design_command(out: Path, plots: str, **options: Any) -> int:
-    """Simulate studies of several sizes, and show how narrow and how clear their answers are.
+    """Simulate studies of several sizes, and show how narrow and how clear their results are.
 
-    The model is fitted to the pilot data in --data. Data are simulated for each number of groups
-    and rows, with the posterior medians of that fit, --effect in their place, and new groups from
-    the population. Each data set is fitted. For each parameter in --effect, the table shows the
-    average width of its interval and the shares of intervals that exclude 0, lie in --region, and
-    contain the true value. Run the same command again to resume, or with more --sims to go on.
+    The model is fitted to the pilot data in --data. For each number of groups and rows, data are
+    simulated with the posterior medians of that fit, except the parameters in --effect, which have
+    the values given there, and with new groups from the population. Each data set is fitted. For
+    each parameter in --effect, the table shows the average width of its interval and the shares of
+    intervals that exclude 0, lie in --region, and contain the true value. Run the same command
+    again to resume, or with a larger --sims to add data sets.
 
       pyflowers design "y ~ x" --data t.csv --rows 20,40 --effect "b[x]=1" --out d
     """

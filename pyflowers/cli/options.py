@@ -221,7 +221,7 @@ def _kinds(annotation: Any) -> list[Any]:
 
 
 def _choices(kind: Any) -> list[str]:
-    """Return the words among which an input is chosen."""
+    """Return the words from which an input is chosen."""
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return [word for part in get_args(kind) for word in _choices(part)]

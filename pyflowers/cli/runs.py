@@ -75,8 +75,8 @@ def _open_any(run: Path, interval: float | None) -> Fit | PooledFit:
     metavar="NAME|MODULE:FUNCTION",
     multiple=True,
     help="Also check this statistic (repeatable), such as sd, median or minimum, or your own "
-    "function, which takes the array y and returns a number. MODULE is installed, in the working "
-    "folder, or a Python file; its code is run.",
+    "function, which takes the array y and returns a number. MODULE is installed, is in the "
+    "working folder, or is a Python file; its code is run.",
 )
 @click.option(
     "--replicates",
@@ -99,7 +99,7 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
     RUN is a run folder written by pyflowers fit. Each statistic of the data is compared with the
     same statistic of data sets drawn from the fitted model. p is the share of these data sets in
     which the statistic is larger than in your data, counting ties as half. Exit status 3 means that
-    a part of the verdict fails; what concerns only predictions of single values does not fail.
+    a part of the verdict fails; checks that limit only predictions of single values do not count.
 
       pyflowers check runs/flowers
       pyflowers check runs/flowers --statistic median --out checks
@@ -123,12 +123,13 @@ def check_command(run: Path, out: Path | None, interval: float | None, **options
 @overwrite_option
 @interval_option
 def improve_command(run: Path, out: Path | None, interval: float | None, *, overwrite: bool) -> int:
-    """Fit what the failed checks of a run advise, check these models, and compare them by LOO.
+    """Fit the models that a run's failed checks suggest, check them, and compare them by LOO.
 
-    RUN is a run folder written by pyflowers fit. For each check that fails, the formula, family or
-    option that the check names is fitted. The advice on these fits is followed in turn, in at most
-    8 refits. Of the models that pass all checks, one that predicts about as well as the best is
-    chosen. If the run passes, nothing is changed. Exit status 3 means that no model passes.
+    RUN is a run folder written by pyflowers fit. For each check that fails, a model is fitted with
+    the formula, family or option that the check suggests. The advice on these fits is followed in
+    turn, in at most 8 refits. Of the models that pass all checks, one that predicts about as well
+    as the best is chosen. If the run passes, nothing is changed. Exit status 3 means that no model
+    passes.
 
       pyflowers improve runs/flowers --out improved
     """
@@ -302,7 +303,7 @@ def contrast_command(
     Name an element by its label or, unless all labels are numbers, by its position, counted from 1.
     For a formula, mu[subject 308] is the expected response averaged over the rows where subject is
     308, and mu is the average over all rows. effect[x] and effect[f, b - a] are average effects,
-    mean[f = b] is a marginal mean, and prediction[x = 2] the expected response at a point of a
+    mean[f = b] is a marginal mean, and prediction[x = 2] is the expected response at a point of a
     grid. r_school[Intercept] are the intercepts of all schools.
 
     Operators are + - * / **, comparisons, and the words 'and', 'or' and 'not'. The functions are
@@ -384,12 +385,11 @@ def loo_command(
     """Compare models of the same data by how well they predict held-out observations or groups.
 
     Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time without a
-    refit; where a k-hat is too large, a note says how long the refits of --refit will take, which
-    replace its estimate. Models of integers and of real numbers are compared by the probability of
-    the rounded response. Use --by-group to see how well a multilevel
-    model predicts a whole group that it has not seen. If k-hat is too large for many rows, --folds
-    takes fewer refits than --refit. --json includes the elpd of each observation
-    or group.
+    refit. If a k-hat is too large, its estimate is unreliable. A note then states how long it will
+    take to replace such estimates with --refit. Models of integers and of real numbers are compared
+    by the probability of the rounded response. Use --by-group to see how well a multilevel model
+    predicts a whole group that it has not seen. If k-hat is too large for many rows, --folds needs
+    fewer refits than --refit. --json includes the elpd of each observation or group.
 
     In the tables, se is the uncertainty due to the observations, and mcse is the uncertainty due to
     the draws. Stacking chooses the weights with which the combined models predict best; the weight

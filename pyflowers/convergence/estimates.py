@@ -7,7 +7,7 @@ With M chains of N draws each, B the variance between and W the variance within 
     ESS   = M N / τ,                    τ = -1 + 2 Σ P_t,       P_t = ρ_{2t} + ρ_{2t+1}
     MCSE  = sd / sqrt(ESS of the mean)
 
-where the sum stops before the first P_t that is not positive, and each P_t is limited to the one
+where the sum stops before the first P_t that is not positive, and each P_t is capped at the one
 before it. Every chain is split in half first. R-hat and bulk ESS are computed from the normal
 scores of the ranks of the draws, and tail ESS from the indicators of the tails. R-hat, ESS and MCSE
 agree with ArviZ 0.23 up to rounding, and are NaN in the same cases: if a draw is NaN or a chain has
@@ -19,7 +19,7 @@ integer draws.
 Draws have shape (chain, draw, element), and results have shape (element,). Elements are processed
 in blocks, each laid out as (element, chain, draw), so that memory is bounded and every step runs
 along contiguous draws. Geyer's initial positive sequence ends the sum before the first P_t that is
-not positive; his initial monotone sequence limits each P_t to the one before it [2]_.
+not positive; his initial monotone sequence caps each P_t at the one before it [2]_.
 
 References
 ----------
@@ -324,7 +324,7 @@ def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
 def statistics(
     draws: ArrayLike, probs: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> dict[str, FloatArray]:
-    """Return the statistics of a posterior summary, in one pass that shares the sorted draws.
+    """Return the statistics of a posterior summary; the draws are sorted only once.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
     -------
     array, shape (chain,)
         E-BFMI of each chain: the mean squared change of the energy divided by its variance. Low
-        values, such as values below 0.3, mean that new momenta change the energy too little. It is
+        values, such as those below 0.3, mean that new momenta change the energy too little. It is
         NaN for a single draw.
 
     Raises
@@ -747,7 +747,7 @@ def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
 def fast_length(least: int) -> int:
     """Return the smallest sufficient power of two, or three quarters of it if that is enough.
 
-    SciPy's ``next_fast_len`` finds better sizes, but its import takes longer than they save.
+    SciPy's ``next_fast_len`` finds better sizes, but importing it takes longer than they save.
     """
     power = 1 << max(4, (least - 1).bit_length())
     if power * 3 // 4 >= least:

@@ -33,7 +33,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d*)?([eE][-+]?\d+)?\s*")
 POINT_NUMBER = re.compile(r"\s*[-+]?(\d+\.\d*|\.\d+|\d{1,3}(\.\d{3})+(,\d*)?)([eE][-+]?\d+)?\s*")
-"""Numbers with a decimal comma, and numbers with points: decimal ones, or between thousands."""
+"""Numbers with a decimal comma, and numbers with decimal points or points between thousands."""
 
 _DECIMAL = re.compile(r"[-+]?\d*\.\d*([eE][-+]?\d+)?")
 _MIDNIGHT = re.compile(r"(\d{4}-\d{2}-\d{2})[ T]00:00(:00(\.0+)?)?")
@@ -89,7 +89,7 @@ class TypedColumn:
 
     @cached_property
     def lookalikes(self) -> list[list[str]]:
-        """The texts that differ only in capitals, spaces, accents' encoding or zeros."""
+        """The sets of texts that differ only in case, spaces, zeros or the encoding of accents."""
         variants: dict[str, list[str]] = {}
         for name in self.coded[1]:
             plain = " ".join(unicodedata.normalize("NFC", name).casefold().split())
@@ -119,7 +119,7 @@ class TypedColumn:
 
     @cached_property
     def numbers_or_truth(self) -> NDArray[np.float64]:
-        """The numbers; in a column of nothing but True and False, these are 1 and 0."""
+        """The numbers; in a column of only True and False, these are 1 and 0."""
         if not np.isnan(self.numbers).all():
             return self.numbers
         codes, names = self.coded
@@ -210,7 +210,10 @@ def comparable(text: str) -> str:
 
 
 def as_written(texts: Collection[str], known: Collection[str]) -> list[str]:
-    """Return texts with each one written like the only known text that is comparable with it."""
+    """Return texts, each written like the known text that equals it in :func:`comparable` form.
+
+    A text with no such known text, or with several, is returned unchanged.
+    """
     num = Counter(map(comparable, known))
     written = {comparable(label): label for label in known if num[comparable(label)] == 1}
     return [text if text in known else written.get(comparable(text), text) for text in texts]

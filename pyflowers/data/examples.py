@@ -1,4 +1,4 @@
-"""Example tables that come with the package, named ``example:NAME`` where a file is named."""
+"""Example tables that come with the package; ``example:NAME`` stands for the path of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def example(name: str) -> pd.DataFrame:
     ----------
     name : str
         ``epilepsy``, ``flowers``, ``gaussian_mixture``, ``rats``, ``seeds`` or ``simulated_sleep``.
-        Where a function or a command takes the file of a table, ``example:NAME`` names it.
+        Functions and commands that take the path of a table also take ``example:NAME``.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def is_example(source: str | Path) -> bool:
 
 
 def is_named(source: str | Path) -> bool:
-    """Whether a table can be read again by its source: a file's name has an ending."""
+    """Whether a table can be read again from its source: an example, or a name with an ending."""
     return is_example(source) or bool(Path(source).suffix)
 
 

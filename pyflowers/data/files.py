@@ -26,13 +26,13 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _EMPTY = "the file is empty; a header and at least one row are needed"
 
 LARGEST = 2_000_000_000
-"""The largest table in bytes that is unpacked, because a small file can hold any number of rows."""
+"""The largest size of an unpacked file, in bytes; a small compressed file can be of any size."""
 
 _OTHER_FORMATS = {
     b"\x1f\x8b": "is compressed by gzip; add .gz to its name",
     b"PK\x03\x04": "is an Excel file or a zip archive; let its name end in .xlsx, or unpack it",
 }
-"""The first bytes of files that are not text, each with what is wrong and the remedy."""
+"""The first bytes of files that are not text, each with the problem and the remedy."""
 
 
 def read_table(
@@ -123,7 +123,7 @@ def read_table(
         if not file.exists():
             raise DataError(f"{path}: no such file; check the path")
         if not file.is_file():
-            raise DataError(f"{path} is not a file; name a table")
+            raise DataError(f"{path} is not a file; give the path of a table")
         if suffix == ".json":
             return _read_json(path, reading)
         if suffix == ".parquet":
@@ -169,7 +169,7 @@ def _unpacked(path: Path) -> bytes:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(
-            f"{path} has more than {LARGEST / 1e9:g} GB when it is unpacked; divide it into "
+            f"{path} is larger than {LARGEST / 1e9:g} GB when unpacked; divide it into "
             "smaller files, or unpack it yourself"
         )
     return content
@@ -222,7 +222,7 @@ def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, 
 
 
 def _quoted_columns(text: str, separator: str, numeric: set[int]) -> set[int]:
-    """Return which columns of numbers hold text, as their cells are in quotes and others are not.
+    """Return which columns of numbers hold text: those in quotes, unless all cells are in quotes.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _rows_of(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _complaint(error: str, first: str, separator: str, header: int) -> str | None:
-    """Return what a message of pandas' parser means, or None if it is not a known one."""
+    """Return the meaning of a message of pandas' parser, or None for an unknown message."""
     if found := re.search(r"EOF inside string starting at row (\d+)", error):
         return (
             f"row {int(found[1]) + 1}: a cell begins with a quotation mark that is never closed; "

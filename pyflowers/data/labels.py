@@ -1,4 +1,4 @@
-"""A column as labels, and the order that labels have."""
+"""A column as labels, and the order of labels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Labels:
         return chosen, np.flatnonzero(values != chosen[self.codes])
 
     def at(self, rows: NDArray[np.int64]) -> Labels:
-        """Return the labels of some rows, without those that none of them has."""
+        """Return the labels of some rows; labels that none of these rows has are left out."""
         present, codes = np.unique(self.codes[rows], return_inverse=True)
         return Labels(self.column, tuple(self.names[i] for i in present), codes)
 
@@ -80,21 +80,21 @@ def shared(columns: Sequence[Labels]) -> list[Labels]:
 def rows_before(
     num: int, times: Labels | None = None, series: Labels | None = None
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the row before each row in its series, and a row whose time another row has.
+    """Return the row before each row in its series, and the first row with a repeated time.
 
     Parameters
     ----------
     num : int
         The number of rows.
     times : Labels, optional
-        The times, which are numbers, dates or numbered. Default: the order of the rows.
+        The times: numbers, dates or numbered labels. Default: the order of the rows.
     series : Labels, optional
         The series of each row. Default: all rows are one series.
 
     Returns
     -------
     rows : array of int, shape (num,)
-        The positions, from 0; the first row of a series has its own.
+        The positions, from 0; for the first row of a series, its own position.
     repeated : int
         The first row that has the time of another one in its series; -1 if there is none.
     """
@@ -121,12 +121,12 @@ def are_dates(names: Sequence[str]) -> bool:
 
 
 def has_order(names: Sequence[str]) -> bool:
-    """Whether labels can be ordered by value: numbers, dates, or labels numbered in one way."""
+    """Whether labels can be ordered by value: numbers, dates, or labels numbered alike."""
     return sort_key(names) is not None
 
 
 def sort_key(names: Sequence[str]) -> Sequence[Any] | None:
-    """Return keys that sort names by value; None if they are not numbers, dates or numbered."""
+    """Return keys that sort names by value; None if they have no such order."""
     numbers = to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)

@@ -64,7 +64,7 @@ class Table(Shown):
         The columns whose levels have an order, as in an ordered Categorical.
     quoted : collection of str
         The columns of a text file that are factors, although their cells look like numbers, because
-        these are in quotes and those of other columns are not.
+        the cells are in quotes and those of other columns are not.
 
     Raises
     ------
@@ -330,7 +330,7 @@ class Table(Shown):
         return self.typed(name).texts
 
     def plain_texts(self, name: str) -> NDArray[Any]:
-        """Return the labels of a factor as they are written, and numbers by their value.
+        """Return a column as text: labels as they are written, and numbers by their value.
 
         Parameters
         ----------
@@ -420,7 +420,7 @@ class Table(Shown):
         lower : float, optional
             The smallest allowed value, in the column's unit. Default: no bound.
         if_missing, if_text : str
-            Remedies in the messages on a cell without a value and on a column of text.
+            Remedies in the messages about a cell without a value and about a column of text.
 
         Returns
         -------
@@ -497,7 +497,7 @@ class Table(Shown):
         Returns
         -------
         array of bool, shape (N,)
-            True for blank cells. In a column of numbers, also true for ``NA``, ``NaN``, ``None``,
+            True for blank cells. In a column of numbers, also True for ``NA``, ``NaN``, ``None``,
             ``null`` and the like in upper or lower case; in a column of labels, also for ``NA``,
             ``N/A``, ``NaN`` and ``<NA>``, unless they are among the column's `levels`.
 
@@ -589,7 +589,7 @@ class Table(Shown):
             The columns; their order matters.
         spelled : collection of str
             The columns whose numbers count as text, so that ``1.0`` differs from ``1``. In all
-            other columns, numbers count by their value.
+            other columns, only the value of a number matters.
 
         Returns
         -------
@@ -640,7 +640,8 @@ class Table(Shown):
     def at(self, rows: NDArray[Any]) -> Table:
         """Return the table with some of its rows, which keep their numbers.
 
-        A column without levels holds numbers or labels by the cells of these rows alone.
+        Whether a column without levels holds numbers or labels depends only on the cells of these
+        rows.
 
         Parameters
         ----------
@@ -709,8 +710,8 @@ class Table(Shown):
     def filled(self, columns: Sequence[str]) -> Table:
         """Return the table with numbers in missing cells of some columns, and note the rows.
 
-        The numbers are those of the column's other cells, in turn, so that the column keeps about
-        its mean and its standard deviation. They stand for values that a model imputes.
+        The numbers are copied from the column's other cells in turn, so that the column's mean and
+        standard deviation stay roughly the same. They stand for values that a model imputes.
 
         Parameters
         ----------
@@ -744,7 +745,7 @@ class Table(Shown):
         filled = self.with_cells(cells)
         filled._note(
             f"{self.source}: {num} of {len(self)} rows have imputed values of {lacking}; "
-            f"checks, effects, predictions and elpd of rows are those of the other {left}"
+            f"checks, effects, predictions and elpd of rows use only the other {left}"
         )
         return filled
 
@@ -814,7 +815,7 @@ class Table(Shown):
     def _first_wrong(self, name: str, wrong: NDArray[np.bool_]) -> int:
         """Return the first wrong row whose cell is not a mark of a missing value, or the first.
 
-        In a column of numbers, the marks would be read as missing without such a cell.
+        Without such a cell, the column would be numeric, and its marks would be read as missing.
         """
         unmarked = wrong & ~self.typed(name).is_mark
         if unmarked.any():
@@ -822,7 +823,7 @@ class Table(Shown):
         return int(np.argmax(wrong))
 
     def _refuse_points(self, name: str) -> None:
-        """Reject numbers with points if the decimal mark is a comma: 1.234 may be 1234 or not."""
+        """Reject numbers with points if the decimal mark is a comma: 1.234 may mean 1234."""
         if self.decimal != ",":
             return
         for row, cell in enumerate(self.column(name)):
@@ -895,7 +896,7 @@ def table_of(
 ) -> Table:
     """Return a frame as a table; messages name `header` as the place of the column names.
 
-    `typed` states that the types of the frame's columns are the user's, such as Categorical.
+    `typed` states that the user chose the types of the frame's columns, such as Categorical.
     """
     names = [str(name) for name in frame.columns]
     repeated = sorted(name for name, num in Counter(names).items() if num > 1 and name)
@@ -934,7 +935,7 @@ def text_levels(column: TypedColumn) -> tuple[str, ...]:
 
 
 def listed(columns: Collection[str]) -> str:
-    """Return the list of columns with which a message on an unknown column ends."""
+    """Return the list of columns that ends a message about an unknown column."""
     names = list(map(str, columns))
     shown = ", ".join(map(_visible, names))
     if len(names) == 1:
@@ -943,7 +944,7 @@ def listed(columns: Collection[str]) -> str:
 
 
 def _visible(name: str) -> str:
-    """Return a name of a column, in quotation marks if it has spaces at an end."""
+    """Return the name of a column, in quotation marks if it begins or ends with a space."""
     if name == name.strip():
         return name
     return repr(name)
@@ -973,7 +974,7 @@ def _limits(
             return []
         return [(values < lower, f"must be at least {number_text(lower)}")]
     is_fraction, is_large = values != np.floor(values), np.abs(values) > LARGEST_INT
-    largest = (is_large, f"Stan's int holds no numbers beyond ±{LARGEST_INT}")
+    largest = (is_large, f"Stan's int cannot hold numbers beyond ±{LARGEST_INT}")
     if lower == 0:
         fraction = (is_fraction, "counts are whole numbers")
         return [(values < 0, "counts cannot be negative"), fraction, largest]

@@ -1,8 +1,8 @@
 """Engines that sample programs: CmdStan, the interpreter stanli, and ``exact``.
 
 The caller may name the engine. Otherwise compiled Stan is used for a program whose executable is
-ready, and the interpreter for all others, so that no fit waits for a compiler unasked.
-CmdStan also compiles what the interpreter cannot run.
+ready, and the interpreter for all others, so that fits do not wait for a compiler. Only
+programs that the interpreter cannot run are compiled.
 ``exact`` is used only if it is named, because its draws do not come from a Markov chain.
 """
 
@@ -60,13 +60,13 @@ def find_engine(
     Parameters
     ----------
     name : str or Engine
-        One of :data:`~pyflowers.engines.base.ENGINES`. With ``auto``, CmdStan is used if it is
-        named by `cmdstan`, or has an executable of `program`; otherwise stanli is used, and CmdStan
-        only for requests that stanli cannot satisfy. An Engine is returned unchanged.
+        One of :data:`~pyflowers.engines.base.ENGINES`. With ``auto``, CmdStan is used if
+        `cmdstan` is given, or if an executable of `program` exists. Otherwise stanli is used, and
+        CmdStan only for requests that stanli cannot satisfy. An Engine is returned unchanged.
     cmdstan : str or Path, optional
         See :func:`pyflowers.toolchain.find_cmdstan`.
     program : Program, optional
-        The program to sample. Without it, ``auto`` looks for no executable.
+        The program to sample. Without it, ``auto`` does not look for an executable.
 
     Raises
     ------

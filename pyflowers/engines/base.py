@@ -35,17 +35,18 @@ ENGINES: dict[str, str] = {
     "exact": "exact (draws without a Markov chain, for programs and formulas that allow it)",
     "auto": "or auto (cmdstan for a program whose executable is ready, otherwise stanli)",
 }
-"""The help on each engine, in this order.
+"""The help text of each engine, in this order.
 
-The module of the engine's name in this package defines ``ENGINE``. Only ``cmdstan``, which needs a
-CmdStan, and ``auto``, which chooses between it and ``stanli``, are cases of ``find_engine``.
+The module named after an engine in this package defines its ``ENGINE``. ``find_engine`` treats only
+two names separately: ``cmdstan``, which needs a CmdStan installation, and ``auto``, which chooses
+between ``cmdstan`` and ``stanli``.
 """
 
 COMPILED_STAN = (
     "You need no compiler: a Stan interpreter is included. For large data, and for work that you "
     "publish, pyflowers setup adds compiled Stan (CmdStan), and --engine cmdstan uses it."
 )
-"""When to use CmdStan: the words of the help, of ``pyflowers doctor``, the README and the docs."""
+"""When to use CmdStan: the text in the help, ``pyflowers doctor``, the README and the docs."""
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed; Stan's seeds are unsigned 32-bit integers."""
@@ -61,7 +62,7 @@ def _of_python(value: Any) -> Any:
 
 
 Whole = Annotated[int, Strict(), BeforeValidator(_of_python)]
-"""A whole number of Python or NumPy."""
+"""A whole number of a Python or NumPy type."""
 
 _Float = Annotated[float, Strict(), BeforeValidator(_of_python)]
 
@@ -209,14 +210,14 @@ class ChainProgress(NamedTuple):
     chain : int
         Its number, from 1.
     iteration : int
-        The iterations that are done, at most.
+        The iterations that are done, or an upper limit if `is_exact` is False.
     total : int
         Its iterations, with the warm-up.
     is_warmup : bool
         Whether it is in its warm-up.
     is_exact : bool
-        Whether the iterations are known. An engine that cannot count the iterations of the warm-up
-        gives all of them.
+        Whether `iteration` is exact. An engine that cannot count the iterations of the warm-up
+        reports all of them as done.
     """
 
     chain: int
@@ -251,8 +252,8 @@ class State:
     Attributes
     ----------
     values : mapping of str to array, shape (chain, …)
-        The last value of each parameter that has elements, also of those that no table shows, such
-        as standardised effects.
+        The last value of each parameter that has elements, including those that no table shows,
+        such as standardised effects.
     step_size : array, shape (chain,)
         The step size of each chain.
     inv_metric : array, shape (chain, n) or (chain, n, n), or None
@@ -281,7 +282,7 @@ class State:
 
     @property
     def sha256(self) -> str:
-        """Digest of all that determines the draws of chains that start here, with their warm-up."""
+        """Digest of everything that determines the warm-up and draws of chains that start here."""
         return digest_of([self.values, self.step_size, self.inv_metric, WARM_UP])
 
     def shortened(self, options: SamplerOptions) -> SamplerOptions:
@@ -343,11 +344,11 @@ class Sample:
     independent : mapping of str to float, or None
         Measurements that a sampler without Markov chains reports; None for Markov chains.
     weighted : bool
-        Whether the draws are points that were resampled by their weights, and not independent.
+        Whether the draws were resampled from weighted points, and so are not independent.
     metric_held : bool or None
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     end : State or None
-        The state of the chains at their ends; None if there is none from which others can start.
+        The state of the chains at their ends; None if other chains cannot start from it.
     """
 
     draws: Mapping[str, NDArray[np.float64]]

@@ -48,7 +48,7 @@ SIGNIFICANT_FIGURES = 18
 
 
 SECONDS_BETWEEN = 5.0
-"""How often the chains' files are read while they run."""
+"""The time between two readings of the files of running chains."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class CmdStanProgram:
 def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iterator[None]:
     """Report the progress of the chains.
 
-    A chain writes one line for each draw. Of the warm-up, only its end can be seen.
+    A chain writes one line for each draw, so only the end of its warm-up can be seen.
     """
     if watch is None:
         yield
@@ -167,7 +167,7 @@ def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iter
 def _draws_written(file: Path, num: int, end: int) -> tuple[int, int]:
     """Return the number of draws in a chain's file, and the end of the last one.
 
-    The file has been read before to `end`, where it had `num` draws.
+    Up to `end`, the file was read before; `num` draws were found there.
     """
     with file.open("rb") as lines:
         lines.seek(end)
@@ -180,7 +180,7 @@ def _draws_written(file: Path, num: int, end: int) -> tuple[int, int]:
 
 
 def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]:
-    """Return CmdStanPy's options of NUTS; a program without parameters is not adapted."""
+    """Return CmdStanPy's options for NUTS, without adaptation if there are no parameters."""
     if not has_parameters:
         return {"fixed_param": True, "iter_warmup": 0, "adapt_engaged": False}
     found: dict[str, Any] = {

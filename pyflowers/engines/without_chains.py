@@ -1,4 +1,4 @@
-"""What the two ways of the engine ``exact`` share: their source, versions and key."""
+"""The parts that both kinds of programs of the engine ``exact`` share: source, versions and key."""
 
 from __future__ import annotations
 

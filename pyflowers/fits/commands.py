@@ -29,11 +29,11 @@ FRAME = "data.csv"
 """The file that a shell command names for data that came from Python instead of a file."""
 
 _OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order", "centered")
-"""Inputs that belong to a program in Stan, so that a formula that replaces it does without them."""
+"""Inputs that apply to a Stan program, and are dropped if a formula replaces the program."""
 
 
 class Fitted(Protocol):
-    """The facts about a fit that a command needs to repeat it."""
+    """The facts about a fit from which a command that repeats it is written."""
 
     @property
     def program(self) -> Program:
@@ -57,7 +57,7 @@ class Fitted(Protocol):
 
 
 _YES_OR_NO = {True: "yes", False: "no"}
-"""A parametrisation as a command takes it; see :func:`as_bool`."""
+"""The values of a parametrisation in a command; see :func:`as_bool`."""
 
 ShowPath = Callable[[str | Path], str]
 
@@ -77,7 +77,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
-    """Return the program, seed and engine of a fit, and its inputs that are not the defaults.
+    """Return the program, seed and engine of a fit, and the inputs that differ from the defaults.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
 
 
 def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs that have a value; False is the default of a flag."""
+    """Return the inputs that are given; False is the default of a flag, so it is left out."""
     return {n: v for n, v in inputs.items() if not (v is None or v is False or v in ((), {}))}
 
 
@@ -230,7 +230,7 @@ def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> s
 
 
 def as_bool(value: Any) -> Any:
-    """Return a parametrisation, or one for each group, with True for yes."""
+    """Return whether effects are centred, for all groups or by group, from yes and no."""
     if isinstance(value, Mapping):
         return {group: its == "yes" for group, its in value.items()}
     return value == "yes"
@@ -300,10 +300,10 @@ def _known_priors(
 def command_of(
     fit: Fitted, advice: Advice, path: ShowPath = str, others: Sequence[str] = ()
 ) -> str:
-    """Return the complete command that follows advice on a fit; empty if there is none.
+    """Return the complete command that carries out advice on a fit; empty if there is none.
 
-    In a shell, a fit of a file that is in a run folder gets a shell command; any other fit, a call
-    in Python.
+    In a shell, the command is a shell command if the data came from a file and the fit is in a run
+    folder. Otherwise, it is a call in Python.
 
     Parameters
     ----------
@@ -314,8 +314,8 @@ def command_of(
     path : callable
         Function that returns a path as it is shown.
     others : sequence of str
-        The commands that were given before. A command with other inputs than theirs writes another
-        run folder.
+        The commands that were given before. A command whose inputs differ from theirs writes
+        another run folder.
     """
     source, folder = fit.record.data.source, fit.folder
     is_shell = is_in_shell() and folder is not None and (source is None or is_named(source))

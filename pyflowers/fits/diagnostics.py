@@ -3,7 +3,7 @@
 Every check has a statistic, its worst value and where that value occurs, a threshold and its
 source, and advice in case the check fails. The advice addresses the cause first. Divergences come
 first, because they may explain why chains disagree. If chains disagree widely, longer runs do not
-help. Failures with one cause have one advice.
+help. Failures with the same cause have the same advice.
 
 The largest R-hat of m elements is judged as the largest of many. If all chains sample the
 posterior, the means of K split chains differ only by chance, so that for an element with effective
@@ -11,12 +11,13 @@ sample size S and split chains of n draws
 
     R-hat² ≈ (n − 1) / n + (K / S) χ² / (K − 1),        χ² with K − 1 degrees of freedom.
 
-R-hat is the larger of two such values, of the ranks and of their distances from the median, and m
-elements have 2m chances; the limit is the quantile at 1 − 0.01 / (2m), but at least 1.01 and at
-most 1.05. Effects of groups may exceed 1.01 up to this limit if their ESS is sufficient. For any
-other element, an R-hat from 1.01 up to the limit means that the draws are imprecise: the chains do
-not disagree more than their ESS explains. So does an ESS of 25 to 100 per chain if R-hat is within
-its limit, and so do treedepth hits, after which draws are valid, but costly.
+R-hat is the larger of two such values, one for the ranks and one for their distances from the
+median, so m elements have 2m such values. The limit for the largest is the quantile at
+1 − 0.01 / (2m), but at least 1.01 and at most 1.05. Effects of groups may exceed 1.01 up to this
+limit if their ESS is sufficient. For any other element, an R-hat from 1.01 up to the limit means
+that the draws are imprecise: the chains do not disagree more than their ESS explains. So does an
+ESS of 25 to 100 per chain if R-hat is within its limit. So do treedepth hits, after which draws are
+valid, but costly.
 
 A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
 posterior median of a parameter lies outside the central 99% of its prior, or the estimate from the
@@ -100,7 +101,7 @@ Where a density exceeds its hat function, values are drawn too rarely.
 FloatArray = NDArray[np.float64]
 
 CENTRAL = 0.99
-"""Probability that data from the prior leave all parameters in the central interval of theirs."""
+"""Probability that, for data from the prior, each parameter is in its prior's central interval."""
 
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
@@ -158,7 +159,7 @@ def diagnose(
     independent : mapping of str to float, optional
         Without Markov chains, the measurements of the sampler; R-hat and ESS are then not judged.
     of_groups : collection of str, optional
-        The quantities with an element for each group, of which a large R-hat may be one of many.
+        The quantities with an element for each group. A large R-hat may be one of many.
 
     Returns
     -------
@@ -250,7 +251,7 @@ _GRADES = ("passed", "imprecise", "failed")
 
 
 def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
-    """Return a part whose advice is the remedy that was found to help, or that none of them did.
+    """Return a part whose advice is the remedy that helped, or a statement that none did.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
 def _by_cause(
     found: Mapping[str, Check], options: SamplerOptions, num_draws: int
 ) -> Iterator[Check]:
-    """Replace advice that would not help before another failure is remedied by that remedy.
+    """If advice would not help before another failure is remedied, replace it with that remedy.
 
     The order is: too few draws for any chain to pass, divergences, chains that disagree widely,
     tree depth, and the rest.
@@ -343,7 +344,7 @@ def _convergence(
 def _judge_r_hat(
     judged: pd.DataFrame, shape: tuple[int, ...], of_groups: Collection[str], source: str
 ) -> Check:
-    """Judge the largest R-hat as the largest of many; see the module."""
+    """Judge the largest R-hat as the largest of many; see the docstring of this module."""
     worst = _worst("R-hat", judged["r_hat"], "≤", R_HAT_AT_MOST, source)
     if worst.passed or shape[0] < 2 or not np.isfinite(worst.value):
         return worst
@@ -377,12 +378,12 @@ def largest_r_hat(
     num_elements : int
         The number of elements that were examined.
     num_chains, num_draws : int
-        The number of chains and of draws of each.
+        The number of chains, and of draws in each chain.
 
     Returns
     -------
     array, shape (element,)
-        The limit for each element, from 1.01 to 1.05; see the module.
+        The limit for each element, from 1.01 to 1.05; see the docstring of this module.
 
     References
     ----------
@@ -457,7 +458,7 @@ def _independent(
 
 
 def _weights(measures: Mapping[str, float]) -> list[Check]:
-    """Judge the weights of draws that were resampled by them."""
+    """Judge the importance weights by which draws were resampled."""
     advice = Advice(
         "sample with NUTS (--engine auto): the posterior is too far from the distribution whose "
         "points were weighted",
@@ -507,8 +508,8 @@ def _worst(name: str, of: pd.Series[float], relation: Literal["≤", "≥"], *li
 
 def _divergences(divergent: NDArray[np.float64], options: SamplerOptions) -> Check:
     num, advice = int(divergent.sum()), Advice(ON_DIVERGENCES)
-    # Few divergences disappear with slightly shorter steps. Much shorter ones would need deeper
-    # trees, and would take longer without any benefit.
+    # If there are only a few divergences, they disappear with slightly shorter steps. Much shorter
+    # steps would need deeper trees, and would take longer without any benefit.
     if num <= FEW_DIVERGENCES * divergent.size and options.adapt_delta < 0.95:
         advice = Advice(
             f"refit with --adapt-delta 0.95; if divergences remain, also {advice}",
@@ -684,9 +685,9 @@ def _against_prior(model: Model, its: _Judged, num_priors: int) -> Check:
         f"prior {text}",
         "Evans and Moshonov (2006)",
         check.advice,
-        f"{name}: the data alone say {format_number(estimate)} (standard error "
-        f"{format_number(error)}), but the prior {text} holds it at "
-        f"{format_number(float(medians[worst]))}",
+        f"{name}: the estimate from the data alone is {format_number(estimate)} (standard error "
+        f"{format_number(error)}), but the prior {text} "
+        f"keeps the posterior median at {format_number(float(medians[worst]))}",
     )
 
 
@@ -712,8 +713,8 @@ class _Edges:
     ) -> FloatArray:
         """Return how far values are from the median; 1 is the interval's end.
 
-        The interval is widened by the errors of the values. For a normal prior, the result is then
-        the interval of the values before the data are seen.
+        The interval is widened by the errors of the values. For a normal prior, it is then the
+        prior predictive interval of the values.
         """
         reach = np.where(values < self.middle, self.middle - self.low, self.high - self.middle)
         width = _t_quantile(1 - self.tail, dof) * np.asarray(errors)

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LARGEST_GROUP = 25_000_000
-"""The most values that ``log_likelihood`` or a similar group may have in ``Fit.idata``."""
+"""The largest number of values of ``log_likelihood`` or a similar group in ``Fit.idata``."""
 
 
 class _Draws(dict[str, NDArray[np.float64]]):
@@ -96,7 +96,7 @@ class Fit(Questions, Result):
     program : Program
         The program that was fitted.
     data : Data
-        The data that it was fitted to; without the rows in which a predictor is imputed.
+        The data that it was fitted to, without the rows in which a predictor is imputed.
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of every quantity that was kept, including predictions, in the quantity's unit.
     stats : mapping of str to array, shape (chain, iteration)
@@ -111,8 +111,8 @@ class Fit(Questions, Result):
         The run folder that the fit was loaded from, or that a command writes; None otherwise.
     states : mapping of str to State
         Under ``end``, where the chains ended, with their adapted step sizes and metrics, for
-        :meth:`update` with ``warm``; under ``start``, the same of the fit from which they started,
-        if they did.
+        :meth:`update` with ``warm``; under ``start``, the same for the fit from which they started,
+        if there is one.
 
     See Also
     --------
@@ -141,7 +141,7 @@ class Fit(Questions, Result):
     >>> list(fit.groups())[:3]
     ['posterior', 'sample_stats', 'observed_data']
 
-    Ask it questions. The functions of ``pyflowers`` whose first argument is a fit, such as
+    Examine the fit. The functions of ``pyflowers`` whose first argument is a fit, such as
     :func:`pyflowers.check`, are also its methods:
 
     >>> fit.check().passed, fit.loo().table().shape[0]
@@ -197,7 +197,7 @@ class Fit(Questions, Result):
 
     @cached_property
     def model(self) -> Model:
-        """The program with its data, which answers the questions about likelihood and columns."""
+        """The program with its data, which provides the likelihood and the roles of columns."""
         return Model(self.program, self.data)
 
     @property
@@ -317,7 +317,7 @@ class Fit(Questions, Result):
         return {name: its[:, :: self._step_of(its)] for name, its in self.stats.items()}
 
     def _step_of(self, values: NDArray[np.float64]) -> int:
-        """Return the thinning between the draws and the values; 1 if they are as many."""
+        """Return the thinning between the draws and the values; 1 if there are equally many."""
         if values.shape[1] > self.num_draws:
             return self.options.thin
         return 1
@@ -459,7 +459,7 @@ class Fit(Questions, Result):
 
     @cached_property
     def group_effects(self) -> tuple[str, ...]:
-        """The quantities of a formula that have a value for each group, or draw a curve.
+        """The quantities of a formula with a value for each group or coefficient of a curve.
 
         Tables leave them out unless all rows are requested.
         """
@@ -492,7 +492,7 @@ class Fit(Questions, Result):
         return self._advised(found)
 
     def _advised(self, part: Part, others: Sequence[str] = ()) -> Part:
-        """Return a part in which the advice has its complete commands, after those of others."""
+        """Return a part with complete commands in its advice; `others` are those given before."""
         checks, given = list(part.checks), list(others)
         for i, check in enumerate(checks):
             if not check.passed:
@@ -501,7 +501,7 @@ class Fit(Questions, Result):
         return replace(part, checks=tuple(checks))
 
     def advised(self, advice: str, others: Sequence[str] = ()) -> str:
-        """Return advice on this fit with the complete command that follows it, if there is one.
+        """Return advice on this fit with the complete command that carries it out, if there is one.
 
         Parameters
         ----------
@@ -723,7 +723,7 @@ class Fit(Questions, Result):
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return how the records of results name this fit.
+        """Return the entries that identify this fit in the records of results.
 
         Returns
         -------
@@ -754,7 +754,7 @@ def _in_full() -> str:
 
 
 def shortened_summary(table: pd.DataFrame, interval: float) -> pd.DataFrame:
-    """Return the columns of a summary that are shown; its files and records have all.
+    """Return the columns of a summary that are shown; its files and records have all of them.
 
     ``ess`` is the smaller of ``ess_bulk`` and ``ess_tail``.
     """
@@ -766,7 +766,7 @@ def shortened_summary(table: pd.DataFrame, interval: float) -> pd.DataFrame:
 
 
 def refuse_same_names(fits: Sequence[Fit], what: str) -> None:
-    """Reject fits that results on several of them could not tell apart.
+    """Reject fits whose names would be the same in a result on several fits.
 
     Raises
     ------
@@ -784,11 +784,11 @@ def refuse_same_names(fits: Sequence[Fit], what: str) -> None:
 
 
 def model_names(fits: Sequence[Fit]) -> list[str]:
-    """Return what tables of several models call each: its name, family, a number, or its program.
+    """Return the name of each model in a table of several: its own name, its family, or a number.
 
     The name of a formula's program is made from the formula, and is hard to read. Models without
-    names of their own are called by their families if nothing else differs, and one model alone by
-    its formula.
+    names of their own are called by their families if nothing else differs, and otherwise numbered.
+    A single model is called by its own name, its formula or its program.
     """
     called = [fit.called for fit in fits]
     if len(fits) == 1 or called == [fit.name for fit in fits]:
@@ -855,7 +855,7 @@ def checked_fits(fits: Any, what: str) -> list[Fit]:
 
 
 def _refuse_pooled(given: Any, what: str) -> None:
-    """Reject fits of several completed tables, which are no fit."""
+    """Reject a PooledFit, which holds one fit for each of several completed tables."""
     if isinstance(given, Result) and given.holds == "pooled":
         raise ConfigError(
             f"{what} needs the data of one table, but this PooledFit has several; give the fit of "

@@ -62,7 +62,7 @@ DRAWS, CHAINS = "draws.nc", "chains.nc"
 SUMMARY, DIAGNOSTICS, PLOTS = "summary.csv", "diagnostics.json", "plots"
 
 _LARGEST_FILE = 32_000_000_000
-"""The most bytes of ``draws.nc`` or ``summary.csv`` that are read."""
+"""The size, in bytes, above which ``draws.nc`` or ``summary.csv`` is not read."""
 
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 0.3)
 """Seconds to wait after each attempt to read a run that another process may be replacing."""
@@ -218,13 +218,13 @@ class RunRecord(Record):
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     streamed : bool
         Whether some quantities were summarised during sampling. For these quantities, only the
-        draws that ``options.keep`` names were kept.
+        draws of elements named in ``options.keep`` were kept.
     interval : float
         Probability of the intervals that tables and figures of the fit show.
     trials : tuple of table
         The remedies for failed sampling that were tried.
     name : str
-        The name of the fit in tables and reports; empty for its formula, or the name of its
+        The name of the fit in tables and reports; empty if it is called by its formula or
         program.
     packages : mapping of str to str
         Versions of the packages on which a fit depends.
@@ -232,9 +232,9 @@ class RunRecord(Record):
         Groups of the InferenceData that are left out, because they are too large or depend on
         draws that were not kept.
     files : mapping of str to str
-        The SHA-256 digest of each file of the run folder, relative to it; of an empty folder, an
-        empty string. The digest of ``run.json`` is computed without its own entry. In runs of
-        earlier versions, a list of the files.
+        The SHA-256 digest of each file by its path in the run folder; an empty string for an empty
+        folder. The digest of ``run.json`` is computed without its own entry. In runs of earlier
+        versions, a list of the files.
     """
 
     format: Literal[2] = 2
@@ -326,7 +326,7 @@ def reading_run(folder: Path) -> Iterator[SavedRun]:
     Raises
     ------
     DataError
-        If a file is missing, damaged or exchanged.
+        If a file is missing, damaged or replaced.
     """
     run = _opened(folder)
     with run.draws:
@@ -402,14 +402,14 @@ def read_record(folder: Path) -> RunRecord:
     record = RunRecord.parse(values, str(path), DataError, "refit the model")
     if isinstance(record.files, dict) and record_digest(values, FILE) != record.files.get(FILE):
         raise DataError(
-            f"{path} was changed after the run was written (it does not have the digest that it "
-            "gives); restore it from a copy, or refit the model"
+            f"{path} was changed after the run was written (its digest is not the one that it "
+            "records); restore it from a copy, or refit the model"
         )
     return record
 
 
 def _no_run(folder: Path) -> str:
-    """Return the message for a folder that holds no run, with the run that may be meant."""
+    """Return the message for a folder that holds no run; it suggests a run that may be meant."""
     runs, is_there = list[str](), False
     with suppress(OSError, ValueError):  # the name may be one that no file can have
         is_there = folder.exists()
@@ -505,7 +505,7 @@ def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
 
 
 def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
-    """Raise the error that says which inputs of a run have changed.
+    """Raise the error that states which inputs of a run have changed.
 
     Raises
     ------

@@ -62,8 +62,10 @@ _STAT_TYPES = {"diverging": np.bool_, "tree_depth": np.int64, "n_steps": np.int6
 _ROW = "row"
 
 _MOST_EXPANDED = 10
-"""The most bytes of memory for each byte of a file. pyflowers writes uncompressed arrays, but
-early versions compressed them."""
+"""The largest number of bytes of memory for each byte of a file.
+
+pyflowers writes uncompressed arrays, but early versions compressed them.
+"""
 
 _NOT_A_COORDINATE = "_nc4_non_coord_"
 """In netCDF files, the beginning of a variable's name in HDF5 if a dimension has the same name."""
@@ -72,7 +74,7 @@ _Groups = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
 _ALL = "_all"
-"""Ending of the statistics of all iterations, if thinning kept only some of the draws."""
+"""Suffix of the names of statistics of all iterations, if thinning kept only some draws."""
 
 
 def to_groups(
@@ -116,7 +118,7 @@ def to_groups(
 def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
     """Return values for each observation, shape (chain, draw, N), as a group.
 
-    Those of each count, shape (chain, draw, N × categories), have a dimension of categories, too.
+    Values for each count, shape (chain, draw, N × categories), also have a category dimension.
     """
     name, dims = data.observed or "y", data.dims.get(data.observed, ())
     if data.counted:
@@ -253,7 +255,7 @@ def _write(node: Any, group: xr.Dataset) -> None:
 
 
 class _Stored(Mapping[str, NDArray[Any]]):
-    """The arrays of a group of an open file, each of which is read when it is asked for."""
+    """The arrays of a group of an open file, each of which is read when it is accessed."""
 
     def __init__(self, datasets: Mapping[str, Any], path: Path, largest: int) -> None:
         self._datasets, self._path, self._largest = datasets, path, largest
@@ -287,7 +289,7 @@ def opened(stored: BinaryIO, path: Path) -> Iterator[_Groups]:
     Yields
     ------
     mapping of str to mapping of str to array
-        The arrays by group and name. An array is read when it is asked for.
+        The arrays by group and name. An array is read when it is accessed.
 
     Raises
     ------
@@ -337,7 +339,7 @@ def _members(node: Any, kind: type) -> Iterator[tuple[str, Any]]:
 
     for name in node:
         if type(node.get(name, getlink=True)) is not h5py.HardLink:
-            raise ValueError(f"{node.name.rstrip('/')}/{name} is a link, which no run has")
+            raise ValueError(f"{node.name.rstrip('/')}/{name} is a link, but no run contains links")
         member = node[name]
         if not isinstance(member, kind):
             raise ValueError(f"{member.name} is not a {kind.__name__.lower()}")
@@ -351,7 +353,7 @@ def _datasets_in(group: Any) -> dict[str, Any]:
     found = {}
     for name, member in _members(group, h5py.Dataset):
         if member.external or member.is_virtual:
-            raise ValueError(f"{member.name} is stored in another file, which no run does")
+            raise ValueError(f"{member.name} is stored in another file, not in the run")
         found[name.removeprefix(_NOT_A_COORDINATE)] = member
     return found
 

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 _ORDER = ("passed", "limited", "imprecise", "failed")
-"""The results of a check, the worst last."""
+"""The results of a check, from best to worst."""
 
 FEW_TABLES = 20
 LARGE_SHARE = 0.1
-"""A note says that intervals may be too narrow if there are fewer tables, and the share of the
-variance between them is larger for some parameter."""
+"""If there are fewer tables, and a larger share of some parameter's variance lies between them, a
+note states that intervals may be too narrow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class PooledFit(Result):
     """Fits of one program to several completed tables, whose draws are pooled.
 
     :func:`pyflowers.fit` returns one if it is given a list of tables. :func:`pyflowers.contrast`,
-    :func:`pyflowers.effects` and :func:`pyflowers.predict` pool their answers for all tables.
+    :func:`pyflowers.effects` and :func:`pyflowers.predict` pool their results for all tables.
     Checks and LOO need the data of one table: give them one of `fits`.
 
     Attributes
@@ -107,7 +107,7 @@ class PooledFit(Result):
 
     @cached_property
     def posterior(self) -> xr.Dataset:
-        """The draws of all fits, as further chains."""
+        """The draws of all fits, whose chains are joined along the dimension ``chain``."""
         import xarray as xr  # slow to import
 
         pooled = xr.concat([fit.posterior for fit in self.fits], dim="chain")
@@ -135,9 +135,9 @@ class PooledFit(Result):
         Returns
         -------
         DataFrame
-            The columns of :meth:`pyflowers.Fit.summary`, of which ``r_hat`` is the largest of the
-            tables, and ``ess_bulk`` and ``ess_tail`` their sums; and ``between``, the share of the
-            variance that lies between the tables.
+            The columns of :meth:`pyflowers.Fit.summary`, where ``r_hat`` is the largest over the
+            tables, and ``ess_bulk`` and ``ess_tail`` are sums over the tables; and ``between``, the
+            share of the variance that lies between the tables.
         """
         first = self.fits[0]
         missing = first.program.missing_moments(first.data)
@@ -167,7 +167,7 @@ class PooledFit(Result):
 
     @property
     def notes(self) -> list[str]:
-        """Cautions on the pooled draws."""
+        """Caveats on the pooled draws."""
         share, num = self.between.max(), len(self.fits)
         every = ([*fit.record.notes, *fit.model.notes_on_response()] for fit in self.fits)
         found = list(dict.fromkeys(chain.from_iterable(every)))
@@ -273,7 +273,7 @@ class PooledFit(Result):
         Parameters
         ----------
         interval : float, optional
-            Probability of the wider interval. Default: that of the fits.
+            Probability of the interval. Default: that of the fits.
 
         Returns
         -------
@@ -363,7 +363,7 @@ def _worst_part(parts: Sequence[Part]) -> Part:
 
 
 def _worst_check(numbered: Sequence[tuple[Check, int]], name: str) -> Check:
-    """Return the worst check of a name, which tells its table and gives no command."""
+    """Return the worst of the checks with a name; it states its table and has no command."""
 
     def badness(each: tuple[Check, int]) -> tuple[int, float]:
         check = each[0]

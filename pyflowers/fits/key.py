@@ -17,7 +17,7 @@ from pyflowers.records import Record
 from pyflowers.text import and_more
 
 _DEFAULTS = SamplerOptions(seed=0).model_dump(mode="json")
-"""The options of records that were written before there was such an option."""
+"""The values of options in records that were written before those options existed."""
 
 
 class EngineRecord(Record):
@@ -61,7 +61,7 @@ class Key(Record):
     program : str
         The program's name.
     path : str
-        Its file, for sentences; it does not count.
+        Its file, for messages; it is not compared.
     text : str
         Digest of the text of the program and of the files that it includes.
     declaration : str
@@ -110,11 +110,11 @@ class Key(Record):
             found.append("the declaration changed")
         if self.text != before.text:
             found.append(f"program {self.path} changed")
-        else:  # the key of an engine contains the program's text
+        else:  # an engine's key depends on the program's text
             found += self.engine.changes_since(before.engine)
         if self.inits != before.inits:
             found.append("the initial values changed")
-        # Options that only the earlier engine used do not count.
+        # Options that only the earlier engine used are not compared.
         return [
             *found,
             *value_changes("prior", before.priors, self.priors),
@@ -155,7 +155,7 @@ def column_digests(data: Data) -> dict[str, str]:
 
 
 def variable_digests(values: Mapping[str, Any], but: Collection[str]) -> dict[str, str]:
-    """Return a digest of each variable of a data block, except some."""
+    """Return a digest of each variable of a data block, except those in `but`."""
     return {name: digest_of(value) for name, value in values.items() if name not in but}
 
 

@@ -1,4 +1,4 @@
-"""The questions that the package answers about a fit, as methods: ``fit.check()`` and others.
+"""The functions of the package that take a fit, as its methods: ``fit.check()`` and others.
 
 The functions are in packages that import this one, so this one must not import them. When a method
 is called, it finds its function by name among the public names of ``pyflowers``.

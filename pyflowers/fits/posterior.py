@@ -193,7 +193,7 @@ def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
 class Rounded(pd.DataFrame):
     """A table whose numbers are rounded where it is shown, but not in its cells.
 
-    What pandas makes of it is an ordinary DataFrame.
+    Tables that pandas derives from it are ordinary DataFrames.
     """
 
     def _shown(self) -> pd.DataFrame:

@@ -1,9 +1,9 @@
 """Remedies for failed sampling, which are tried before they are advised.
 
 The advice on failed diagnostics is followed: the model is refitted with the same seed and the
-advised options, and the advice on that refit is followed in turn. If the advice ends, and slopes of
-a covariate vary by group, the model with that covariate centred is the last one. As the refit is
-what the advised command does, its result is certain and not only likely.
+advised options, and the advice on that refit is followed in turn. If no advice is left, and slopes
+of a covariate vary by group, the model with that covariate centred is tried last. The refit is what
+the advised command does, so the result of that command is certain, not only likely.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) ->
 
 
 def _advised(part: Part) -> dict[str, Any]:
-    """Return all inputs that the advice on a part changes; its failures need different ones."""
+    """Return all inputs that the advice on a part changes; failures may change different ones."""
     found: dict[str, Any] = {}
     for check in (*part.failed, *part.imprecise):
         if isinstance(check.advice, Advice):

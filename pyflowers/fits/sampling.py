@@ -53,14 +53,14 @@ from pyflowers.records import as_path
 from pyflowers.text import counted
 
 SECONDS_LONG = 30.0
-"""The expected time of NUTS above which an engine without Markov chains is named."""
+"""The expected time of NUTS, in seconds, above which the engine ``exact`` is suggested."""
 
 SECONDS_FIRST = 10.0
-"""The time after which the time for all iterations is estimated."""
+"""The elapsed time, in seconds, after which the time for all iterations is estimated."""
 
 _STARTED = (
     "the chains started from the last states of {}, with a short warm-up; R-hat shows whether they "
-    "disagree, but not a mode of the posterior that none of them had reached there"
+    "disagree, but cannot show a mode of the posterior that none of them had reached there"
 )
 """The note on a fit whose chains started from another fit."""
 
@@ -101,8 +101,8 @@ def fit(
     program : str, Path, Program or Spec
         The name of a shipped program, the path of a ``.stan`` file with its declaration in the same
         folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``; see
-        :meth:`pyflowers.Program.from_formula`. Or all of the question, as a
-        :class:`pyflowers.Spec`, of which other inputs that are given change their own.
+        :meth:`pyflowers.Program.from_formula`. Or all inputs at once, as a
+        :class:`pyflowers.Spec`; inputs that are also given here replace those in it.
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
         table. A list of completed versions of one table, whose missing values were imputed, is
@@ -191,7 +191,7 @@ def _fit_once(
     cores: int | None,
     show_progress: bool,
 ) -> Fit:
-    """Sample a prepared fit and write its run folder, or read the fit of the same inputs there."""
+    """Sample a prepared fit and write its run folder, or read a fit of the same inputs from it."""
     if folder is None:
         return prepared.sample(cores=cores, show_progress=show_progress)
     found = prepared.reused(folder, refit=refit, overwrite=overwrite)
@@ -226,7 +226,7 @@ def _fit_tables(
             spec = as_in_folder(spec, folder)
         try:
             spec = spec.with_table()
-            # The priors of a formula are on the scale of its table: the priors of the first table
+            # The priors of a formula are on the scale of its table, so those of the first table
             # are used for all.
             opened = opened or spec.open()
             seed = spec.options().seed if seed is None else seed
@@ -295,9 +295,9 @@ def fit_data(
 
 
 def as_in_folder(spec: Spec, folder: Path) -> Spec:
-    """Return a question with the seed and engine of the run in a folder, if it names none itself.
+    """Return inputs, with the seed and engine of the run in a folder if they have none.
 
-    So the same question finds its run again, also after the program has been compiled.
+    The same inputs then find their run again, even after the program has been compiled.
     """
     if not (folder / FILE).is_file():
         return spec
@@ -314,7 +314,7 @@ def as_in_folder(spec: Spec, folder: Path) -> Spec:
 
 
 def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
-    """Return a line if the engine was not named, and the last run next to a folder had another."""
+    """Return a note if no engine was named and the last run next to a folder used another one."""
     if spec.engine != "auto":
         return ""
     try:
@@ -325,8 +325,8 @@ def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
     if before == engine.name:
         return ""
     return (
-        f"engine: {engine.name}, while the last fit next to it, {last}, used {before}; to choose "
-        f"one, {worded('use --engine')}"
+        f"engine: {engine.name}, while the last fit next to this one, {last}, used {before}; to "
+        f"choose one, {worded('use --engine')}"
     )
 
 
@@ -343,7 +343,7 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
     Parameters
     ----------
     spec : Spec
-        The question.
+        The inputs.
     program : Program
         Its program, as :meth:`pyflowers.Spec.open` returns it.
     data : Data
@@ -406,7 +406,7 @@ class Prepared:
     interval : float
         Probability of the intervals in tables and figures.
     name : str
-        What the fit is called; empty for its formula, or the name of its program.
+        The name of the fit; empty if it is called by its formula or program.
     """
 
     program: Program
@@ -465,7 +465,7 @@ class Prepared:
         )
 
     def _start(self) -> dict[str, Any]:
-        """Return what a record says about the initial values."""
+        """Return the fields of a record that describe the initial values."""
         if isinstance(self.inits, State):
             warmup = self.inits.shortened(self.options).warmup
             about = StartRecord(fit=self.inits.fit, warmup=warmup)
@@ -507,7 +507,7 @@ class Prepared:
         Raises
         ------
         ConfigError
-            If the folder holds a run that must not be replaced; the message tells what changed.
+            If the folder holds a run that must not be replaced; the message states what changed.
         """
         if not (folder / FILE).is_file():
             return None
@@ -547,7 +547,7 @@ class Prepared:
         keep = kept_elements(options.keep, program, self.data)
         loaded = self.engine.load(program)
         inputs, watch = self.record_with(loaded), None
-        if threading.current_thread() is threading.main_thread():  # elsewhere, many fits run
+        if threading.current_thread() is threading.main_thread():  # in other threads, many fits run
             watch = _Pace(self.called, program, self.data, options.chains, time.monotonic())
         # An engine with chains draws a bar for each of them.
         has_clock = show_progress and "warmup" not in self.engine.uses
@@ -591,7 +591,7 @@ class Prepared:
 
 @dataclass
 class _Pace:
-    """Says how far the chains are, and once that the engine ``exact`` spares a long wait for them.
+    """Reports how far the chains are and, once, that the engine ``exact`` avoids a long wait.
 
     It is called with the progress of the chains; see :data:`pyflowers.engines.base.Watch`.
     """
@@ -610,7 +610,7 @@ class _Pace:
         return sum(its.iteration / its.total for its in self.chains) / self.num_chains
 
     def so_far(self) -> str:
-        """Return the time that is left, once a chain has done its warm-up, and a line a chain."""
+        """Return the time left, once a chain has done its warm-up, and a line for each chain."""
         chains, left = self.chains, ""
         if not all(its.is_warmup for its in chains):
             seconds, share = time.monotonic() - self.started, self.share
@@ -627,9 +627,9 @@ class _Pace:
 
         if applies_to(self.program, self.program.stan_values(self.data)):
             logger.warning(
-                "%s: by its first iterations, NUTS will take longer than %d seconds; the engine "
-                "exact, which needs no Markov chain, applies to this formula: --engine exact (in "
-                'Python, engine="exact")',
+                "%s: judging by its first iterations, NUTS will take longer than %d seconds; the "
+                "engine exact, which needs no Markov chain, applies to this formula: --engine "
+                'exact (in Python, engine="exact")',
                 self.called,
                 SECONDS_LONG,
             )
@@ -663,7 +663,7 @@ def _notes_on(sample: Sample) -> list[str]:
 
 
 def _as_dict(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what an engine reported as a dict; None if it does not report it."""
+    """Return values that an engine reported as a dict; None if it reported none."""
     if values is None:
         return None
     return dict(values)

@@ -1,4 +1,4 @@
-"""The inputs of a fit: each once, with its help, its range and its default.
+"""The inputs of a fit, each defined once, with its help, its range and its default.
 
 The arguments of :func:`pyflowers.fit` and the other functions that fit, the options of the command
 line, the keys of experiment and batch files, the tasks of a batch and the command that repeats a
@@ -187,10 +187,10 @@ class Sampling(SamplerOptions):
 
 
 OF_SAMPLERS_ELSEWHERE = ("options", "sampler", "sampler_options", "control", "iter")
-"""Where other packages, and earlier versions, take the options of the sampler."""
+"""Names of arguments in which other packages, and earlier versions, take sampler options."""
 
 LONGEST_NAME = 50
-"""The most characters of a name, which is also the name of a folder and appears in tables."""
+"""The longest name, in characters: it is also the name of a folder and appears in tables."""
 
 
 def _checked_name(name: str) -> str:
@@ -205,8 +205,8 @@ def _checked_name(name: str) -> str:
         raise ValueError(f"{name!a} has a character that cannot be printed; leave it out")
     if {"/", "\\"} & {*name} or not name.strip("."):
         raise ValueError(
-            f"{name!r} cannot name a folder, such as runs/NAME; give a name without slashes, and "
-            "not only of points"
+            f"{name!r} cannot name a folder, such as runs/NAME; give a name that has no "
+            "slashes and does not consist only of dots"
         )
     return name.strip()
 
@@ -335,12 +335,12 @@ class Spec(Reading, Sampling):
 
     @classmethod
     def of_call(cls, program: Any, data: Any = None, **inputs: Any) -> Spec:
-        """Return the inputs that the arguments of a call give.
+        """Return the inputs that are given by the arguments of a call.
 
         Parameters
         ----------
         program : str, Path, Program or Spec
-            The program; or a question, of which the other arguments change the inputs they name.
+            The program; or a Spec, in which the other arguments replace the inputs that they name.
         data
             The data.
         **inputs
@@ -349,7 +349,7 @@ class Spec(Reading, Sampling):
         Returns
         -------
         Spec
-            The question.
+            The inputs.
 
         Raises
         ------
@@ -419,12 +419,12 @@ class Spec(Reading, Sampling):
         return SamplerOptions.of(**given)
 
     def with_table(self) -> Spec:
-        """Return the question with its file or DataFrame read, so that it is read only once.
+        """Return the inputs with their file or DataFrame read, so that it is read only once.
 
         Returns
         -------
         Spec
-            The question about the table.
+            The same inputs, with the table as data.
 
         Raises
         ------
@@ -486,7 +486,7 @@ class Spec(Reading, Sampling):
         Returns
         -------
         Data
-            The data block without priors, and the labels behind it.
+            The data block without priors, and its labels.
 
         Raises
         ------
@@ -538,10 +538,10 @@ SAMPLER = tuple(SamplerOptions.model_fields)
 _USUAL = ("family", "priors", "seed", "chains", "warmup", "draws")
 _NAMES = dict.fromkeys([*_USUAL, *Spec.model_fields])
 INPUTS = tuple(name for name in _NAMES if name not in ("program", "data"))
-"""The names of the inputs: those of a table, those of the sampler, and all but the first two, where
-the usual ones come first."""
+"""The names of the inputs: those for reading a table, those of the sampler, and all inputs except
+program and data, of which the usual ones come first."""
 
-# The docstring lists the inputs, too, with the help of their fields.
+# The docstring also lists the inputs, with the help text of each field.
 _LAST = "An input that is None counts as not given.\n"
 Spec.__doc__ = str(Spec.__doc__).replace(_LAST, _LAST + _help_of(INPUTS), 1)
 

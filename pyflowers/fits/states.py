@@ -24,7 +24,7 @@ START, END = "start", "end"
 """The groups of the file, and the keys of :attr:`pyflowers.Fit.states`."""
 
 _LAST = "last_"
-"""The beginning of the names of the values of parameters in the file."""
+"""The prefix of the names of parameter values in the file."""
 
 _COLD = "leave out --warm (in Python, warm=True)"
 
@@ -56,7 +56,7 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
     path : Path
         The file, which error messages name.
     fit : str
-        The name in messages of the fit from which the chains started.
+        The fit from which the chains started, as messages name it.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
 def _agree(
     step_size: NDArray[Any], metric: NDArray[Any] | None, values: Mapping[str, NDArray[Any]]
 ) -> bool:
-    """Whether the arrays of a state have equally many chains."""
+    """Whether the arrays of a state all have the same number of chains."""
     arrays = [step_size, *values.values()]
     if metric is not None:
         arrays.append(metric)
@@ -111,7 +111,7 @@ def check_start(
     program : Program
         The program of the fit.
     block : mapping of str to Any
-        Its data block, with which the sizes of the parameters are known. Sizes that are
+        Its data block, which determines the sizes of the parameters. Sizes that are
         expressions are left to the engine.
     options : SamplerOptions
         Its options.
@@ -125,17 +125,17 @@ def check_start(
         parameters have other names or sizes.
     """
     if "inits" not in engine.uses:
-        raise ConfigError(f"warm: the engine {engine.name} has no chains that could start; {_COLD}")
+        raise ConfigError(f"warm: the engine {engine.name} has no chains to start; {_COLD}")
     num = len(state.step_size)
     if num != options.chains:
         raise ConfigError(
-            f"warm: {state.fit} has {num} chains, and each starts one, but {options.chains} chains "
-            f"are asked for; leave out --chains, or {_COLD}"
+            f"warm: {state.fit} has {num} chains, each of which starts one, but {options.chains} "
+            f"chains were requested; leave out --chains, or {_COLD}"
         )
     if state.metric != options.metric:
         raise ConfigError(
-            f"warm: the metric of {state.fit} is {state.metric}, but {options.metric} is asked "
-            f"for; leave out --metric, or {_COLD}"
+            f"warm: the metric of {state.fit} is {state.metric}, but {options.metric} was "
+            f"requested; leave out --metric, or {_COLD}"
         )
     sizes = {name: np.asarray(its) for name, its in block.items() if not isinstance(its, Mapping)}
     wanted = {

@@ -1,4 +1,4 @@
-"""``pyflowers.update``: the question that a fit answers, with some of its inputs changed."""
+"""``pyflowers.update``: refit a model with some of its inputs changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyflowers.programs.data import OF_A_FILE
 from pyflowers.programs.program import is_formula, joined_formulas, named_priors
 
 _OF_TEXT = ("program", "family", "link", "default_priors", "known", "data", "centered")
-"""Inputs on which the text of a formula's program depends; some priors are others."""
+"""Inputs on which the text of a formula's program depends; it also depends on some priors."""
 
 
 _OTHERS = tuple(name for name in INPUTS if name != "priors")
@@ -53,8 +53,8 @@ def update(
         parametrisation is chosen from them, so they may change.
     priors : mapping or list, optional
         Hyperparameters or priors that change, such as ``{"b[x]": "normal(0, 1)"}``; the others
-        remain. None instead of a value restores the default; so do it for a prior of a term that
-        another formula does not have.
+        remain. None instead of a value restores the default; use None for the prior of a term
+        that the new formula does not have.
     warm : bool
         Whether each chain starts from the last state of its predecessor in `fit`, with its step
         size and metric, so that at most 100 iterations of warm-up suffice. The fits must have the
@@ -92,7 +92,7 @@ def update(
     >>> narrow.record.priors["mu_sd"], narrow.options.seed
     (1.0, 1)
 
-    With chains, the new ones can start from the old ones:
+    With Markov chains, the new chains can start where the old ones ended:
 
     >>> fit = pyflowers.fit("multilevel_poisson", seed=1, engine="stanli")
     >>> narrow = fit.update(priors={"mu_sd": 1}, warm=True)
@@ -117,7 +117,7 @@ def update(
 
 
 def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> Spec:
-    """Return the question that a fit answers, with some of its inputs changed.
+    """Return the inputs of a fit, with some of them changed.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
     Returns
     -------
     Spec
-        The question. It keeps the seed, the engine and the table of the fit, which has only the
+        The inputs. They keep the seed, the engine and the table of the fit, which has only the
         columns that the fit used.
 
     Raises

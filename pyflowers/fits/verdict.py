@@ -7,7 +7,7 @@ checks are values, not exceptions.
 
 Between passed and failed, a part may be imprecise: the draws are valid, but few or costly. Such a
 fit can be trusted within its Monte Carlo errors, which the verdict states. Or it may be limited:
-the model does not predict single values well, but this does not touch averages and effects.
+the model does not predict single values well, but this does not affect averages and effects.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Check:
 
     @property
     def command(self) -> str:
-        """The complete command that follows the advice; empty if there is none."""
+        """The complete command that carries out the advice; empty if there is none."""
         if isinstance(self.advice, Advice):
             return self.advice.command
         return ""
@@ -374,7 +374,7 @@ class Verdict:
         return replace(self, **{part.name: grown})
 
     def _is_unsound_for(self, part: Part) -> bool:
-        """Whether the draws cannot show what a part's checks found."""
+        """Whether the draws are too poor to support the results of a part's checks."""
         if part.passed:
             return bool(self.computation.failed)
         return self._has_no_ess
@@ -433,7 +433,7 @@ class Verdict:
 
     @property
     def _colour(self) -> str | None:
-        """The colour of the verdict on a terminal; None if it is not clear enough for one."""
+        """The colour of the verdict; None if nothing failed, but not all parts were examined."""
         if self.limited or (self.trusted and self.computation.imprecise):
             return "yellow"
         if self.trusted:

@@ -170,7 +170,7 @@ class Lecture:
         return "\n\n".join([*parts, f"Run again: `{again}`"]) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """Return all but the title and the figures, with versions, as values that JSON can hold."""
+        """Return the versions, and all but the title and figures, in a form that JSON can hold."""
         record: dict[str, Any] = plain(
             {
                 "lecture": self.name,

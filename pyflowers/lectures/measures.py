@@ -70,7 +70,7 @@ def nuts(
 ) -> Fit:
     """Fit a shipped program, by name, with Stan's NUTS; `options` are passed to the fit.
 
-    If a title is given, progress is shown: a line in the log and, on a terminal, bars.
+    If a title is given, progress is shown: a line in the log and, on a terminal, progress bars.
     """
     if title:
         logger.info("%s", title)
@@ -80,7 +80,10 @@ def nuts(
 
 
 OF_ADVI = "cmdstan"
-"""The engine of examples with ADVI, which needs CmdStan: the same engine gives the same draws."""
+"""The engine of NUTS in examples that also use ADVI, which needs CmdStan.
+
+With a fixed engine, the draws do not depend on which executables already exist.
+"""
 
 
 def advi(program: str, data: Mapping[str, Any], settings: Settings) -> Approximation:
@@ -262,7 +265,7 @@ def panel_figure(
     legend: str = "",
     share: str = "",
 ) -> StyledFigure:
-    """Draw a panel for each item, titled by its key, in rows of `columns` or in a single row.
+    """Draw a panel for each item, titled by its key, in rows of `columns` panels or in one row.
 
     `labels` are the labels of the x axis, below the last row, and of the y axis, on the left.
     `legend` is the position of a legend above all panels, which shows the artists of the first

@@ -162,7 +162,7 @@ class RegressionTask:
 
 
 def denoising(rng: np.random.Generator, num_points: int) -> RegressionTask:
-    """Return the denoising task: points in two pieces, and 5 units.
+    """Return the denoising task: points in two intervals, and 5 units.
 
     The points are y = x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε) with ε ~ N(0, 0.02²). The noise is
     inside the sines, so it is widest where their sum is steepest.
@@ -182,7 +182,7 @@ def denoising_curve(x: FloatArray, noise: FloatArray | float = 0.0) -> FloatArra
 
 
 def cubed_sine(rng: np.random.Generator) -> RegressionTask:
-    """Return the task sin³(6x): noise of known sd 0.1, 34 points in two pieces, 1–10–10–1 units."""
+    """Return the task sin³(6x): known noise sd 0.1, 34 points in two intervals, 1–10–10–1 units."""
     x = np.sort(np.concatenate([rng.uniform(-1, -0.2, 17), rng.uniform(0.2, 1, 17)]))
     y = cubed_sine_curve(x) + rng.normal(0, 0.1, x.size)
     network = Network(x, y, (10, 10), 1.0, noise_sd=0.1)

@@ -4,9 +4,10 @@ There are two tasks, both with ``stan/neural_network.stan``:
 
 | task | data | network | priors |
 |---|---|---|---|
-| denoising | x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε), 1,000 points in two pieces | 5 tanh units | \
-weights N(0, 10²), σ ~ Gamma(0.5, 1), noise of sd σ² |
-| cubed sine | sin³(6x), 34 points in two pieces | 1–10–10–1 tanh | weights N(0, 1), noise sd 0.1 |
+| denoising | x + 0.3 sin 2π(x+ε) + 0.3 sin 4π(x+ε), 1,000 points in two intervals | \
+5 tanh units | weights N(0, 10²), σ ~ Gamma(0.5, 1), noise of sd σ² |
+| cubed sine | sin³(6x), 34 points in two intervals | 1–10–10–1 tanh | \
+weights N(0, 1), noise sd 0.1 |
 
 NUTS and the lecture's HMC (ε = 0.002, L = 50) draw from the posterior of the weights; mean-field
 ADVI approximates it. Predictions average over draws. The band of mean ± 2 sd of f shows the

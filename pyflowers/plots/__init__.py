@@ -164,8 +164,8 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
 def _run_figures(fit: Fit) -> list[Callable[[Fit], Figure]]:
     """Return the figures of a run folder.
 
-    Their order is one in which two cores finish at about the same time. The traceplot of a single
-    chain is for the programs of the lectures, which bring an example table.
+    They are in an order in which two cores finish at about the same time. The traceplot of a single
+    chain is drawn only for programs with an example table, such as those of the lectures.
     """
     if not fit.posterior:
         return []

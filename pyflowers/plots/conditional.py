@@ -38,7 +38,7 @@ NUM_POINTS = 61
 """Number of points of a curve."""
 
 MOST_CURVES = 6
-"""The largest number of levels or distinct numbers of a column that have separate curves."""
+"""The largest number of levels or distinct numbers of a column for which curves are drawn."""
 
 MOST_LINES = 12
 """The largest number of panels, one for each label of a group."""
@@ -47,10 +47,10 @@ MOST_LABELS = 200
 """The largest number of thin lines, one for each label of a group."""
 
 MOST_SPREAD = 1.5
-"""An axis leaves out distant observations if it would otherwise be longer by more than this."""
+"""An axis leaves out distant observations if they would lengthen it by more than this factor."""
 
 MOST_OBSERVATIONS = 2000
-"""The most observations that are drawn, evenly spaced over the rows."""
+"""The largest number of observations that are drawn; they are evenly spaced over the rows."""
 
 
 @styled
@@ -91,7 +91,7 @@ def conditional_effects(
     Returns
     -------
     Figure
-        Medians and two intervals, of 50% and of the fit's ``interval``, over the observations.
+        Medians, and intervals of 50% and of the fit's ``interval``, drawn over the observations.
 
     Raises
     ------
@@ -189,9 +189,9 @@ def _few_numbers(fit: Fit, names: list[str], most: int) -> dict[str, list[str]]:
 def _drawn(fit: Fit, *but: str, group: str | None = None) -> tuple[NDArray[np.intp], str]:
     """Return the rows whose observations are drawn, and a note if these are not all rows.
 
-    They have the values at which factors, and columns with two distinct numbers, are fixed. If a
-    line for each label of a group is drawn, columns that are constant within the labels are not
-    fixed.
+    These rows have the values at which factors, and columns with two distinct numbers, are fixed.
+    If a line is drawn for each label of a group, columns that are constant within the labels are
+    not fixed.
     """
     own, fixed = fit.data.table, _reference(fit, 1)
     assert own is not None
@@ -218,7 +218,7 @@ def _is_constant(table: Table, name: str, group: str) -> bool:
 
 
 def _observed(fit: Fit) -> NDArray[np.float64]:
-    """Return the observed values; for trials, the share of successes, and for ratings, scores."""
+    """Return the observed values: for trials, the shares of successes; for ratings, the scores."""
     own, trials = fit.data.table, fit.model.trials
     assert own is not None
     if fit.data.scores is not None:
@@ -241,14 +241,14 @@ def _predictor(fit: Fit, table: Table, groups: Any = "none", **how: Any) -> Pred
 
 
 def value_name(fit: Fit) -> str:
-    """Return the quantity in a figure of effects: the mean response, or the share of trials."""
+    """Return the name of the quantity in a figure of effects: the mean, or the share of trials."""
     if fit.model.trials:
         return f"share of {fit.data.scored_name}"
     return f"expected {fit.data.scored_name}"
 
 
 def _cells(table: Table, column: str, texts: Sequence[str]) -> NDArray[Any]:
-    """Return texts as cells of a column: labels of a factor, or numbers."""
+    """Return text as cells of a column: labels of a factor, or numbers."""
     if table.is_factor(column):
         return np.array(texts, dtype=object)
     return np.array(texts, dtype=float)
@@ -408,9 +408,10 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
 
 
 def _limits(y: NDArray[np.float64], quantiles: NDArray[np.float64]) -> tuple[float, float]:
-    """Return limits of an axis that shows the intervals of 50% and most observations.
+    """Return limits of an axis that shows the 50% intervals and most observations.
 
-    It shows all of both, unless a few distant observations or a wide band would squeeze the others.
+    It shows all intervals and observations, unless a few distant observations or a wide band would
+    squeeze the rest.
     """
     inner, low, high = quantiles[1:4], float(quantiles.min()), float(quantiles.max())
     if len(y):
@@ -431,12 +432,12 @@ def _beyond(y: NDArray[np.float64], quantiles: NDArray[np.float64], low: float, 
         are = "is" if num == 1 else "are"
         notes.append(f"{counted(num, 'observation')} {are} beyond the axis.")
     if quantiles.min() < low or quantiles.max() > high:
-        notes.append("Some intervals go on beyond the axis.")
+        notes.append("Some intervals extend beyond the axis.")
     return " ".join(notes)
 
 
 def _is_number(level: str) -> bool:
-    """Return whether a level says nothing without the name of its column."""
+    """Return whether a level is a number, which has no meaning without the name of its column."""
     return level.lstrip("-").replace(".", "", 1).isdigit()
 
 
@@ -585,8 +586,8 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
 def groups_with_lines(fit: Fit, column: str) -> list[str]:
     """Return the columns of groups within which a numeric covariate varies.
 
-    :func:`group_lines` can draw the covariate for each of them. A row that is a member of several
-    labels, as with ``mm``, belongs in no panel of one.
+    :func:`group_lines` can draw the covariate for each of them. Groups of which a row has several
+    labels, as with ``mm``, are left out, because the row would not fit into the panel of one label.
 
     Parameters
     ----------

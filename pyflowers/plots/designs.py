@@ -1,4 +1,4 @@
-"""The figure of simulated designs: how narrow intervals are, and how often they are clear."""
+"""The figure of simulated designs: how wide intervals are, and how often they exclude 0."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pyflowers.analysis.designs import Design
 
 MOST_TICKS = 6
-"""The largest number of sizes each of which is a tick."""
+"""The largest number of sizes for which the axis has a tick at every size."""
 
 _MARKERS = "os^Dv"
 
 
 @styled
 def design(found: Design, *, theme: Theme = LIGHT) -> Figure:
-    """Draw the width of intervals, and the shares that exclude 0 or lie in a region, by size.
+    """Draw the width of intervals and the share that excludes 0 or lies in a region, by size.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def design(found: Design, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        A row of panels for each parameter. Bars are two Monte Carlo standard errors long each way.
+        A row of panels for each parameter. Bars extend two Monte Carlo standard errors each way.
 
     Examples
     --------

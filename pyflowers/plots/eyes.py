@@ -31,8 +31,8 @@ MOST_PANELS = 6
 def effects(found: Effects, *, theme: Theme = LIGHT) -> Figure:
     """Draw the density, the median and two intervals of each average effect.
 
-    The intervals have probability 50% and the fit's ``interval``, 90% by default. If the model is
-    one of the log of the mean, as with family ``poisson``, the effects are drawn as ratios.
+    The intervals have probability 50% and the fit's ``interval``, 90% by default. If the model
+    has a log link, as with family ``poisson``, the effects are drawn as ratios.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def effects(found: Effects, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        A panel for each column, whose effects have a unit of their own.
+        A panel for each column, because the effects of each column have their own unit.
 
     See Also
     --------

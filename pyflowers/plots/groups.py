@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 30
 MOST_EYES = 10
-"""The most rows that are drawn with densities."""
+"""The largest number of rows that are drawn with densities."""
 
 MOST_DISCRETE = 30
-"""Draws with at most so many distinct values, such as ranks, have no density."""
+"""Draws with at most this many distinct values, such as ranks, are drawn without a density."""
 
 ROW, ROW_OF_EYE = 0.24, 0.5
-"""Height of a row, and of one with a density, in inches."""
+"""Heights in inches of a row without a density and of a row with one."""
 
 HEIGHT_OF_EYE = 0.75
 """Height of the highest point of a density, as a share of the row."""
 
 LEAST_OF_EYE = 0.02
-"""The shortest interval of 50% of a density that is drawn, as a share of its range."""
+"""A density is drawn only if its 50% interval is longer than this share of its range."""
 
 MOST_PANELS = 24
 MOST_TICKS = 6
@@ -318,7 +318,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
         shared = []
     own = [i for i in range(len(rows[0])) if i not in shared]
     fixed = [f"{table.index.names[i]} = {_rounded(rows[0][i])}" for i in shared]
-    # A grid needs no numbers of rows.
+    # A grid needs no row numbers.
     without = {tuple(row[i] for i in own[1:]) for row in rows}
     if is_row and len(own) > 1 and len(without) == len(rows):
         own, is_row = own[1:], False
@@ -355,7 +355,7 @@ def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
 
 
 def _rounded(value: Any) -> str:
-    """Return a label; a number that is written with many digits has three."""
+    """Return a label; a number with many digits is rounded to three significant digits."""
     text = str(value)
     try:
         number = float(text)
@@ -711,8 +711,8 @@ def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
 def half_eyes(ax: Axes, draws: NDArray[np.float64], theme: Theme) -> None:
     """Draw the density of the draws above each row; shape (chain, draw, row).
 
-    A density with a tail so long that half of the draws lie within a few points is left out: it
-    would be a needle, and the intervals on the same axis could not be seen.
+    A density with a tail so long that half of the draws lie within a few points is left out: the
+    axis would have to be so long that the intervals on it could not be seen.
     """
     for row, values in enumerate(np.moveaxis(draws, 2, 0)):
         low, inner_low, inner_high, high = np.quantile(values, (0.005, 0.25, 0.75, 0.995))

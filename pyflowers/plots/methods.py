@@ -117,7 +117,7 @@ def coordinate_ascent(
 def _axes_values(
     exact: Any, mean: str, scale: str, precision: bool, states: list[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return grids that hold the posterior, the last two states of q and the first two centres."""
+    """Return grids that cover the posterior, the last two states of q and the first two centres."""
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
     spread = np.array([0.003, 0.985])

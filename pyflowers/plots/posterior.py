@@ -36,7 +36,8 @@ MOST_POINTS = 4000
 """The fewest points in a thinned panel. It shows every n-th draw and all divergent draws."""
 
 MOST_VECTOR_POINTS = 60_000
-"""The most points of traceplots drawn as lines; larger ones are images, to keep files small."""
+"""The most points of traceplots that are drawn as lines; with more points, they are images, to keep
+files small."""
 
 TRACE_SHARE = 0.82
 """Share of a figure's width that a trace may fill; the density is next to it."""
@@ -430,7 +431,7 @@ def rank_counts(draws: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
 
 
 def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
-    """Return the quantiles of Binomial(num, share) that contain `level` between equal tails."""
+    """Return the ends of the central interval of Binomial(num, share) with probability `level`."""
     from scipy.special import bdtrik  # scipy.stats is slow to import
 
     low, high = np.ceil(bdtrik([0.5 * (1 - level), 0.5 * (1 + level)], num, share))
@@ -483,7 +484,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     fine = np.flatnonzero(~diverging)
     step = max(1, fine.size // MOST_POINTS)
     fine = fine[::step]
-    # Many points are faint, so that they do not fill the panel with one colour.
+    # If there are many points, they are faint, so that they do not fill the panel with one colour.
     alpha = float(np.clip(400 / max(fine.size, 1), 0.1, 0.6))
     dot: dict[str, Any] = {"s": 2.6, "alpha": alpha, "lw": 0, "color": theme.model}
     cross: dict[str, Any] = {"s": 14, "marker": "x", "lw": 1, "color": theme.alarm}

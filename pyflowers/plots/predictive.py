@@ -38,20 +38,21 @@ MOST_REPLICATES = 1000
 """The largest number of replicated data sets in a figure; they are evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
-"""The most replicated values. For larger data, fewer data sets (but at least 50) are replicated."""
+"""The largest number of replicated values. For larger data, fewer data sets (but at least 50) are
+replicated."""
 
 NUM_DENSITIES = 50
 """Number of replicated data sets in a density overlay."""
 
 HIGHEST_PEAK = 3.0
-"""The highest peak that a density overlay shows whole: a multiple of the observed or, if it is
-higher, of the median replicated peak."""
+"""A density overlay cuts off peaks above this multiple of the observed peak or, if that is higher,
+of the median replicated peak."""
 
 MOST_COUNTS = 45
-"""The most bars of a rootogram."""
+"""The largest number of bars in a rootogram."""
 
 MOST_BARS = 30
-"""Number of bars of a histogram; roughly the maximum if the values are multiples of a step."""
+"""Number of bars in a histogram; about the largest number if the values are multiples of a step."""
 
 MOST_QUANTITIES = 12
 
@@ -157,8 +158,8 @@ def _rootogram(
 ) -> tuple[int, int, float, str]:
     """Draw observed counts, or labels of the kind `each`, numbered from 1, as bars with intervals.
 
-    Returns the number of bars outside, the number of bars, and the number outside that is expected,
-    which is the mean over the replicated data sets.
+    Return the number of bars outside their intervals, the number of bars, the expected number
+    outside (the mean over the replicated data sets), and a description of the bars.
     """
     lowest = int(each != "counts")
     top = max(float(y.max()), float(np.quantile(y_rep, 0.999)))
@@ -541,7 +542,7 @@ def elpd_differences(
     interval : float
         Probability of the intervals, which are normal approximations.
     labels : mapping of str to str, optional
-        The name of each model in the figure. Default: its name.
+        The name of each model in the figure. Default: the model's name.
     theme : Theme
         Colours of the figure.
 
@@ -574,7 +575,7 @@ def elpd_differences(
     ax.set_ylim(len(models) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     about = f"{percent(interval)} interval (right is better)"
-    # It ends with the axis, since on a phone it is wider than the axis.
+    # The label is wider than the axis on a phone, so it is aligned with the right end of the axis.
     ax.set_xlabel(f"elpd difference from best model\n{about}", loc="right")
     differences = "; ".join(
         f"{name} {m.difference:.3g} (standard error {m.difference_se:.3g})"

@@ -32,7 +32,7 @@ SHOWN = (0.025, 0.975)
 """Quantiles between which the draws of a panel are shown."""
 
 MOST_ROWS = 8
-"""The most elements that are shown for a fit: those most sensitive to the prior."""
+"""The largest number of elements shown for a fit: those most sensitive to the prior."""
 
 TICK_ROOM = 0.1
 """Share of an axis that the label at 0 needs on each side."""
@@ -193,8 +193,8 @@ def _histogram(ax: Axes, values: NDArray[np.float64], middle: float, theme: Them
         ax.set_xscale("log")
         edges = np.geomspace(low, high, BINS + 1)
     elif is_heavy and max(-low, high) > spread:
-        # The ends of the axis are far outside the middle half of the draws. On a linear axis, these
-        # draws would therefore fall into one or two bars.
+        # The ends of the axis are far outside the middle half of the draws. On a linear axis, this
+        # half would therefore fall into one or two bars.
         ax.set_xscale("symlog", linthresh=spread)
         ends = float(np.arcsinh(low / spread)), float(np.arcsinh(high / spread))
         edges = spread * np.sinh(np.linspace(*ends, BINS + 1))
@@ -232,7 +232,7 @@ def power_scaling(
         The results that :func:`pyflowers.sensitivity` returns. At most 8 elements of each are
         drawn: those that are most sensitive to the prior.
     labels : mapping of str to str, optional
-        What the figure calls each model. Default: its name.
+        The name of each model in the figure. Default: the model's name.
     theme : Theme
         Colours of the figure.
 

@@ -112,7 +112,7 @@ def _of_effects(found: Effects) -> Drawings:
 
 
 def _names_of_effects(index: pd.MultiIndex) -> tuple[list[str], str]:
-    """Return the names of effects, and a title for them: a single column is named once."""
+    """Return the names of effects, and their title; a single column is named only in the title."""
     titles = list(map(str, index.names))
     if index.get_level_values(0).nunique() == 1:
         titles[1] = str(index[0][0])
@@ -154,7 +154,7 @@ def _of_contrasts(found: Contrasts) -> Drawings:
 
 
 def _elements(quantities: Sequence[xr.DataArray]) -> tuple[list[str], str, NDArray[np.float64]]:
-    """Return the names of elements, the vector that has them if it is the only one, and draws."""
+    """Return the names of elements, the name of their vector if there is only one, and draws."""
     names, of_rows = [element for each in quantities for element in element_names(each)], ""
     if len(quantities) == 1 and len(names) > 1:
         of_rows = str(quantities[0].name)

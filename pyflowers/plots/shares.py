@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pyflowers.analysis.explained_variance import Explained
 
 MARGIN = 0.02
-"""Space at the ends of the axis, so that a point at 0 or 1 is not cut."""
+"""Space at the ends of the axis, so that a point at 0 or 1 is not cut off."""
 
 CHARACTERS, LINE = 26, 0.18
-"""Characters of a line of a panel's title, and its height in inches."""
+"""Characters in a line of a panel's title, and the height of the line in inches."""
 
 LEAST = -1.0
 """The lowest end of the axis: LOO-R² has no lower bound."""
@@ -38,9 +38,9 @@ def explained(
     Parameters
     ----------
     found : Explained
-        What :func:`pyflowers.explained` returns.
+        The result of :func:`pyflowers.explained`.
     labels : mapping of str to str, optional
-        What the figure calls each model. Default: its name.
+        The name of each model in the figure. Default: the model's name.
     theme : Theme
         Colours of the figure.
 

@@ -120,7 +120,7 @@ DARK = Theme(
 # reports/page.py).
 
 Axes = Any
-"""``matplotlib.axes.Axes``, whose annotations are too narrow."""
+"""``matplotlib.axes.Axes``, whose type annotations are too narrow."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -173,7 +173,7 @@ def applied(theme: Theme) -> Iterator[None]:
 
 
 def styled(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function draw its figure in the theme that its keyword ``theme`` gives."""
+    """Make a function draw its figure in the theme given by its keyword ``theme``."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -313,7 +313,7 @@ def title(ax: Axes, name: str, columns: int, below: str) -> None:
 
 
 def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
-    """Draw a legend above all panels, in as few rows as its names allow; each row is full."""
+    """Draw a legend above all panels, in as few rows as possible; only the last may not be full."""
     figure.handles = handles
     room = figure.get_figwidth()
     widths = [text_width(handle.get_label(), size=8.5) + LEGEND_KEY for handle in handles]

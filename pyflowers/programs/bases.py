@@ -1,4 +1,4 @@
-"""Bases of curves in terms: cubic splines, steps, and eigenfunctions for Gaussian processes.
+"""Bases for the curves in terms: cubic splines, steps, and eigenfunctions for Gaussian processes.
 
 A column of a spline basis is a natural or a periodic cubic spline, which is stored as its values at
 the knots. Beyond the outer knots a natural spline is a straight line.
@@ -38,14 +38,14 @@ def spline(
     Parameters
     ----------
     x : array, shape (N,)
-        Where they are evaluated.
+        The points at which they are evaluated.
     knots : array, shape (J,)
         The knots, in order.
     values : array, shape (J, K)
         The values of each spline at the knots; equal at the first and the last one if periodic.
     is_periodic : bool
-        Whether they have the period from the first to the last knot; otherwise they are natural
-        splines, which are straight lines beyond the outer knots.
+        Whether they are periodic, with a period from the first to the last knot. Otherwise they are
+        natural splines, which are straight lines beyond the outer knots.
     """
     x, knots = np.asarray(x, dtype=float), np.asarray(knots, dtype=float)
     values = np.asarray(values, dtype=float)
@@ -80,7 +80,7 @@ def _second_derivatives(knots: FloatArray, is_periodic: bool) -> FloatArray:
 
 
 def _bands(knots: FloatArray, is_periodic: bool) -> tuple[FloatArray, FloatArray]:
-    """Return B and D of Wood (2017, Table 5.1): B times the second derivatives is D times values.
+    """Return B and D of Wood (2017, Table 5.1): B times second derivatives is D times values.
 
     For natural splines they have a row for each inner knot, for periodic ones one for each knot
     but the last.
@@ -106,11 +106,12 @@ def smooth_basis(x: FloatArray, num: int, period: float | None = None) -> dict[s
     """Return the penalised part of a smooth: its knots, and each column's values there.
 
     The penalty is the integral of the squared second derivative. The columns are the directions in
-    which it is not 0, from smooth to rough, so that independent coefficients of one variance have
-    the penalty as minus their log density. Constants and lines, which have no penalty, are left
-    out: multiples of them make every column orthogonal to them in the rows. All columns are then
-    multiplied by one number, so that coefficients with standard deviation 1 give a curve with
-    standard deviation 1, in the mean of the rows.
+    which it is not 0, from smooth to rough. They are scaled so that, for independent normal
+    coefficients with a common variance, minus the log density is proportional to the penalty, up to
+    a constant. Constants and lines, which have no penalty, are left out: multiples of them are
+    subtracted from every column, so that it is orthogonal to them over the rows. All columns are
+    then multiplied by one number, so that coefficients with standard deviation 1 give a curve whose
+    variance, averaged over the rows, is 1.
 
     Parameters
     ----------
@@ -182,7 +183,7 @@ def smooth(
 def natural_spline(x: Any, df: int = 4, *, state: State) -> FloatArray:
     """Return ``ns(x, df)``: natural splines that are 1 at one knot and 0 at all others.
 
-    That of the first knot is left out, so a coefficient is a difference from the first knot.
+    The spline of the first knot is left out, so a coefficient is a difference from the first knot.
     """
     values = np.asarray(x, dtype=float)
     if "knots" not in state:
@@ -251,4 +252,4 @@ FUNCTIONS: Mapping[str, Callable[..., FloatArray]] = {
     "ns": natural_spline,
     "cc": periodic_spline,
 }
-"""Functions of terms that take a column and keep a state, by the names that users give them."""
+"""Functions in terms that take a column and keep a state, by the names that users write."""

@@ -275,7 +275,7 @@ def _no_numbers(*_: Any) -> Mapping[str, Any]:
 
 
 def _no_advice(*_: Any) -> Advice:
-    """Return empty advice: the default if there is nothing to say.
+    """Return empty advice: the default if there is none to give.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def _no_advice(*_: Any) -> Advice:
     Returns
     -------
     Advice
-        Without a text.
+        Advice without text.
     """
     return Advice("")
 
@@ -470,11 +470,11 @@ class LikelihoodAlone:
     estimate : array, of the parameter's shape
         The estimate.
     variance : array, of the parameter's shape
-        Its squared error, on the scale of the log if `is_log`.
+        Its squared standard error, on the log scale if `is_log`.
     is_log : bool
         Whether the approximation is to the log of the parameter.
     dof : float
-        Degrees of freedom of a t distribution, if the error comes from few values.
+        Degrees of freedom of a t distribution, if the error is estimated from few values.
     """
 
     estimate: NDArray[np.float64]
@@ -517,8 +517,9 @@ class Capabilities:
         Function of (draws, data). Returns estimates, from the likelihood alone, of parameters with
         a prior, by name; the verdict compares them with the prior.
     rescaling : callable
-        Function of the data block and of a limit. Returns what to rescale first if the sampling
-        fails: a covariate whose mean is more sds from 0 than the limit. Empty if there is none.
+        Function of the data block and of a limit. Returns advice on what to rescale first if
+        sampling fails: a covariate whose mean is further from 0, in standard deviations, than the
+        limit. Empty if there is none.
     linear : callable or None
         Function of the data block that returns the model as a
         ``pyflowers.programs.linear.LinearModel``, whose coefficients and group effects the engine

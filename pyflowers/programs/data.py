@@ -117,7 +117,8 @@ class Data(Shown):
     >>> doubled["t"][:2].tolist()
     [188.6, 31.4]
 
-    The rows that miss no predictor, if others are imputed, and their positions among all rows:
+    The rows without a missing predictor, if other rows have imputed ones, and their positions among
+    all rows:
 
     >>> frame = pd.DataFrame({"y": [1.0, 2, 4, 3], "x": [0.1, None, 0.9, 0.4]})
     >>> data = pyflowers.Program.from_formula("y ~ mi(x); x | mi() ~ 1", frame).read(frame)
@@ -218,7 +219,7 @@ class Data(Shown):
     def y(self) -> NDArray[np.float64]:
         """The observed values, shape (N,); empty if no variable is observed.
 
-        The counts of the categories of an observation follow each other.
+        The counts of the categories of one observation are consecutive elements.
         """
         if not self.observed:
             return np.empty(0)
@@ -252,7 +253,7 @@ class Data(Shown):
 
     @property
     def value_name(self) -> str:
-        """The user's name for the observed values; for labels such as ratings, also their numbers.
+        """The user's name for the observed values; for labels such as ratings, with their numbers.
 
         Labels other than 1, 2, 3 and so on are numbered in their order, as in ``pain (numbered 1 to
         11)``.
@@ -262,7 +263,7 @@ class Data(Shown):
 
     @property
     def scored_name(self) -> str:
-        """The user's name for the observed values in predictions, which :attr:`scores` count."""
+        """The user's name for the observed values in predictions, which use the :attr:`scores`."""
         return self._named(is_numbered=bool(np.isnan(self._numbers_of_labels).any()))
 
     @property
@@ -299,7 +300,7 @@ class Data(Shown):
         return self.name_of(self.value) or self.observed
 
     def _named(self, *, is_numbered: bool) -> str:
-        """Return the user's name for the observed values, and that they are numbered."""
+        """Return the user's name for the observed values, followed by their numbering."""
         name, num = self.response_name, len(self._numbers_of_labels)
         if is_numbered:
             return f"{name} (numbered 1 to {num})"
@@ -374,9 +375,9 @@ class Data(Shown):
         return replace(self, values={**self.values, **of_rows})
 
     def complete(self) -> Data:
-        """Return the data block with the rows that miss no predictor.
+        """Return the data block with the rows in which no predictor is missing.
 
-        Questions about rows are answered for these rows if a predictor is imputed in others.
+        If a predictor is imputed in some rows, results for single rows cover only the other rows.
 
         Returns
         -------
@@ -392,7 +393,7 @@ class Data(Shown):
             for name, its in declared.items()
             if isinstance(its, Size) and its.size == OBS
         }
-        # The categories of the response, and the labels that members share, stay as they are.
+        # The categories of the response, and the labels that members share, are unchanged.
         kept = {self.value, *(name for columns in self.declaration.shared for name in columns)}
         labels = {
             name: replace(its, codes=its.codes[rows]) if name in kept else its.at(rows)
@@ -413,7 +414,7 @@ class Data(Shown):
 
     @property
     def _complete_rows(self) -> NDArray[np.int64]:
-        """The positions of the rows that miss no predictor."""
+        """The positions of the rows in which no predictor is missing."""
         absent = [np.asarray(self.values[name]) - 1 for name in self.declaration.imputed]
         return np.setdiff1d(np.arange(self.num_obs), np.concatenate(absent))
 
@@ -530,7 +531,7 @@ def read_data(
 def read_once(data: Any, reading: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return a file or a DataFrame as a table, and the reading options that remain.
 
-    The program of a formula is then written, and its data are read, from one table.
+    The program of a formula is then written from the same table from which its data are read.
     """
     if isinstance(data, Data):
         return data, dict(reading)
@@ -564,7 +565,7 @@ def as_table(data: Any, reading: Mapping[str, Any]) -> Table | None:
 
 
 def _check_roles(table: Table, declared: Declaration, names: Mapping[str, str]) -> None:
-    """Reject a table without the column of a role that the user could have named, and say how.
+    """Reject a table that lacks the column of a role, and show how to name another column.
 
     Raises
     ------
@@ -790,7 +791,7 @@ class Rows:
         return chosen
 
     def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
-        """Return the position of the row before each row in its series; the first has its own."""
+        """Return the position of the row before each row in its series; its own for the first."""
         when = None if times is None else self.labels[times]
         if when is not None and not has_order(when.names):
             raise DataError(
@@ -803,7 +804,9 @@ class Rows:
             whose = f" of {own.column} {own.of_rows[repeated]}" if own is not None else ""
             remedy = "correct the time, or leave a row out"
             if own is None:
-                remedy = f"{remedy}; if the rows are of several series, name their column"
+                remedy = (
+                    f"{remedy}; if the rows belong to several series, name the column of the series"
+                )
             raise DataError(
                 f"{self.table.where(repeated)}: another row{whose} has the {when.column} "
                 f"{when.of_rows[repeated]}, too; {remedy}"
@@ -815,7 +818,7 @@ class Rows:
         return self.absent[self.names[column]]
 
     def numbers_of_rows(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the numbers of rows in the table."""
+        """Return the row numbers, in the table, of the rows at these positions."""
         return tuple(map(str, self.table.rows[rows].tolist()))
 
     def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:

@@ -79,13 +79,13 @@ class Readable(Protocol):
         """Return the position of the column's label in each row, or for each label of `per`."""
 
     def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
-        """Return the position of the row before each row in its series; the first has its own."""
+        """Return the position of the row before each row in its series; its own for the first."""
 
     def missing(self, column: str) -> NDArray[np.int64]:
         """Return the positions of the rows in which a column is missing."""
 
     def numbers_of_rows(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the numbers of rows in the table."""
+        """Return the row numbers, in the table, of the rows at these positions."""
 
     def outcomes(self, column: str, outcomes: Sequence[str]) -> NDArray[np.int64]:
         """Return 1 for each row with the second of two labels, and 0 for the first."""
@@ -287,7 +287,7 @@ class Columns(Kind):
 
 
 class Counts(Kind):
-    """The counts of categories in each row, of which the model describes all together.
+    """The counts of categories in each row, which the model describes jointly.
 
     Attributes
     ----------
@@ -468,8 +468,8 @@ class Previous(Kind):
 class Missing(Kind):
     """The positions, counted from 1, of the rows in which a column of numbers is missing.
 
-    In these rows, the column has other numbers of the table instead of those that the program
-    imputes. A fit answers questions about rows for the others.
+    In these rows, other numbers from the column stand in for the values that the program imputes.
+    The results of a fit for single rows cover only the other rows.
 
     Attributes
     ----------
@@ -487,7 +487,7 @@ class Missing(Kind):
         return (self.missing,)
 
     def names(self, rows: Readable) -> tuple[str, ...]:
-        """Return the numbers of these rows in the table."""
+        """Return the row numbers, in the table, of the rows in which the column is missing."""
         return rows.numbers_of_rows(rows.missing(self.missing))
 
     def sizes_of(self, name: str, variable: Variable) -> dict[str | None, str]:
@@ -535,7 +535,7 @@ KINDS: tuple[type[Kind], ...] = (
 
 
 def _kind_of(source: Any) -> str | None:
-    """Return the tag of the kind that a source's keys select; errors then refer to it alone."""
+    """Return the tag of the kind that a source's keys select, so that errors refer to it alone."""
     if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
@@ -603,8 +603,8 @@ class Parameter(Record):
         ``per {time}`` is left out if the table has no times.
     prior : str
         Its prior in Stan's notation, such as ``normal(mu_mean, mu_sd)``. This text only
-        describes the prior; the program sets it. A program without ``prior_only`` or ``lprior``
-        that declares every prior is drawn from, and its density computed, as described.
+        describes the prior; the program sets it. If a program without ``prior_only`` or ``lprior``
+        declares every prior, draws from the prior and its density are computed from these texts.
     log_axis : bool or None
         Whether figures show it on a logarithmic axis. Default: only if its tail requires one.
     """
@@ -683,7 +683,8 @@ class PredictionRule(Record):
         The population from which effects are drawn for a label that is not in the data:
         ``r = "normal(0, tau)"``, ``"student_t(nu, 0, tau)"``, ``"multi_normal(sd, cor)"`` for the
         correlated columns of a matrix, or ``"scaled_inv_chi_square(nu, scale)"`` for variances.
-        With an index, as in ``"normal(0, tau[by])"``, it depends on the level of a label.
+        With an index, as in ``"normal(0, tau[by])"``, the population depends on the level of a
+        label.
     where : mapping of str to str
         Definitions of names in the expressions that are not quantities of the program,
         ``sigma = "sqrt(sigma2)"``, or of parameters of the family, ``sigma = "sigma[sex]"``.
@@ -786,8 +787,8 @@ class Declaration(Record):
     def of_edited(self) -> Declaration:
         """Return the declaration of a formula's program that was edited.
 
-        Equation, story and title describe the formula, and not the program, unless they were
-        edited, too.
+        Equation, story and title describe the formula, not the program, unless they were also
+        edited.
         """
         formula = self.formula
         assert formula is not None
@@ -830,7 +831,7 @@ class Declaration(Record):
 
     @property
     def imputed(self) -> dict[str, str]:
-        """The columns that are imputed where they are missing, by the variable of these rows."""
+        """The columns with imputed values, by the variable that holds their positions."""
         return {n: its.missing for n, its in self.data.items() if isinstance(its, Missing)}
 
     @property
@@ -1029,7 +1030,7 @@ class Declaration(Record):
 
 
 class Declaring(Protocol):
-    """The attributes of a program that reading data and predicting rows use."""
+    """The attributes of a program that are used to read data and to predict rows."""
 
     @property
     def name(self) -> str:

@@ -61,8 +61,8 @@ _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:T\s*\[([^,\[\]]*),([^,\[\]]*)\
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 LKJ, CONSTANT = "lkj", "constant"
-"""A prior of all correlations of a group, and a fixed value, which a user can state in addition to
-the densities."""
+"""The names of a prior of all correlations of a group, and of a fixed value, which a user can state
+in addition to the densities."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class StatedPrior:
     arguments : tuple of float
         Its arguments.
     lower, upper : float or None
-        The bounds of the values that have the prior, by the density and ``T[lower, upper]``.
+        The bounds of the values under the prior, from the density and ``T[lower, upper]``.
     cut : str
-        The truncation as it is written; empty without one.
+        The truncation as it is written; empty if there is none.
     """
 
     name: str
@@ -103,7 +103,7 @@ class StatedPrior:
     def draw(
         self, rng: Generator, shape: tuple[int, ...], lower: float | None = None
     ) -> NDArray[np.float64]:
-        """Return draws of a parameter with this lower bound; of a constant, its value."""
+        """Return draws of a parameter with this lower bound; for a constant, return its value."""
         if self.name == CONSTANT:
             return np.full(shape, self.arguments[0])
         draw = self.density(lower).draw
@@ -169,7 +169,7 @@ def read_stated(parameter: str, text: str) -> StatedPrior:
 
 
 def value_of(prior: str) -> float | None:
-    """Return the value of a parameter that its prior fixes, ``constant(…)``; None for others."""
+    """Return the value at which ``constant(…)`` fixes a parameter; None for other priors."""
     match = _CALL.fullmatch(prior)
     if match is None or match[1] != CONSTANT:
         return None
@@ -198,7 +198,7 @@ def priors_of_elements(
 ) -> tuple[PriorDensity, ...]:
     """Return the prior of each element of a vector: the given one, or the default.
 
-    A vector that the default names has one value for each element without a given prior.
+    A vector in the expression `default` has one value for each element without a given prior.
     """
     others = tuple[PriorDensity, ...]()
     if None in given:

@@ -37,7 +37,7 @@ class Parameter:
     priors : tuple of PriorDensity
         The prior of each element, without regard to the bounds; one for a scalar.
     role : str
-        The name that the family has for it; empty for standard deviations of effects.
+        The family's name for it; empty for standard deviations of effects.
     lower, upper : float
         The bounds of each element.
     is_scalar : bool
@@ -106,6 +106,9 @@ class Effects:
         The name of the correlations, the upper triangle by row; empty if effects are independent.
     eta : float
         The parameter of the LKJ prior on the correlations.
+    back : array, shape (L, L), or None
+        The matrix that turns independent effects of the labels into those of this name, a factor of
+        the known covariance of the labels; None if the labels are independent.
     target : str
         See :class:`Coefficients`.
     """
@@ -118,6 +121,7 @@ class Effects:
     is_scalar: bool = True
     correlations: str = ""
     eta: float = 1.0
+    back: FloatArray | None = None
     target: str = ""
 
     @property
@@ -128,7 +132,7 @@ class Effects:
 
 @dataclass(frozen=True, eq=False)
 class Penalised:
-    """Coefficients of columns, independent and normal with mean 0, whose sds are not known.
+    """Coefficients of columns, independent and normal with mean 0 and unknown sds.
 
     Attributes
     ----------
@@ -137,7 +141,7 @@ class Penalised:
     columns : array, shape (row, K)
         The columns.
     parameters : tuple of Parameter
-        What their sds depend on.
+        The parameters on which their sds depend.
     scales : callable
         Function of the values of these parameters, by name, each shaped (T, element). Returns the
         sds, shape (T, K).
@@ -179,7 +183,7 @@ class Given:
     Attributes
     ----------
     role : str
-        The name that the family has for it.
+        The family's name for it.
     value : float
         Its value.
     """
@@ -189,7 +193,7 @@ class Given:
 
 
 Stated = Parameter | Coefficients | Effects | Penalised | Offset | Given
-"""The statement of a part of a formula."""
+"""What a part of a formula can state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,16 +231,15 @@ class LinearModel:
     coefficients, effects, penalised, parameters : tuple
         What is unknown. The parameters are those of the family.
     given : dict of str to float
-        The other parameters of the family, by the names that the family has for them.
+        The other parameters of the family, by the family's names for them.
     predicted : dict of str to Predicted
-        The parameters of the family that have linear predictors, by the names that the family has
-        for them.
+        The parameters of the family that have linear predictors, by the family's names for them.
     se, precision : array, shape (N,), or None
         The terms of a normal response: the variance of an observation is that of the family, plus
         se², divided by the precision. If the standard deviation of the family is known, it is `se`.
     complete : callable
-        Function of draws by name, each shaped (chain, draw, …), with those of everything above.
-        Returns the draws that a fit keeps, except for ``lprior``.
+        Function of draws by name, each shaped (chain, draw, …), with those of everything listed
+        above. Returns the draws that a fit keeps, except for ``lprior``.
     """
 
     family: Family
@@ -256,7 +259,7 @@ class LinearModel:
 
 
 def log_prior(priors: tuple[PriorDensity | None, ...], values: FloatArray) -> FloatArray:
-    """Return the log density of priors of elements, which are last in `values`; flat ones add 0."""
+    """Return the log density of the elements on the last axis of `values`; flat priors add 0."""
     total = np.zeros(values.shape[:-1])
     for place, prior in enumerate(priors):
         if prior is not None and prior.log_density is not None:

@@ -1,4 +1,4 @@
-"""A model as it is posed: a program with its data. It answers the numerical questions about both.
+"""A model: a program with its data, and the numerical results that depend on both.
 
 The likelihood, replicated data and predictions follow from the rule that the program declares in
 ``[prediction]``, and otherwise from ``log_lik`` and ``y_rep`` in Stan. What depends only on program
@@ -67,11 +67,11 @@ IntArray = NDArray[np.int64]
 
 _NEW = "new"
 
-_OF_CURVES = ("curves_", "sines_")  # how the dimensions of curves' coefficients begin
+_OF_CURVES = ("curves_", "sines_")  # prefixes of the dimensions of curves' coefficients
 
 
 class Posable(Stating, Protocol):
-    """What a model asks of its program."""
+    """What a model needs from its program."""
 
     def can(self, capability: Capability) -> bool:
         """Return whether the program has a capability."""
@@ -83,7 +83,7 @@ class Posable(Stating, Protocol):
         """Return the parameters with an improper prior, each with the remedy."""
 
     def prior_on_scale(self, parameter: str, data: Data) -> Advice:
-        """Return the advice on a parameter's prior that the scale of the data gives."""
+        """Return advice on a parameter's prior, based on the scale of the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class Model:
     parameter: str = ""
 
     def __reduce__(self) -> tuple[type[Model], tuple[Posable, Data, str]]:
-        """Copy program and data only: what was computed from them is computed again."""
+        """Copy only program and data; whatever was computed from them is recomputed."""
         return Model, (self.program, self.data, self.parameter)
 
     def of_parameter(self, name: str | None) -> Model:
@@ -162,9 +162,9 @@ class Model:
 
     @property
     def alternatives(self) -> list[Family]:
-        """The families that may describe the response if the model's does not.
+        """The families that may describe the response if the model's family does not.
 
-        All of them can have the terms of the response.
+        All of them support the terms of the response.
         """
         own, found = self.family, list[Family]()
         needed = {each.name for each in own.auxiliary if each.name in self.rule.where}
@@ -181,7 +181,7 @@ class Model:
         return found
 
     def another_family(self, name: str) -> Family:
-        """Return the alternative with a name, in this model's link; otherwise the family itself."""
+        """Return the alternative with this name and the model's link, or else the usual family."""
         found = {each.text: each for each in self.alternatives}
         return found.get(name) or find_family(name)
 
@@ -199,7 +199,7 @@ class Model:
     def drawn(
         self, family: Family, eta: FloatArray, values: Mapping[str, Any], rng: np.random.Generator
     ) -> FloatArray:
-        """Draw responses of another family, recorded as the data are.
+        """Draw responses from another family, and record them as the data are recorded.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Model:
 
     @property
     def is_ordinal(self) -> bool:
-        """Whether the response is a rating, which begins at 1."""
+        """Whether the response is a rating, numbered from 1."""
         return self.has_rule and self.family.is_ordinal
 
     @property
@@ -271,29 +271,29 @@ class Model:
 
     @property
     def recorded_terms(self) -> list[str]:
-        """The terms with which responses are recorded as others, such as times of censoring."""
+        """The terms that change how responses are recorded, such as ``cens()``."""
         return [f"{its.term}()" for its in self._terms if its.recorded is not None]
 
     @property
     def multiplies_likelihood(self) -> bool:
-        """Whether weights multiply the log likelihood of rows, so that it is of no single row."""
+        """Whether weights multiply log likelihoods, which then do not belong to single rows."""
         return any(its.multiplies for its in self._terms)
 
     @property
     def _terms(self) -> list[OnRows]:
-        """What the terms of the response do to rows."""
+        """The effects of the terms of the response on rows."""
         if not self.has_rule:
             return []
         return on_rows(self.rule.response)
 
     @property
     def terms_of_data(self) -> list[str]:
-        """The terms with which the likelihood is of other data than without them."""
+        """The terms that change the data to which the likelihood refers, such as ``cens()``."""
         return [f"{its.term}()" for its in self._terms if its.is_of_other_data]
 
     @property
     def terms_not_predicted(self) -> list[str]:
-        """The terms that predictions leave out, so that predictions are no data of this model."""
+        """The terms that predictions leave out, so that predictions cannot serve as data."""
         return [f"{its.term}()" for its in self._terms if its.is_of_other_data or its.cut]
 
     @property
@@ -310,7 +310,7 @@ class Model:
         return [its.note.format(y=self.data.value_name) for its in own if its.note]
 
     def notes_on_response(self) -> list[str]:
-        """Return how many rows are of each kind that a term tells apart, such as censored ones."""
+        """Return the number of rows of each kind that a term distinguishes, such as censored."""
         whole = self.with_all_rows
         return [note for its in whole._terms if its.kinds for note in whole._numbers_of(its)]
 
@@ -326,7 +326,7 @@ class Model:
         return {name.removeprefix("missing_"): self.data.name_of(its) for name, its in found}
 
     def _numbers_of(self, its: OnRows) -> list[str]:
-        """Return how many rows are of each kind of a term, with the value that marks them."""
+        """Return the number of rows of each kind of a term, with the value that marks them."""
         source = self.data.declaration.data.get(its.variables[0])
         if not isinstance(source, Column):
             return []
@@ -348,7 +348,7 @@ class Model:
 
     @property
     def in_time(self) -> tuple[str, FloatArray] | None:
-        """The column of the times of series, and the place of each row, series after series.
+        """The column of the times of series, and the rank of each row, series after series.
 
         None if rows do not depend on the row before, or are in the order of the table.
         """
@@ -376,7 +376,7 @@ class Model:
         return can_be_series(self.family, self.rule.response)
 
     def recorded(self, y: FloatArray) -> dict[str, Any]:
-        """Return the data variables of simulated responses: of censored ones, two."""
+        """Return the data variables of simulated responses; censored ones have two."""
         if self.has_rule and (of_terms := simulated(self.rule.response)) is not None:
             return dict(of_terms(y, self.data.values))
         return {self.data.observed: y}
@@ -403,7 +403,7 @@ class Model:
     def predictor_of(
         self, draws: Draws, new: Any = None, *, seed: int = 0, groups: Groups = "data", **how: Any
     ) -> Predictor:
-        """Return the predictions of the rows of a table, by default of the fit's.
+        """Return the predictions of the rows of a table, by default the table of the fit.
 
         Parameters
         ----------
@@ -432,7 +432,7 @@ class Model:
     def evaluates(self) -> bool:
         """Whether the likelihood can be computed at any parameters and for any observed values.
 
-        Stan's ``log_lik`` cannot: it is computed once, for the draws and the data of the fit.
+        This is not so for Stan's ``log_lik``, which is computed once, for the draws of the fit.
         """
         return self.program.answers_by_rule(self.program.declaration.roles.log_lik)
 
@@ -470,7 +470,7 @@ class Model:
     ) -> FloatArray:
         """Return replicated data, one data set for each draw, shape (chain, draw, N).
 
-        Counts of categories follow each other, as in the data: (chain, draw, N × categories).
+        Counts of categories are consecutive, as in the data: (chain, draw, N × categories).
 
         Parameters
         ----------
@@ -534,7 +534,7 @@ class Model:
 
     @property
     def partitions(self) -> dict[str, str]:
-        """The columns of groups of which each row belongs to one, and their index variables."""
+        """The columns of groups in which each row has one label, and their index variables."""
         several = {name for columns in self.frozen.shared for name in columns}
         return {
             name: index
@@ -557,7 +557,7 @@ class Model:
         return predictor.with_new_effects(self.groups[column], rng).replicated(rng)
 
     def next_of_groups(self, draws: Draws, rng: np.random.Generator) -> FloatArray:
-        """Return a new observation of each group, shape (chain, draw, group); one without groups.
+        """Return a new observation of each group, (chain, draw, group); only one without groups.
 
         The program must have ``Capability.Y_NEW`` by its rule.
         """
@@ -600,7 +600,7 @@ class Model:
     def is_of_units(self, dims: Sequence[str]) -> bool:
         """Whether a quantity with these dimensions has a value for each group or row.
 
-        The coefficients of curves count as such too; there are as many as a curve needs.
+        The coefficients of curves are included, because a curve has as many as it needs.
         """
         columns = list(self.data.labels)
         if self.has_rule:
@@ -634,10 +634,11 @@ class Model:
 
     @cached_property
     def covariates_of_mean(self) -> list[str]:
-        """The covariates on which the expected response depends, or the predicted parameter.
+        """The covariates on which the expected response, or the predicted parameter, depends.
 
-        Those that enter only another parameter of the family are left out, if the mean does not
-        depend on it: sigma in the gaussian family, but not zi in a zero-inflated one.
+        Covariates that enter only another parameter of the family are left out if the mean does not
+        depend on this parameter. This is true of sigma in the gaussian family, but not of zi in a
+        zero-inflated one.
         """
         family, where = self.family, self.rule.where
         if self.parameter or family.is_ordinal:
@@ -708,7 +709,7 @@ class Model:
         return [[self.data.name_of(name) for name in product] for product in products]
 
     def interacting(self, column: str) -> list[str]:
-        """Return the other columns on which the effect of a column depends, by a product."""
+        """Return the other columns on which the effect of a column depends, through a product."""
         found = [name for product in self._products if column in product for name in product]
         return [name for name in dict.fromkeys(found) if name != column]
 
@@ -796,7 +797,7 @@ class Model:
         if self.program.declaration.formula is None:
             return ()
         improper = self.program.improper_priors(self.data.values)
-        # Those that are sampled have a name of their own if the user fixes others.
+        # If the user fixes some coefficients, the sampled ones have a name of their own.
         found = (name.replace("b_free", "b", 1) for name in improper)
         return tuple(name for name in found if name in ("b", *self._tagged("b")))
 
@@ -830,7 +831,7 @@ class Model:
             if matrix is not None and b in draws:
                 flat = draws[b].reshape(-1, len(matrix))
                 adjusted = np.linalg.solve(np.asarray(matrix), flat.T).T.reshape(draws[b].shape)
-                # Data without a table, as those of a calibration, have no names of columns.
+                # Data without a table, such as those of a calibration, have no column names.
                 columns = self.data.coords.get(f"X{tag}", range(1, len(matrix) + 1))
                 labels = tuple(f"b_adjusted{tag}[{label}]" for label in columns)
                 found[f"b_adjusted{tag}"] = adjusted, labels
@@ -838,7 +839,7 @@ class Model:
 
 
 class _Seen(dict[str, Any]):
-    """Parameters of a family of which only the names are asked."""
+    """Parameters of a family, of which only the names are needed."""
 
     def __missing__(self, name: str) -> FloatArray:
         self[name] = found = np.full((1, 1, 1), 0.5)

@@ -80,7 +80,7 @@ class Outcome:
         return f"{self.comparison} {self.value:g}"
 
     def holds(self, values: Any) -> Any:
-        """Return for which values of the response the event holds."""
+        """Return whether the event holds for each value of the response."""
         return _COMPARISONS[self.comparison](values, self.value)
 
 

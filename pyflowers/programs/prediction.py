@@ -73,8 +73,9 @@ NODES_OF_CATEGORIES = {2: (16, 1e-6), 3: (8, 1e-5)}
 weight. The error of a probability is below 0.001 for sds up to 3."""
 
 NUM_QUASI_RANDOM = 256
-"""The number of points, with their opposites, for more linear predictors of categories. The error
-of a probability is about 0.001 for sds up to 1.5, and below 0.01 for sds up to 3."""
+"""The number of points, to which their mirror images are added, for more linear predictors of
+categories. The error of a probability is about 0.001 for sds up to 1.5, and below 0.01 for sds up
+to 3."""
 
 
 def _log(x: Any) -> Any:
@@ -203,7 +204,7 @@ def frozen(data: Data) -> Declaration:
 
 
 class Predicting(Protocol):
-    """What reading rows asks of a model."""
+    """What is needed from a model to read rows."""
 
     @property
     def program(self) -> Declaring:
@@ -249,7 +250,7 @@ def read_rows(
     is_varying : bool
         Whether labels may be given their own effects later; see :attr:`Predictor.varying`.
     is_observed : bool
-        Whether observations are drawn, which need the columns of the response's terms.
+        Whether observations are drawn, which requires the columns of the response's terms.
 
     Raises
     ------
@@ -296,7 +297,7 @@ def read_rows(
         of_fit = {its.column: its.names for its in known_labels.values()} | levels
         read_as_text = {names[c] for c in (*declared.label_columns, *declared.levels) if c in names}
         table = _as_in_fit(table, {name: of_fit[name] for name in read_as_text & of_fit.keys()})
-        # A label of the fit that looks like a missing value, such as None, is also a label now.
+        # A label of the fit that looks like a missing value, such as None, is also a label here.
         read = replace(table, levels=of_fit)
         lacking = [name for name in wanted if read.is_missing(name).any()]
         of_others = {names[column] for column in without.columns}
@@ -349,9 +350,9 @@ def read_rows(
 
 
 def _refuse_other_levels(model: Predicting, rows: NewRows) -> None:
-    """Reject a label that has another level than in the fit, or two levels.
+    """Reject a label whose level differs from that in the fit, or that has two levels.
 
-    Its effects have the population of its level.
+    The effects of a label come from the population of its level.
     """
     assert rows.table is not None
     rule, declared, data = model.rule, model.frozen.data, model.data
@@ -371,13 +372,13 @@ def _refuse_other_levels(model: Predicting, rows: NewRows) -> None:
             raise DataError(
                 f"{rows.table.where(row)}: {group} {rows.labels[index][code]} has {factor} "
                 f"{rows.labels[level][here]} here and {rows.labels[level][there]} in "
-                f"{'the fit' if code < known else 'another row'}, but its effects have the "
-                f"population of one {factor}; correct the row, or give {group} a new label"
+                f"{'the fit' if code < known else 'another row'}, but its effects come from "
+                f"the population of one {factor}; correct the row, or give {group} a new label"
             )
 
 
 def _refuse_zero_divisors(rule: PredictionRule, rows: NewRows) -> None:
-    """Reject a row in which data by which the rule divides are 0, such as a sum of weights."""
+    """Reject a row in which a divisor of the rule, such as a sum of weights, is 0."""
     assert rows.table is not None
     for text in (rule.linear_predictor, *rule.where.values()):
         for node in ast.walk(_parsed(text)):
@@ -451,7 +452,7 @@ def only_of_effects(rule: PredictionRule, indices: Collection[str] | None = None
 def _factors_of_effects(
     node: ast.AST, rule: PredictionRule, indices: Collection[str] | None
 ) -> Iterator[str]:
-    """Yield the names in the parts of an expression that are 0 if effects are, without indices."""
+    """Yield the names, except indices, in the parts of an expression that effects multiply."""
     if not _is_effect(node, rule):
         for child in ast.iter_child_nodes(node):
             yield from _factors_of_effects(child, rule, indices)
@@ -475,7 +476,7 @@ def _function_of(text: str) -> str:
 
 
 def function_of(text: str) -> tuple[str, str]:
-    """Return the function and its argument if an expression is one, such as ``log(mu)``."""
+    """Return the function and its argument if an expression is a call such as ``log(mu)``."""
     match _parsed(text):
         case ast.Call(ast.Name(id=function), [ast.Name(id=name)]):
             return function, name
@@ -833,7 +834,7 @@ class Predictor:
         if self.link is not None:
             return self._spread(self.link.from_linear(eta, values["sd_eta"]))
         mean = self.family.expected(eta, values)
-        varying = [name for name in self.varying_parameters if name in values]  # the mean's
+        varying = [name for name in self.varying_parameters if name in values]  # in the mean
         if self.groups == "population" and varying:
             mean = self._integrated(eta, varying)
         if self.outcome is not None and self.outcome.is_counted:
@@ -873,7 +874,7 @@ class Predictor:
     def observed(self) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N).
 
-        Counts of categories follow each other, shape (chain, draw, N × categories); an outcome
+        Counts of categories are consecutive, shape (chain, draw, N × categories); an outcome
         selects those of one category.
         """
         if self.outcome is not None:
@@ -908,7 +909,7 @@ class Predictor:
     def replicated(self, rng: np.random.Generator, *, is_recorded: bool = True) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N), from one generator.
 
-        Responses of the data block's rows are truncated and, if `is_recorded`, censored as the
+        Responses of the data block's rows are truncated and, if `is_recorded`, censored like the
         observed ones.
         """
         names, values = self.rule.response, self.rows.values
@@ -1053,7 +1054,7 @@ class Predictor:
     def _population(self, name: str) -> tuple[FloatArray, FloatArray]:
         """Return a mean and Cholesky factors for a new label's effects, chain and draw first.
 
-        There is one factor, shape (…, 1, M, M), or one for each level on which it depends.
+        There is one factor, shape (…, 1, M, M), or one for each level that has its own population.
         """
         text = self.rule.effects[name]
         size = self._size(name) or 1
@@ -1148,7 +1149,8 @@ class Predictor:
     ) -> FloatArray:
         """Return the effects of `num` labels from their population, (chain, draw, num[, M]).
 
-        They are those with the positions from `start`, if the population depends on their level.
+        The positions of the labels begin at `start`, which counts only if the population depends on
+        their level.
         """
         if _function_of(self.rule.effects[name]) == "scaled_inv_chi_square":
             nu, scale = self._refuse_flat(name, index)
@@ -1296,7 +1298,7 @@ class _Parameters(dict[str, Any]):
 
 
 _STUDENT = {"student_t": "normal", "multi_student_t": "multi_normal"}
-"""Distributions of effects that are normal ones, divided by the root of a χ² over its mean."""
+"""The normal distributions whose draws become Student t when divided by the root of a χ²/nu."""
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:

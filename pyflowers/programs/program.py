@@ -368,8 +368,8 @@ class Program(Shown):
     def answers_by_rule(self, name: str) -> bool:
         """Return whether ``[prediction]``, and not Stan, gives ``log_lik`` or ``y_rep``.
 
-        What the program computes in Stan takes precedence over its rule. The rule of a
-        formula's program counts only as long as the program is as it was written.
+        What the program computes in Stan takes precedence over its rule. The rule of a formula's
+        program is used only as long as the program has not been edited.
 
         Parameters
         ----------
@@ -405,9 +405,9 @@ class Program(Shown):
 
         The columns are the prior in Stan's notation, its 5% and 95% quantiles, whether it is the
         default, what these quantiles mean on the scale of the response (for a formula), and the
-        meaning of the parameter. The intercept and the thresholds of a formula have their prior
-        where the terms have their means. Thresholds of ratings, and shares of the steps of a
-        monotonic effect, have a joint prior and no quantiles.
+        meaning of the parameter. The priors of a formula's intercept and thresholds apply where the
+        terms have their means. Thresholds of ratings, and shares of the steps of a monotonic
+        effect, have a joint prior and no quantiles.
 
         Examples
         --------
@@ -478,7 +478,7 @@ class Program(Shown):
 
     @property
     def called(self) -> str:
-        """What a reader calls the program: its formula, or its name."""
+        """The name of the program in results: its formula, or its own name."""
         formula = self.declaration.formula
         if formula is not None and is_formula(self.reference):
             return formula.text
@@ -486,7 +486,7 @@ class Program(Shown):
 
     @property
     def called_in_full(self) -> str:
-        """What a reader calls the program where its family is not shown as well."""
+        """The name of the program in results that do not also show its family."""
         if self.called == self.name:
             return self.name
         return self.title
@@ -677,13 +677,13 @@ class Program(Shown):
         own = [each for each in self.declaration.priors if each.startswith(f"{name}_")]
         if about is None and own:
             raise ConfigError(
-                f"prior {name} ~ {text}: only a formula takes densities; in {self.called}, the "
-                f"prior of {name} has the numbers {in_words(own)}"
+                f"prior {name} ~ {text}: a density can be given only for a formula; in "
+                f"{self.called}, set the prior of {name} with {in_words(own)}"
             )
         if about is None or about.given.get(name) != prior:
             raise ConfigError(
-                f"prior {name} ~ {text}: {self.called} is written already; give a density to "
-                f"Program.from_formula, or change it in {self.path.name}"
+                f"prior {name} ~ {text}: the Stan code of {self.called} already exists; give a "
+                f"density to Program.from_formula, or change the prior in {self.path.name}"
             )
 
     def _checked_prior(self, name: str, value: Any) -> float:
@@ -1093,7 +1093,7 @@ class Program(Shown):
         -------
         Advice
             A clause for the verdict, with the options that change the hyperparameters. The refit
-            has the prior on the scale of the data or, where the user chose another, the default.
+            has the prior on the scale of the data or, if the user chose another prior, the default.
         """
         y = data.y
         rule, advice = self.declaration.prediction, "choose a prior from what is known beforehand"

@@ -2,8 +2,8 @@
 
 A program is shipped if ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. Its capabilities in NumPy
 are ``CAPABILITIES`` in the module ``pyflowers.lectures.shipped.NAME``, if that module exists. It is
-imported by that name when the program is opened: the lectures' wing is built on the rest of the
-package, and nothing else imports it.
+imported by that name when the program is opened, because ``pyflowers.lectures`` depends on the rest
+of the package, and nothing else imports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LECTURE = ("iid_normal", "multilevel_normal", "multilevel_poisson")
 _HOME = "pyflowers.lectures.shipped"
 
 COMPARED = "semiconjugate_normal"
-"""The default program for comparing methods, which has a closed-form mean field."""
+"""The default program for comparing methods, which has a closed-form mean-field approximation."""
 
 
 def shipped_names() -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """The text of a Stan program with everything that it includes, and its declarations.
 
-A program may come from a stranger, so an ``#include`` counts only where stanc reads it, outside of
-comments and strings. It leads to a file in the program's folder or in one that the user named. The
-text with the included files inserted is the only thing that an engine or a compiler ever reads.
+A program may come from an untrusted source, so an ``#include`` counts only where stanc reads it,
+outside of comments and strings. It may name only a file in the program's folder or in one that the
+user named. The text with the included files inserted is the only thing that an engine or a compiler
+ever reads.
 
 Declarations are read with types, sizes and bounds as they are written; nothing is evaluated. This
 is enough to determine what a table must supply and what a fit will hold, before any compiler or
@@ -34,10 +35,11 @@ from pyflowers.errors import CompileError, ConfigError
 from pyflowers.records import as_path
 
 LONGEST_TEXT = 10_000_000
-"""The most bytes of a program's files, and the most characters with the included files inserted."""
+"""The maximum number of bytes of a program's files, and of characters of its text with the included
+files inserted."""
 
 DEEPEST_INCLUDE = 50
-"""How deeply files that are included may include others."""
+"""How deeply included files may include others."""
 
 _COMMENT_OR_STRING = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _INCLUDE = re.compile(
@@ -45,8 +47,8 @@ _INCLUDE = re.compile(
     r'#include[ \t\f\n]+(?:"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>|(?P<bare>[^ \t\f\n]+))',
     re.DOTALL,
 )
-"""Includes as stanc's lexer reads them. Comments and strings match as well, and hide what is in
-them; ``open`` is a comment that does not end."""
+"""Matches ``#include`` as stanc's lexer does. Comments and strings match as well, and hide what is
+in them; ``open`` is a comment that does not end."""
 
 _BLOCK = re.compile(
     r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
@@ -168,7 +170,7 @@ class Source:
 
     @property
     def called(self) -> str:
-        """What a reader calls the program: its formula, or the name of its file."""
+        """The name of the program in results: its formula, or the name of its file."""
         return self.formula or self.path.name
 
     @property
@@ -200,9 +202,9 @@ class Source:
     def write(self, folder: Path) -> Path:
         """Write :attr:`text` into `folder` as one file, and return its path.
 
-        No other file and no other name reaches stanc and make, because both may come from a
-        stranger: make runs commands that are in the name of a file, and compiles ``p.hpp`` instead
-        of ``p.stan`` if it is newer.
+        No other file and no other name reaches stanc and make, because both may come from an
+        untrusted source: make runs commands that are in the name of a file, and compiles ``p.hpp``
+        instead of ``p.stan`` if it is newer.
         """
         path = folder / f"{self.safe_name}.stan"
         path.write_text(self.text, encoding="utf-8", newline="\n")
@@ -258,8 +260,8 @@ class Source:
             raise CompileError(f"{self.path}: {name} includes itself; remove that #include")
         if len(above) > DEEPEST_INCLUDE:
             raise CompileError(
-                f"{self.path}: files include each other more than {DEEPEST_INCLUDE} deep; insert "
-                "some of them by hand"
+                f"{self.path}: files include each other more than {DEEPEST_INCLUDE} levels deep; "
+                "insert some of them by hand"
             )
         text, parts, end, length = self._text_of(name), list[str](), 0, 0
         for match, target in _includes(text, self._where(name)):
@@ -364,7 +366,7 @@ def read_blocks(text: str) -> Blocks:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a path is that of a file; a name that is too long is none."""
+    """Whether a path is that of a file; a name that is too long is not."""
     with suppress(OSError):
         return path.is_file()
     return False

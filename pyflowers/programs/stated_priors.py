@@ -30,7 +30,7 @@ _INVERSES: Mapping[str, Callable[[Any], Any]] = {"exp": np.log, "log": np.exp, "
 
 
 class Stating(Capable, Protocol):
-    """What a stated prior asks of a program."""
+    """What a stated prior needs from a program."""
 
     @property
     def internal(self) -> frozenset[str]:
@@ -168,7 +168,7 @@ def _implied(name: str, low: float, high: float, family: Family, response: str) 
     if own is not None and own.link is not None:
         kind, target = kind.removesuffix(f"_{own.name}"), own.name
         is_log = own.is_predictor or "exp" in own.link.inverse
-        if own.is_predictor:  # of a category, which the meaning names
+        if own.is_predictor:  # of a category, which the description names
             target = "the odds"
         is_logit = "inv_logit" in own.link.inverse
     if family.is_ordinal and own is None:
@@ -217,7 +217,7 @@ def _joint(program: Stating) -> dict[str, str]:
 
 
 class Posed(Protocol):
-    """What a stated prior asks of a model."""
+    """What a stated prior needs from a model."""
 
     @property
     def program(self) -> Stating:
@@ -251,7 +251,7 @@ def _populations(program: Stating) -> dict[str, str]:
 
 
 def _has_prior(program: Stating, variable: Variable) -> bool:
-    """Return whether a parameter's prior is declared, for each of its elements the same."""
+    """Return whether a parameter has a declared prior that is the same for all its elements."""
     data = program.source.blocks.data
     text = getattr(program.declaration.parameters.get(variable.name), "prior", "")
     is_bounded = variable.lower is not None and variable.lowest is None
@@ -263,7 +263,7 @@ def _has_prior(program: Stating, variable: Variable) -> bool:
 
 
 def _derived(program: Stating) -> dict[str, tuple[Callable[[Any], Any], str]]:
-    """Return the quantities that follow from a parameter, each with the function and it."""
+    """Return the quantities that follow from a parameter, each with the function and its name."""
     rule = program.declaration.prediction
     if rule is None:
         return {}

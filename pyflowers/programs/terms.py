@@ -34,8 +34,8 @@ OF_CURVES: Mapping[str, tuple[str, ...]] = {
     "gp": ("gp", "z_gp", "K_gp", "Phi", "omega", "sdgp", "lscale", "sines"),
     "mo": ("mo", "K_mo", "passed", "share", "step", "steps"),
 }
-"""Functions that give the columns of a curve, whose coefficients have a prior of their own, and how
-the names of the curve's variables begin."""
+"""Functions that give the columns of a curve, whose coefficients have a prior of their own, and the
+prefixes of the curve's variables."""
 
 _OF_NUMBERS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center")
 
@@ -59,7 +59,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 """The options of functions, which follow the column."""
 
 SECOND: Mapping[str, str] = {"poly": "degree", "bs": "df", "ns": "df", "cc": "df"}
-"""The option that the second argument of a function is, if it has no name."""
+"""The option that the second argument of a function sets, if it has no name."""
 
 DEFAULT_SIZES: Mapping[str, int] = {"ns": 4, "cc": 4, "s": 10, "gp": 25}
 """The number of columns of a function, if it is not given; for ``s`` it is an upper limit."""
@@ -77,7 +77,7 @@ _SIGNS = (ast.UAdd, ast.USub)
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 _POWER = re.compile(r"\)\s*(?:\*\*|\^)\s*([2-9])(?![\w.])")
-"""The power of a sum in brackets: all products of up to so many of its terms."""
+"""The power of a sum in brackets: all products of up to that many of its terms."""
 
 _DOTTED = r"(?<![\w.])([^\W\d]\w*(?:\.\w+)+)(?![\w.(])"
 """A column name with dots, as in R."""
@@ -232,7 +232,7 @@ IMPUTE = (
     "write mi(x) as a term by itself, outside products and group terms, with a formula of x after "
     "a semicolon, as in y ~ mi(x) + z; x | mi() ~ z"
 )
-"""The remedy for ``mi(x)`` where it cannot stand."""
+"""The remedy for ``mi(x)`` where it is not allowed."""
 
 _OF_BRMS = {
     "ar": "write it as a term by itself, such as y ~ x + ar(time = t, gr = g)",
@@ -273,14 +273,14 @@ def _refuse_unreadable(text: str) -> None:
     comparison = re.search(r"[<>]=?|[=!]=", apart)
     if comparison:
         raise ConfigError(
-            f"{where}a comparison stands outside I(...); write I(x {comparison[0]} 2), which is 1 "
+            f"{where}a comparison must be inside I(...); write I(x {comparison[0]} 2), which is 1 "
             "where it is true, and 0 elsewhere"
         )
     sums = _POWER.sub(")", apart)
     if "**" in sums or plain.count("^") > apart.count("^") or "^" in sums:
         raise ConfigError(
-            f"{where}only a sum in brackets has a power, from 2 to 9, such as (a + b)**2 for a + b "
-            "+ a:b; write I(x**2) for a power of a column"
+            f"{where}only a sum in brackets can have a power, from 2 to 9, such as (a + b)**2 for "
+            "a + b + a:b; write I(x**2) for a power of a column"
         )
     depth = 0
     for mark in plain:

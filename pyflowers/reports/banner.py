@@ -50,7 +50,7 @@ _DOUBTS = {
 
 
 def banner(material: Material, sentences: Markup) -> Markup:
-    """Return the banner; `sentences` is what the sections say in it."""
+    """Return the banner; `sentences` are those of the sections."""
     kind = kind_of(material)
     alert = Markup()
     if kind != "pass":
@@ -61,7 +61,7 @@ def banner(material: Material, sentences: Markup) -> Markup:
 
 
 def _details(material: Material, kind: str) -> Markup:
-    """Return what failed, which the reader of a warning may fold out."""
+    """Return what failed; in a warning, the reader can expand it."""
     failed = failures(material)
     if kind == "pass" or not failed:
         return Markup()
@@ -98,7 +98,7 @@ def _flaw(material: Material) -> str:
 
 
 def _doubt(material: Material) -> Text:
-    """Return what to bear in mind about the model behind the answer; empty if nothing."""
+    """Return what to bear in mind about the model behind the answer; empty if there is nothing."""
     verdict, best = material.verdicts[material.best.name], material.named(material.best.name)
     doubts = [_DOUBTS[part.name] for part in (verdict.prior, verdict.data) if part.failed]
     if doubts:
@@ -169,7 +169,7 @@ def _examined(material: Material) -> Markup:
 
 @dataclass(frozen=True)
 class Dependence:
-    """What depends on the prior of the best model, and whether the answer does.
+    """What depends on the prior in the best model, and whether the answer does.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Dependence:
         The largest sensitivity of a quantity.
     answer : float
         The largest sensitivity of the answer, which is the effects or the means of groups in the
-        first section. Without these it is all quantities, and NaN.
+        first section. NaN if the answer has neither, because it then consists of all quantities.
     """
 
     names: list[str]
@@ -193,7 +193,7 @@ class Dependence:
 
 
 def prior_dependence(material: Material) -> Dependence | None:
-    """Return what depends on the prior of the best model; None if that is not known."""
+    """Return what depends on the prior in the best model; None if that is not known."""
     fit, found = material.best, material.sensitivities[material.best.name]
     if isinstance(found, str) or not found.is_known or found.components[0].is_constant:
         return None
@@ -216,7 +216,7 @@ def short(sensitivity: float) -> Markup:
 
 @dataclass
 class _Failure:
-    """Checks of a fit that call for the same advice."""
+    """Checks of a fit that lead to the same advice."""
 
     fit: Fit
     advice: str
@@ -224,7 +224,7 @@ class _Failure:
 
 
 def failures(material: Material, *, with_commands: bool = False) -> Markup:
-    """Return a list of what failed, is imprecise or limited, a sentence for each piece of advice.
+    """List what failed, is imprecise or is limited, with a sentence for each piece of advice.
 
     With `with_commands`, each command that follows the advice is shown once.
     """

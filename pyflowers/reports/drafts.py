@@ -1,4 +1,4 @@
-"""``pyflowers.methods_draft``: the report's draft for a methods section, as a paper needs it."""
+"""``pyflowers.methods_draft``: the report's draft for a methods section, in formats for papers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MethodsDraft(Result):
     prose: Prose
 
     def to_markdown(self) -> str:
-        """Return the paragraph in Markdown, in one line."""
+        """Return the paragraph in Markdown, on one line."""
         return self.prose.markdown()
 
     def to_latex(self) -> str:
@@ -68,11 +68,11 @@ class MethodsDraft(Result):
 
 
 def methods_draft(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> MethodsDraft:
-    """Draft a paragraph for the methods section of a paper, the one that the report shows.
+    """Draft a paragraph for the methods section of a paper, as in the report.
 
     It describes the data, the model with its priors, the sampler and its diagnostics, the
     predictive checks, the sensitivity to the prior and the comparison with the other models. If
-    there are several, the model is the one with the largest elpd by PSIS-LOO.
+    there are several models, it describes the one with the largest elpd by PSIS-LOO.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``pyflowers.improve``: the advice on failed checks is followed, and written as one page."""
+"""``pyflowers.improve``: follow the advice on failed checks, and write one page on the results."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def improve(
     overwrite: bool = False,
     announce: Callable[[str], object] = logger.info,
 ) -> Improvement:
-    """Fit what the failed checks of a fit advise, check and compare these models, and choose one.
+    """Fit the models that failed checks recommend, check and compare them, and choose one.
 
     For each check that fails, the formula, family or option that the check names is fitted with the
-    seed, the engine and the other inputs of the fit. The checks of these models are followed in
+    seed, the engine and the other inputs of the fit. The advice on these models is followed in
     turn, up to 8 refits in all. Of the models that pass all checks and predict about as well as the
     best of them by PSIS-LOO, the first that was tried is chosen. A fit that passes is not changed.
 
     Parameters
     ----------
     fit : Fit
-        The fit. Of its table, only the columns that it used can be used by another formula.
+        The fit. Other formulas can use only the columns of its table that it used.
     out : path, optional
         Folder for the page ``improvement.html`` and for a run folder of each refit.
         If it holds such runs already, they are read and not refitted.
     overwrite : bool
-        Whether to replace runs there that had other inputs.
+        Whether to replace runs in the folder that had other inputs.
     announce : callable
         Function that is called with a line before each refit. Default: the line is logged.
 
@@ -93,7 +93,7 @@ def improve(
 
 
 def _section(found: Improvement) -> Section:
-    """Return the section of the result, whose command shows no folder of the user."""
+    """Return the section of the result, without the user's folders in its command."""
     whole = section_of(found, "What failed, what was tried, and what passes")
 
     def content(material: Material) -> Iterator[Block]:

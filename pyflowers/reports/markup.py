@@ -62,7 +62,7 @@ def paragraph(text: Text, kind: str = "") -> Markup:
 
 
 def folded(summary: Text, *blocks: Any, is_open: bool = False) -> Iterator[Any]:
-    """Yield blocks that the reader may fold out."""
+    """Yield blocks that the reader can expand."""
     opened = Markup(" open" * is_open)
     yield fill("<details{}>\n<summary>{}</summary>", opened, summary)
     yield from blocks
@@ -70,7 +70,7 @@ def folded(summary: Text, *blocks: Any, is_open: bool = False) -> Iterator[Any]:
 
 
 def bullets(items: Iterable[Text], kind: str = "") -> Markup:
-    """Return a list with bullets; nothing if there are no items."""
+    """Return a bulleted list; nothing if there are no items."""
     made = Markup("\n").join(fill("<li>{}</li>", item) for item in items)
     if not made:
         return made
@@ -80,7 +80,7 @@ def bullets(items: Iterable[Text], kind: str = "") -> Markup:
 
 
 def capitalised(text: Markup) -> Markup:
-    """Return text with an initial capital, also if it is isolated from what follows.
+    """Return text with an initial capital, even if its first word is isolated from what follows.
 
     A name with an underscore, such as ``loo_pit``, is unchanged.
     """

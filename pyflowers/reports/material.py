@@ -58,7 +58,7 @@ class Material:
     out : Path
         The name of the report's file.
     title, question : str
-        The title and the question that the user gives; empty for those of the data.
+        The title and the question that the user gives; if empty, they are derived from the data.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class Material:
         self.labels = _labels(fits)
         self.given_names = {fit.record.name for fit in fits if fit.record.name}
         self.uncalibrated = [found for found in calibrations if found.failed]
-        # The data of the fit that reads the most from the table: preferably also groups and times.
+        # The data of the fit that reads the most from the table, preferably also groups and times.
         self.data = max(
             (fit.data for fit in fits),
             key=lambda data: (data.has_table, bool(data.by_group), bool(data.by_time)),
@@ -183,7 +183,7 @@ class Material:
         return fill("{}", label)
 
     def calibrated(self, found: Calibration) -> Markup:
-        """Return what the page calls the fits of the program of a calibration."""
+        """Return the page's names of the fits whose program was calibrated."""
         return self.names_of(fit.name for fit in self.fits if fit.program.name == found.name)
 
     def names_of(self, names: Iterable[str]) -> Markup:
@@ -197,7 +197,7 @@ class Material:
         return fill("{}: {}", self.named(name), said)
 
     def in_words(self, text: str) -> str:
-        """Return a text of an analysis with the models' names as the page shows them."""
+        """Return the text of an analysis with the models' names as the page shows them."""
         shown, called = dict(self.labels), [fit.called for fit in self.fits]
         for fit in self.fits:
             if called.count(fit.called) == 1:

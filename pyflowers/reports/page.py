@@ -132,7 +132,7 @@ def report(
 
 
 def check_report(path: str | Path) -> Path:
-    """Return the path of a report; reject one that cannot be written or is another file.
+    """Return the path of a report; reject one that cannot be written or is not a report.
 
     Raises
     ------
@@ -228,7 +228,7 @@ Images = dict[tuple[str, str], Markup]
 
 @dataclass(frozen=True)
 class Chapter:
-    """A section with all that the page shows of it."""
+    """A section with everything that the page shows of it."""
 
     id: str
     title: str
@@ -239,7 +239,7 @@ class Chapter:
 
 
 def _chapter(section: Section, made: Material, images: Images) -> Chapter:
-    """Return what the page shows of a section; without its pictures that were not drawn."""
+    """Return what the page shows of a section, without the pictures that were not drawn."""
     title = section.title(made)
     own = {name: image for (of, name), image in images.items() if of == section.id}
     return Chapter(
@@ -257,7 +257,7 @@ def _chapter(section: Section, made: Material, images: Images) -> Chapter:
 
 
 def _record(chapters: Sequence[Chapter]) -> Markup:
-    """Return the records of the sections as JSON, in which nothing ends the HTML element."""
+    """Return the records of the sections as JSON, escaped so that it cannot end the element."""
     records = {
         chapter.id: _rounded(plain(chapter.record)) for chapter in chapters if chapter.record
     }
@@ -266,7 +266,7 @@ def _record(chapters: Sequence[Chapter]) -> Markup:
 
 
 def _rounded(value: Any) -> Any:
-    """Return plain values with numbers that do not depend on the order of summation."""
+    """Return plain values, with numbers rounded so that the order of summation has no effect."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
@@ -277,7 +277,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _subtitle(made: Material) -> str:
-    """Return the model and the data in a line."""
+    """Return a line on the model and the data."""
     data = made.data.with_all_rows
     model = made.fits[0].program.title
     if not made.alone:

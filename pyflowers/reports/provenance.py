@@ -26,7 +26,7 @@ def without_folders(text: str, fits: Sequence[Fit]) -> str:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """How to make a report again.
+    """How to reproduce a report.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def reproduction(material: Material) -> Reproduction:
 
 
 def _is_path(data: str) -> bool:
-    """Whether data are named by a path, which leads to their file in one folder only."""
+    """Whether data were read from a path, which may be valid in one working folder only."""
     return data != FRAME and not is_example(data)
 
 

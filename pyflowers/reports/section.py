@@ -1,6 +1,6 @@
-"""A section of the report: a record that states all that the section adds to the page.
+"""A section of the report: a record of everything that the section adds to the page.
 
-The page is a join over a list of sections. A new section is a module that defines a
+The page is built from a list of sections. A new section is a module that defines a
 :class:`Section`; it needs no change elsewhere, except that it must be in the list.
 """
 
@@ -96,14 +96,14 @@ class Section:
         Function that returns or yields the blocks. A section without blocks is left out, together
         with its entry in the contents.
     figures : callable
-        Function that returns the figures that need nothing but the fits and what is given with
-        them. They are drawn while the results are computed.
+        Function that returns the figures that need only the arguments of the report, such as the
+        fits. They are drawn while the results are computed.
     late_figures : callable
-        Function that returns the figures of results.
+        Function that returns the figures that need the results.
     in_contents : str
         The entry in the contents, if it is not the title.
     for_phones : bool
-        Whether its figures are also drawn narrow, for phones; on these, other figures scroll.
+        Whether its figures are also drawn in a narrow version for phones; other figures scroll.
     banner : callable
         Function that returns a sentence on the section for the banner at the top of the page.
     record : callable

@@ -119,8 +119,8 @@ def executable_of(source: Source, cmdstan: CmdStan) -> Executable:
     ToolchainError
         If there is no compiler.
     """
-    # An executable of several files that an earlier version built may have been built from another
-    # text.
+    # For a program of several files, the key uses the text: under the SHA-256, an earlier version
+    # may have stored an executable that was built from another text.
     content = source.sha256 if len(source.files) == 1 else source.text
     key = digest(
         *(source.name, content, _make_options()),
@@ -151,8 +151,8 @@ def compile_source(source: Source, *, cmdstan: CmdStan | None = None) -> Executa
     path, found = made.path, made.cmdstan
 
     def is_sound() -> bool:
-        # An executable that is linked to libraries in another folder is built again, so that a
-        # copied cache is independent of the original.
+        # An executable that is linked to libraries in another folder is rebuilt, so that a copied
+        # cache is independent of the original.
         if _intact_record(path).get("folder") != str(found.path):
             return False
         try:
@@ -242,7 +242,7 @@ def _intact_record(path: Path) -> dict[str, Any]:
     """Return the record of a file from ``build.json``; empty if the file does not match it."""
     record = path.parent / "build.json"
     if not (is_own(path.parent) and is_own(record) and is_own(path)):
-        return {}  # the caller builds it again
+        return {}  # the caller rebuilds it
     try:
         values = json.loads(record.read_text(encoding="utf-8"))
         if isinstance(values, dict) and values.get("sha256") == sha256_file(path):

@@ -1,4 +1,4 @@
-"""The user's cache: its place, locks, atomic creation of folders, and detection of damage.
+"""The user's cache: its location, locks, atomic creation of folders, and detection of damage.
 
 A cached file counts as intact if its size and modification time match the record; its contents are
 then not read. If only the time differs, as in a copied cache, the SHA-256 is compared, and the

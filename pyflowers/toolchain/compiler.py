@@ -14,7 +14,7 @@ from pyflowers.programs.source import Source
 from pyflowers.text import in_words
 from pyflowers.toolchain.processes import run
 
-# The exit statuses of commands that cannot be run, and of commands that a signal has ended
+# The exit statuses of commands that cannot be run, and of commands that a signal has ended.
 _NO_WORDS = {126, 127, *range(128, 256), *range(-64, 0)}
 
 _PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "make": "make"}

@@ -30,7 +30,7 @@ from pyflowers.records import Record, read_toml, within_record
 from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
 
 MOST_TASKS = 10_000_000
-"""The largest number of tasks in a batch; their ledger would have more than 10 GB."""
+"""The largest number of tasks in a batch; their ledger would exceed 10 GB."""
 
 
 class BatchData(DataConfig):

@@ -81,7 +81,7 @@ def refuse_twice(names: Iterable[str], what: str, named: str) -> None:
 class SamplerConfig(Sampling):
     """The sampler's options, the initial values and the engine.
 
-    A file has no mappings of initial values, so it names a file or a radius.
+    Initial values cannot be a mapping here, only the name of a file or a radius.
     """
 
     centered: bool | dict[str, bool] | None = asked_as(Sampling, "centered")
@@ -145,7 +145,7 @@ class Models(Record):
         return {model: _called(model, self.family_text) for model in self.models}
 
     def spec_of(self, model: str, data: DataConfig, file: Any, **more: Any) -> Spec:
-        """Return what is asked of one model.
+        """Return the inputs of the fit of one model.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class Experiment(Models):
     interval : float
         Probability of the intervals that tables, figures and the report show.
     name : str or None
-        What the fit of the only model is called.
+        The name of the fit, which is allowed only if there is one model.
     """
 
     interval: Annotated[float, Field(gt=0, lt=1)] = INTERVAL
@@ -343,7 +343,7 @@ class Experiment(Models):
         return alone.model_copy(update={"priors": priors, "output": output})
 
     def specs(self) -> list[Spec]:
-        """Return what is asked of each model."""
+        """Return the inputs of the fit of each model."""
         more = {"interval": self.interval, "name": self.name}
         return [self.spec_of(model, self.data, self.data.file, **more) for model in self.models]
 
@@ -389,7 +389,7 @@ def read_config(path: str | Path) -> Experiment:
     path = Path(path)
     if path.suffix == ".json":
         if path.name != FILE:
-            raise ConfigError(f"{path}: a configuration is a .toml file or a run's {FILE}")
+            raise ConfigError(f"{path} is not a configuration; name a .toml file or a run's {FILE}")
         return from_record(read_record(path.parent))
     return Experiment.parse(read_toml(path), str(path)).relative_to(path.parent)
 

@@ -39,7 +39,7 @@ class ModelOutcome:
     Attributes
     ----------
     name : str
-        What a reader calls the model: its own name, the formula, or the program's name.
+        The name of the model for readers: its own name, the formula, or the program's name.
     program : str
         The program's name.
     folder : Path
@@ -79,7 +79,7 @@ class _Task:
 
     @property
     def called(self) -> str:
-        """What a reader calls the model."""
+        """The name of the model for readers."""
         return self.spec.name or self.program.called
 
 
@@ -107,7 +107,7 @@ def run_experiment(
     refit_changed : bool
         Whether to replace a run of the same program if its other inputs have changed.
     refit : bool
-        Whether to fit models again whose inputs have not changed.
+        Whether to refit models whose inputs have not changed.
     overwrite : bool
         Whether to replace any earlier run.
     show_progress : bool
@@ -180,16 +180,16 @@ def save(fit: Fit, folder: Path, plots: str, *, overwrite: bool = False) -> None
 
 
 def up_to_date(fit: Fit, spec: Spec, folder: Path, plots: str) -> Fit:
-    """Return the fit of a run folder with the interval and the name that are asked for.
+    """Return the fit of a run folder with the interval and the name in `spec`.
 
-    If they are new, or there are no figures, the run folder is written again.
+    If they have changed, or there are no figures, the run folder is rewritten.
 
     Parameters
     ----------
     fit : Fit
         The fit, as it was loaded.
     spec : Spec
-        The question.
+        The inputs.
     folder : Path
         Its run folder.
     plots : str

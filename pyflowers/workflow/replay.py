@@ -123,7 +123,7 @@ def replay(
         return Replay("different", notes=tuple(f"the data changed: {line}" for line in changed))
     taken = _engine_again(record.engine, engine, cmdstan)
     inputs: dict[str, Any] = {}
-    if data.has_table:  # otherwise, the data block has them
+    if data.has_table:  # otherwise, the data block contains them
         inputs = {"priors": record.priors, "centered": record.centered}
     inputs["inits"] = first.states.get(START, record.inits)
     second = fit_data(
@@ -147,7 +147,7 @@ def replay(
 
 
 def _engine_again(before: EngineRecord, engine: str | None, cmdstan: str | Path | None) -> Engine:
-    """Return the engine of a run, unless another engine or CmdStan is asked for."""
+    """Return the engine of a run, unless another engine or CmdStan is requested."""
     if cmdstan is not None:
         return find_engine(engine or "cmdstan", cmdstan)
     if engine is None or engine == before.name:

@@ -255,6 +255,7 @@ def expected_by_hand(fit, family, groups, x, dose, way):
     return sum(p * expit(eta + sd * at) for at, p in zip(z, density, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARYING)
 def test_an_effect_that_varies_is_given_in_the_population_and_for_these_groups(name):
     formula, family, groups = VARYING[name]
@@ -579,6 +580,7 @@ def test_figures_of_conditional_effects(theme):
         plots.conditional_effects(fit, "site")
 
 
+@pytest.mark.slow
 def test_command_and_report(tmp_path, capfd):
     FRAME.to_csv(tmp_path / "table.csv", index=False)
     out = tmp_path / "run"
@@ -609,6 +611,7 @@ def test_command_and_report(tmp_path, capfd):
     assert "Expected hit over x" in html
 
 
+@pytest.mark.slow
 def test_a_report_names_the_covariates_whose_effects_it_leaves_out(tmp_path):
     rng = np.random.default_rng(1)
     names = list("abcdefgh")
@@ -617,7 +620,7 @@ def test_a_report_names_the_covariates_whose_effects_it_leaves_out(tmp_path):
     fit = pyflowers.fit(f"y ~ {' + '.join(names)}", frame, **how)
     path = pyflowers.report(fit, tmp_path / "report.html")
     page = re.sub(r"<[^>]+>|[\u2066-\u2069]", "", path.read_text(encoding="utf-8"))
-    assert "The effects of g and h are not shown here; pyflowers effects shows all." in page
+    assert "The effects of g and h are not shown here; pyflowers effects shows them." in page
 
 
 def test_columns_of_offsets_and_of_like_names_have_figures(tmp_path, capfd):
@@ -672,6 +675,7 @@ def test_a_change_of_a_column_moves_each_row_to_the_group_with_the_new_label(par
     assert pyflowers.effects(fit, "x").moved == ()
 
 
+@pytest.mark.slow
 def test_the_effects_of_plots_do_not_pass_for_that_of_the_variety(tmp_path):
     """In a split plot without an effect of the variety, the effect's interval must contain 0."""
     rng = np.random.default_rng(5)

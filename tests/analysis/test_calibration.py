@@ -135,6 +135,7 @@ def test_a_quantity_of_the_users_own_is_ranked(tmp_path, monkeypatch):
     assert np.allclose(rows["total"], means)
 
 
+@pytest.mark.slow
 def test_draws_of_a_prior_by_markov_chains_are_spread(tmp_path, own_program):
     text = """data { int<lower=1> N; vector[N] y; int<lower=0, upper=1> prior_only; }
     parameters { real mu; } model { mu ~ normal(0, 1); if (!prior_only) y ~ normal(mu, 1); }
@@ -168,6 +169,7 @@ def test_what_cannot_be_calibrated_is_refused(tmp_path, own_program):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.slow
 def test_a_formula_with_linked_columns_is_calibrated(tmp_path):
     rng = np.random.default_rng(1)
     units = [f"u{i}" for i in range(6)]
@@ -190,6 +192,7 @@ def test_a_formula_with_linked_columns_is_calibrated(tmp_path):
     assert {"b[1]", "b[2]", "b[3]"} <= set(found.quantities)
 
 
+@pytest.mark.slow
 def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
     # Such a wide prior implies counts that Stan cannot hold, and posteriors that are hard to
     # sample.
@@ -222,6 +225,7 @@ def test_failed_and_doubtful_fits_stay_in_the_record(tmp_path):
         str(all_dropped.sentence)
 
 
+@pytest.mark.slow
 def test_a_calibration_without_a_seed_goes_on_where_it_stopped(tmp_path):
     how = {"out": tmp_path / "sbc", "priors": NORMAL, "engine": "exact", "draws": 100}
     some = pyflowers.sbc("iid_normal", sims=3, **how)
@@ -233,6 +237,7 @@ def test_a_calibration_without_a_seed_goes_on_where_it_stopped(tmp_path):
     assert other.seed != some.seed
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     how = ["--seed", "1", "--engine", "stanli", "--chains", "2", "--warmup", "200"]
     words = ["sbc", "iid_normal", *how, "--sims", "20", "--draws", "300", "--out", tmp_path / "sbc"]
@@ -333,6 +338,7 @@ generated quantities {
 DATA = {"N": 12, "y": [4, 5, 6, 4, 0, 2, 5, 3, 8, 6, 10, 8], "held_out": [0] * 12}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "is_right"), [("", True), (" + 0.7", False)])
 def test_a_likelihood_that_is_not_that_of_new_data_is_seen(tmp_path, own_program, factor, is_right):
     """The planted bug is a Poisson log rate that is off by a constant."""
@@ -346,6 +352,7 @@ def test_a_likelihood_that_is_not_that_of_new_data_is_seen(tmp_path, own_program
         assert found.num_fits == 40
 
 
+@pytest.mark.slow
 def test_parameters_are_those_of_the_observed_data(tmp_path):
     found = pyflowers.sbc("multilevel_poisson", out=tmp_path / "sbc", sims=20, **POSTERIOR)
     assert found.failed == []

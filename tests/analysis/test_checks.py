@@ -454,6 +454,7 @@ def test_a_quantile_regression_is_checked_by_the_share_below_its_quantile():
     assert "family" not in above.advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian", "poisson", "cumulative"])
 def test_curvature_along_a_covariate_is_found_unless_the_model_has_it(family):
     rng = np.random.default_rng(1)
@@ -503,6 +504,7 @@ ADMISSIONS = pd.DataFrame(
 """Applicants to Berkeley in 1973 (Bickel, Hammel and O'Connell 1975, Science 187; R's datasets)."""
 
 
+@pytest.mark.slow
 def test_an_interaction_that_successes_need_is_found_in_their_cells():
     rows = ADMISSIONS.loc[ADMISSIONS.index.repeat(ADMISSIONS.n)]
     place = rows.groupby(level=0).cumcount()
@@ -699,6 +701,7 @@ def test_a_program_without_log_lik_has_the_other_checks(own_program):
     assert any("loo_pit is left out, as the program has no log_lik" in n for n in found.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["epil", "pumps", "rats", "seeds"])
 def test_the_examples_of_bugs_are_checked_predicted_and_contrasted(name):
     how = {**SAMPLER, "draws": 1000, "warmup": 1000}

@@ -211,7 +211,7 @@ def test_a_group_that_is_also_a_covariate_is_refused(pilot, tmp_path):
     frame = pd.read_csv(pilot).assign(year=np.repeat([2001, 2002, 2003, 2005], 3))
     how = {"seed": 1, "rows": 3, "groups": 4, "sims": 2, "effects": {"b[year]": 0.5}, "workers": 1}
     fast = {"engine": "stanli", "chains": 1, "draws": 50, "warmup": 50}
-    with pytest.raises(ConfigError, match="groups: year is also a covariate, of which a new"):
+    with pytest.raises(ConfigError, match="groups: year is also a covariate, for which a new"):
         pyflowers.design("y ~ year + (1 | year)", frame, out=tmp_path, **how, **fast)
 
 
@@ -267,6 +267,7 @@ def known_design(kind, out):
     return made.table().xs(f"b[{name}]", level="parameter").iloc[0], num - 2, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KNOWN)
 def test_each_table_is_fitted_with_the_pilots_coefficients(kind, tmp_path):
     """Labels of cells of equal rows replace neither a covariate nor the labels of new groups."""

@@ -237,13 +237,13 @@ BAD = [
         "count ~ x",
         "negbinomial",
         {"kind": "probability", "parameter": "shape"},
-        "of the response, not of shape",
+        "applies only to the response, not to shape",
     ),
     (
         "count ~ x",
         "negbinomial",
         {"outcome": "> 0", "parameter": "shape"},
-        "outcome is of the response, not of shape; leave outcome or parameter out",
+        "outcome applies only to the response, not to shape; leave outcome or parameter out",
     ),
 ]
 

@@ -133,6 +133,7 @@ def test_what_the_programs_drop_is_accounted_for(executables, name, given):
     np.testing.assert_allclose(done.log_p, want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_understatement_of_the_mean_field_is_shown(comparisons):
     """The ratio of the sds of the mean field and NUTS is the exact one, up to Monte Carlo error."""
     comparison = comparisons["semiconjugate_normal"]
@@ -258,6 +259,7 @@ def test_the_command_line_of_vb():
     assert "KL(q ‖ posterior)" in table.output
 
 
+@pytest.mark.slow
 def test_vb_says_in_a_note_what_is_missing(tmp_path):
     table = tmp_path / "far.csv"
     rows = "a,1,10000000\na,2,10000003\na,3,9999999\nb,1,5\nb,2,4\nb,3,6\nb,4,5\nb,5,5\n"

@@ -428,7 +428,7 @@ BAD = {
         lambda fits: pyflowers.table(fits, rows=["mu_plant[ros]"]),
         re.escape("did you mean mu_plant[rose]?"),
     ),
-    "a row twice": (lambda fits: pyflowers.table(fits, rows=["mu", "mu=M"]), "asked for twice"),
+    "a row twice": (lambda fits: pyflowers.table(fits, rows=["mu", "mu=M"]), "requested twice"),
     "an empty label": (lambda fits: pyflowers.table(fits, rows=["mu="]), "and not empty"),
     "a number as a label": (lambda fits: pyflowers.table(fits, rows={"mu": 3}), "must be text"),
     "one label for a vector": (

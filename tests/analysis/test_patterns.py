@@ -84,6 +84,7 @@ def test_a_planted_misfit_is_found_and_its_remedy_is_named_first(kind):
         assert len({check.advice for check in found.failed if check.name != "group_outlier"}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANTED)
 def test_the_advised_formula_passes(kind):
     frame = planted(kind)
@@ -172,6 +173,7 @@ def test_rows_sorted_by_the_response_are_not_in_the_order_of_time():
         assert any("not checked, because they are sorted by y" in note for note in found.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["poisson", "negbinomial", "gamma", "bernoulli", "cumulative"])
 def test_each_family_has_the_checks_of_the_mean(family):
     frame, rng = planted("none"), np.random.default_rng(4)
@@ -297,6 +299,7 @@ def of_single_values(kind, seed=1):
     return frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OF_SINGLE_VALUES)
 def test_what_concerns_only_single_values_leaves_averages_to_be_trusted(kind, tmp_path):
     formula, status, words = OF_SINGLE_VALUES[kind]

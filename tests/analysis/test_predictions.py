@@ -56,6 +56,7 @@ def quantiles_of(draws):
     return np.quantile(draws, PROBS, method="inverted_cdf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "title", "element", "exact"),
     [

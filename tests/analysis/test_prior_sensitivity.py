@@ -340,6 +340,7 @@ SENSITIVE = {
 plates, and quantities for which it does not."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SENSITIVE)
 def test_the_examples_of_bugs(name):
     found = example(name)

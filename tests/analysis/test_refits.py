@@ -69,6 +69,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_refit_predicts_a_point_as_the_exact_posterior_does(name):
     points = [np.array([row]) for row in LECTURE.index]
@@ -150,6 +151,7 @@ P = { size = "plant" }
 """
 
 
+@pytest.mark.slow
 def test_a_program_of_ones_own_leaves_out_what_it_is_told(own_program):
     program = own_program("mine", OWN, DECLARED)
     fit = pyflowers.fit(program, LECTURE, **{**HOW, "draws": 5000})

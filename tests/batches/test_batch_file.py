@@ -58,6 +58,7 @@ def test_all_combinations(folder):
     assert {task.spec.draws for task in tasks} == {50, 60}
 
 
+@pytest.mark.slow
 def test_a_batch_its_status_and_its_failures(folder, capsys):
     code, out, err = call(capsys, folder / "b.toml", "--workers", 2)
     assert (code, err) == (0, "")

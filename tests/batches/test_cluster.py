@@ -37,6 +37,7 @@ def same(batch, other):
         pd.testing.assert_frame_equal(batch.table(table), other.table(table), check_exact=True)
 
 
+@pytest.mark.slow
 def test_the_results_are_those_of_the_pool(client, pool, tasks, tmp_path):
     batch = run(tasks(12), tmp_path / "dask", executor=client)
     assert batch.progress.done == 12

@@ -31,6 +31,7 @@ def check_kills(program, tmp_path, pool, number, kills, seed):
     check_undisturbed(tmp_path / "killed", tmp_path / "whole", number)
 
 
+@pytest.mark.slow
 def test_a_few_kills(normal, tmp_path, pool):
     check_kills(normal, tmp_path, pool, number=120, kills=2, seed=1)
 

@@ -195,6 +195,7 @@ def test_a_finished_ledger_is_read_without_a_trace(tmp_path):
     assert seen(tmp_path / ODD) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["after", "within"])
 def test_what_a_killed_client_leaves_can_be_read_and_resumed(tmp_path, moment):
     code = (

@@ -206,6 +206,7 @@ def test_retry_failed(run, tasks, tmp_path):
     assert (batch.progress.done, batch.progress.failed) == (2, 0)
 
 
+@pytest.mark.slow
 def test_a_crash_is_retried_and_then_a_row(run, tasks, tmp_path):
     marked = Keep("studies:crash_once", {"marker": str(tmp_path / "marker")})
     works = [
@@ -318,6 +319,7 @@ def test_shipped_programs_and_labels(run, tmp_path):
     assert any("é" in name for name in table["parameter"])
 
 
+@pytest.mark.slow
 def test_cmdstan_as_the_engine(run, cmdstan, executables, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -332,6 +334,7 @@ def test_cmdstan_as_the_engine(run, cmdstan, executables, tmp_path, monkeypatch)
     assert np.array_equal(draws, fit.draws["mu"].ravel())
 
 
+@pytest.mark.slow
 def test_a_generator_and_nothing_left(run, tasks, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
@@ -347,6 +350,7 @@ def test_a_generator_and_nothing_left(run, tasks, tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "out").iterdir()] == [FILE]
 
 
+@pytest.mark.slow
 def test_interrupted_it_keeps_what_is_done(run, tasks, tmp_path, caplog):
     def interrupted():
         yield from tasks(9)

@@ -122,6 +122,7 @@ def run(words, shell):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["models"], ["--help"]])
 @pytest.mark.parametrize(
     ("shell", "status", "printed"),

@@ -24,12 +24,14 @@ def imported(*words, among=HEAVY):
     return [name for name in found if name in among]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["stanli", "cmdstan"])
 def test_a_fit_without_plots(executables, engine, tmp_path):
     words = ["fit", "multilevel_poisson", "--seed", "1", "--plots", "none", "--engine", engine]
     assert imported(*words, "--out", tmp_path / "run") == []
 
 
+@pytest.mark.slow
 def test_the_same_check_sees_plots(tmp_path):
     words = ["fit", "iid_normal", "--seed", "1", "--engine", "stanli", "--out", tmp_path / "run"]
     found = imported(*words, among=(*HEAVY, *OTHER_FIGURES))

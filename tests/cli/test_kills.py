@@ -89,6 +89,7 @@ def compile_with_kills(cmdstan, tmp_path, kills, seed):
     assert not unfinished(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_killed_compilation(cmdstan, tmp_path):
     compile_with_kills(cmdstan, tmp_path, KILLS, seed=1)
 
@@ -211,6 +212,7 @@ def test_killed_setups(tmp_path):
     assert not unfinished(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "status"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
 def test_the_exit_status_says_which_signal(cmdstan, tmp_path, signum, status):
     (tmp_path / "x.stan").write_text(PROGRAM)

@@ -38,6 +38,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 3, 5])
 def test_a_fit_says_that_the_limit_is_reached(folder, limit):
     words = ["iid_normal", "--engine", "stanli", "--plots", "none", "--seed", "1", "--out", "r"]

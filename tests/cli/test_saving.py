@@ -27,6 +27,7 @@ def invoke(*words):
     return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shell", "status"),
     [
@@ -83,6 +84,7 @@ def test_a_model_that_fails_loses_nothing_of_those_before(executables, tmp_path,
     Fit.load(tmp_path / "out" / "iid_normal")
 
 
+@pytest.mark.slow
 def test_a_report_does_not_replace_the_record_of_a_run(lecture_fits, tmp_path):
     folder = lecture_fits["iid_normal"].save(tmp_path / "run")
     before = (folder / "run.json").read_bytes()
@@ -93,6 +95,7 @@ def test_a_report_does_not_replace_the_record_of_a_run(lecture_fits, tmp_path):
     invoke("report", folder, "--out", tmp_path / "r.html")
 
 
+@pytest.mark.slow
 def test_a_comparison_replaces_its_own(executables, tmp_path):
     words = ("compare", "iid_normal", "--seed", "4", "--cmdstan", "embedded", "--out")
     for _ in range(2):

@@ -36,6 +36,7 @@ main(["doctor"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent with os.kill")
 @pytest.mark.parametrize("then", ["goes on", "fails"])
 @pytest.mark.parametrize("where", ["by_destructor", "by_callback"])

@@ -68,6 +68,7 @@ def run(folder, *words, command=COMMAND):
     return subprocess.run([*command, *words], cwd=folder, env=env, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [COMMAND, MODULE], ids=["command", "python -m"])
 def test_nothing_of_the_working_folder_is_imported(hostile, command):
     commands = [["models"], ["fit", "iid_normal", *QUICK, "--plots", "none", "--out", "r"]]
@@ -86,6 +87,7 @@ def test_nothing_of_the_working_folder_is_imported(hostile, command):
         assert pyflowers.Batch(hostile / "b").table("size")["size"].tolist() == [7]
 
 
+@pytest.mark.slow
 def test_code_is_not_run_if_the_batch_file_is_wrong(hostile):
     (hostile / "ours.py").write_text("open('ran-ours', 'w')\n", encoding="utf-8")
     for wrong in (BATCH + "sede = 1\n", BATCH + "[data]\nfile = 'b.toml'\nby = 'site'\n"):

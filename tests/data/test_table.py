@@ -287,7 +287,7 @@ def test_a_table_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("pyflowers.data.files.LARGEST", len(content))
     assert len(read_table(tmp_path / "f.csv.gz")) == 1000
     monkeypatch.setattr("pyflowers.data.files.LARGEST", len(content) - 1)
-    with pytest.raises(DataError, match=r"f\.csv\.gz has more than .* unpacked; divide it into"):
+    with pytest.raises(DataError, match=r"f\.csv\.gz is larger than .* unpacked; divide it into"):
         read_table(tmp_path / "f.csv.gz")
 
 
@@ -578,11 +578,11 @@ def test_a_missing_value_among_true_and_false_is_named():
     [
         (-2, {"whole": True, "lower": 0}, "x is -2, but counts cannot be negative"),
         (2.5, {"whole": True, "lower": 0}, "x is 2.5, but counts are whole numbers"),
-        (2**31, {"whole": True, "lower": 0}, "x is 2147483648, but Stan's int holds no"),
+        (2**31, {"whole": True, "lower": 0}, "x is 2147483648, but Stan's int cannot hold"),
         (
             1e300,
             {"whole": True},
-            "x is 1e+300, but Stan's int holds no numbers beyond ±2147483647;",
+            "x is 1e+300, but Stan's int cannot hold numbers beyond ±2147483647;",
         ),
         (0.5, {"lower": 1}, "x is 0.5, but must be at least 1;"),
         (0.25, {"lower": 0.5}, "x is 0.25, but must be at least 0.5;"),

@@ -150,7 +150,7 @@ def test_cmdstan_runs_its_own_warm_up_if_auto_turns_to_it(executables):
     ("engine", "options", "words"),
     [
         ("cmdstan", {}, "CmdStan has no pilot runs; use --engine stanli"),
-        ("stanli", {"warmup": 0}, "give a warm-up"),
+        ("stanli", {"warmup": 0}, "needs a warm-up"),
     ],
 )
 def test_options_that_exclude_pilots_are_refused(engine, options, words):

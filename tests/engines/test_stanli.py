@@ -254,6 +254,7 @@ pyflowers.fit("iid_normal", seed=1, draws=3_000_000, engine="stanli")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_a_parent_that_is_ended_leaves_nothing(how, times, tmp_path):

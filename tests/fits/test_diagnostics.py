@@ -765,7 +765,7 @@ def test_a_prior_that_wins_is_named():
     assert abs(fit.summary().loc["b[x]", "median"]) < 0.002
     (failed,) = part.failed
     assert failed.name == "likelihood of b[x]"
-    assert failed.finding.startswith("b[x]: the data alone say 0.3")
+    assert failed.finding.startswith("b[x]: the estimate from the data alone is 0.3")
     assert "--prior b_scale[x]=" in failed.advice
 
 

@@ -45,6 +45,7 @@ def test_the_functions_of_a_fit_are_its_methods():
     assert of_fits - set(ASKED) == {"leave_one_group_out", "table"}
 
 
+@pytest.mark.slow
 def test_a_method_answers_as_the_function_does(fit, tmp_path):
     assert str(fit.check()) == str(pyflowers.check(fit))
     difference = "mu_plant[3] - mu_plant[1]"

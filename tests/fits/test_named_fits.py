@@ -137,6 +137,7 @@ DRAWN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", DRAWN)
 def test_figures_name_the_formula_or_the_name(draw, fit, growth):
     assert SLUG not in plots.alt_text(draw(fit))
@@ -152,6 +153,7 @@ def test_messages_name_the_formula(fit):
     assert str(raised.value).startswith(FORMULA)
 
 
+@pytest.mark.slow
 def test_a_calibration_names_the_formula_and_its_family(fit, tmp_path):
     table = pyflowers.example("rats").head(25)
     how = {**HOW, "sims": 3, "workers": 1, "priors": {"b[age]": "normal(6, 1)"}}

@@ -134,6 +134,7 @@ def cases():
             yield pytest.param(first, engine, marks=marks, id=f"{name}-{engine}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "engine"), list(cases()))
 def test_every_command_reads_a_run_whatever_its_columns_are_called(
     own, cmdstan, first, engine, tmp_path, capsys

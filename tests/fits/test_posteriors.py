@@ -54,6 +54,7 @@ def exact_quantiles(name, label):
     return getattr(quadrature, name)(plants, PROBABILITIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["lecture", "unbalanced"])
 @pytest.mark.parametrize("name", LECTURE)
 def test_quantiles_agree_with_quadrature(long_fits, name, label):
@@ -145,6 +146,7 @@ def test_both_parametrisations_are_one_density(executables, tmp_path, name):
     assert_allclose(got, want + 3 * z[:, 1] / 2, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_plants_total_may_exceed_the_largest_integer(executables):
     """The rate of a plant with counts near 2³¹ is their mean, up to Monte Carlo error."""
     count = 2**31 - 5

@@ -119,6 +119,7 @@ def test_advice_after_trials(trials, words):
     assert words in found.advice
 
 
+@pytest.mark.slow
 def test_the_command_line_tries_and_the_printed_command_passes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     groups().to_csv("g.csv", index=False)

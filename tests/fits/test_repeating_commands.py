@@ -181,6 +181,7 @@ def test_a_command_is_printed_once():
         assert text.count("refit for another reason") == 1
 
 
+@pytest.mark.slow
 def test_the_printed_command_for_sleepstudy_passes_what_failed(here, capsys):
     few = {"engine": "stanli", "chains": 2, "warmup": 500, "draws": 500}
     made = ["--seed", "1", "--plots", "none", *shell_words(few)]

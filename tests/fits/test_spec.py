@@ -84,13 +84,13 @@ def test_a_file_has_a_key_for_each_input():
         ({"name": " "}, "name: it is empty; give a name such as growth, or leave it out"),
         (
             {"name": "a/b"},
-            "name: 'a/b' cannot name a folder, such as runs/NAME; give a name without slashes, and "
-            "not only of points",
+            "name: 'a/b' cannot name a folder, such as runs/NAME; give a name that has no "
+            "slashes and does not consist only of dots",
         ),
         (
             {"name": ".."},
-            "name: '..' cannot name a folder, such as runs/NAME; give a name without slashes, and "
-            "not only of points",
+            "name: '..' cannot name a folder, such as runs/NAME; give a name that has no "
+            "slashes and does not consist only of dots",
         ),
         ({"name": 51 * "x"}, "name: it has 51 characters, more than 50; give a shorter name"),
         (
@@ -134,6 +134,7 @@ def test_questions_about_tables_can_be_compared_and_counted():
     assert len({spec, Spec("iid_normal", pd.DataFrame({"y": [1.0]}))}) == 2
 
 
+@pytest.mark.slow
 def test_the_priors_of_brms_apply_everywhere(file, tmp_path):
     spec = Spec("y ~ x", file, default_priors="brms", **QUICK)
     fit = pyflowers.fit(spec)

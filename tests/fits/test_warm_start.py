@@ -134,8 +134,8 @@ def test_the_run_folder_keeps_where_the_chains_started_and_ended(warm, folder, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"chains": 3}, r"has 2 chains, and each starts one, but 3 chains are asked for"),
-        ({"metric": "dense_e"}, r"is diag_e, but dense_e is asked for"),
+        ({"chains": 3}, r"has 2 chains, each of which starts one, but 3 chains were requested"),
+        ({"metric": "dense_e"}, r"is diag_e, but dense_e was requested"),
         ({"formula": "y ~ x"}, r"the same parameters, but only y ~ x \+ \(x \| g\) has sd_g"),
         ({"formula": "y ~ x + (x | g)", "family": "student"}, r"but only the new fit has nu"),
         ({"inits": 1.0}, r"inits: with warm, the chains start where the chains of the fit"),

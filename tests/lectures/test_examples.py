@@ -38,6 +38,7 @@ def agreements(lecture):
     return len([finding for finding in lecture.findings if " agree in " in finding])
 
 
+@pytest.mark.slow
 def test_metropolis_has_a_best_scale_between_too_narrow_and_too_wide(example):
     rows = table(example("metropolis-bimodal"))
     assert (np.diff(rows["acceptance"]) < 0).all()
@@ -121,6 +122,7 @@ def test_a_path_that_is_not_reversed_misses_its_start():
     assert reversal_error(INTEGRATORS["euler"], target, start, 10) > 0.1
 
 
+@pytest.mark.slow
 def test_regression_samplers_agree_with_the_exact_posterior(example):
     lecture = example("regression")
     assert agreements(lecture) == 3
@@ -171,6 +173,7 @@ def test_the_mixture_recovers_what_its_data_were_drawn_with(example):
     assert rows["ADVI sd / NUTS sd"].min() < 0.9
 
 
+@pytest.mark.slow
 def test_label_switching_is_found_without_the_order_alone(example):
     lecture = example("gaussian-mixture")
     labels = lecture.results["labels"]
@@ -252,6 +255,7 @@ def test_a_small_p_is_not_rounded_to_zero():
     assert any(re.search(r"p = 0\.0*[1-9]", finding) for finding in lecture.findings)
 
 
+@pytest.mark.slow
 def test_three_samplers_agree_on_the_flowers(example):
     lecture = example("flowers-by-hand")
     assert agreements(lecture) == 2

@@ -514,6 +514,7 @@ def test_a_run_that_the_system_killed_for_its_memory_says_so(tmp_path):
     assert (ended.status, ended.killed_for) == (None, "memory")
 
 
+@pytest.mark.slow
 def test_looking_at_a_run_takes_little_of_it(tmp_path, monkeypatch):
     looks = []
 

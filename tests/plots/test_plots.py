@@ -247,7 +247,7 @@ def test_an_axis_that_cuts_intervals_or_observations_says_so():
     for values, quantiles, note in (
         (y, narrow, ""),
         (np.append(y, 50), narrow, "1 observation is beyond the axis."),
-        (y, wide, "Some intervals go on beyond the axis."),
+        (y, wide, "Some intervals extend beyond the axis."),
     ):
         ends = conditional._limits(values, quantiles)
         assert conditional._beyond(values, quantiles, *ends) == note
@@ -566,6 +566,7 @@ def own(request, executables):
 VALUES = {"pumps": "failures", "seeds": "germinated", "rats": "weight", "epil": "seizures"}
 
 
+@pytest.mark.slow
 def test_own_programs_have_every_figure_without_a_collision(own):
     made = every_figure(own)
     for name, figure in made.items():

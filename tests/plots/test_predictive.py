@@ -42,6 +42,7 @@ def seventy():
     return synthetic_fit("multilevel_poisson", table(HOSTILE, 5), draws=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_draw_describe_themselves_and_no_text_collides(three, seventy, name, theme):
@@ -164,6 +165,7 @@ def test_data_without_groups_have_no_interval_plot(three):
         plots.group_intervals(checks)
 
 
+@pytest.mark.slow
 def test_what_a_good_model_would_miss_is_counted_in_replicated_data():
     """Rare counts are nearly always inside their intervals, so 10% of the bars is too many."""
     rng = np.random.default_rng(2)

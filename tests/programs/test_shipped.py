@@ -131,6 +131,7 @@ SHAPES = [
 
 # The quadrature may not converge for the quantiles of a plant, but whether moments exist does not
 # depend on it.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pyflowers.exact.NotRefinedWarning")
 @pytest.mark.parametrize("name", LECTURE)
 @pytest.mark.parametrize("rows", SHAPES, ids=len)
@@ -265,6 +266,7 @@ CAPABILITIES = Capabilities(check=lambda data: [f"{data.num_obs} counts"])
 """
 
 
+@pytest.mark.slow
 def test_three_files_make_a_shipped_program(cmdstan, tmp_path):
     """The copy of the package has a new ``.stan``, ``.toml`` and module, and no other change."""
     ignored = shutil.ignore_patterns("__pycache__")

@@ -244,7 +244,7 @@ def test_includes_are_bounded(tmp_path):
     with pytest.raises(CompileError, match=f"more than {LONGEST_TEXT} characters"):
         _ = Source(Path("p.stan"), {**doubling, "i40": b"real x;\n"}).text
     chain = {f"i{i}": f"#include i{i + 1}\n".encode() for i in range(2000)}
-    with pytest.raises(CompileError, match=f"more than {DEEPEST_INCLUDE} deep"):
+    with pytest.raises(CompileError, match=f"more than {DEEPEST_INCLUDE} levels deep"):
         _ = Source(Path("p.stan"), {**chain, "i2000": b""}).text
     (tmp_path / "large.stan").write_bytes(b" " * (LONGEST_TEXT + 1))
     with pytest.raises(ConfigError, match=f"more than {LONGEST_TEXT} bytes"):

@@ -141,6 +141,7 @@ def test_tables_that_are_too_wide_scroll_by_keyboard(open_page, report):
 SLOW = [pytest.param(place, marks=pytest.mark.slow) for place in ("month", "column")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["plant", *SLOW])
 def test_no_label_is_executed_and_all_are_shown(open_page, tmp_path, place):
     usual, three = ("plant", "month", "flowers"), ["m1", "m2", "m3"]

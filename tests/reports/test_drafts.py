@@ -51,6 +51,7 @@ def test_a_fit_drafts_its_own_paragraph(runs):
     assert str(draft).endswith("Intervals are central 80% intervals.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["md", "tex", "txt"])
 def test_a_format_is_printed_and_written(runs, found, form, tmp_path):
     expected = {"md": found.to_markdown(), "tex": found.to_latex(), "txt": f"{found}\n"}[form]

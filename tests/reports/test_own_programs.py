@@ -115,6 +115,7 @@ ABOUT = {
 }
 
 
+@pytest.mark.slow
 def test_an_example_is_reported_in_the_users_words(example):
     fit, page = example
     title, data = ABOUT[fit.name]
@@ -233,6 +234,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     own = pyflowers.fit(folder / "rate.stan", flowers_csv(), **HOW)
     page = report(own, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
@@ -249,6 +251,7 @@ def test_own_and_shipped_programs_of_one_table(folder, lecture_fits):
     assert "One rate for all rate" in page.output("models")
 
 
+@pytest.mark.slow
 def test_a_program_without_log_lik_is_left_out_of_the_ranking_alone(folder, lecture_fits):
     bare = pyflowers.fit(folder / "alike.stan", flowers_csv(), **HOW)
     page = report(bare, lecture_fits["multilevel_poisson"], lecture_fits["iid_normal"])
@@ -262,6 +265,7 @@ def test_a_program_without_log_lik_is_left_out_of_the_ranking_alone(folder, lect
     assert "The models are not ranked: alike has no log_lik" in answer
 
 
+@pytest.mark.slow
 def test_data_without_groups_or_times(folder):
     frame = pd.DataFrame({"y": [1.0, 2.5, 4.0, 3.0, 2.0, 5.5]})
     page = report(pyflowers.fit(folder / "spread.stan", frame, **HOW))
@@ -333,6 +337,7 @@ print(seen)
 """
 
 
+@pytest.mark.slow
 def test_the_report_only_reads(lecture_fits, tmp_path):
     """A report starts no program, does not build CmdStan, opens no connection and leaves no file.
 
@@ -358,6 +363,7 @@ def test_the_report_only_reads(lecture_fits, tmp_path):
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_for_a_paper():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=90), "g": np.repeat(list("abcdef"), 15)})
@@ -378,6 +384,7 @@ def test_a_report_of_formulas_ranks_only_what_is_clear_and_has_the_whole_model_f
         assert part in said
 
 
+@pytest.mark.slow
 def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.tile(["a", "b"], 30), "n": 9})
@@ -392,6 +399,7 @@ def test_an_effect_that_depends_on_another_column_is_drawn_by_that_column():
     assert "depends on" not in plain
 
 
+@pytest.mark.slow
 def test_categories_have_probabilities_instead_of_numbers():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=80), "g": np.repeat(list("abcd"), 20)})

@@ -50,6 +50,7 @@ def report_of(runs, comparisons):
     return render_report([Fit.load(run) for run in runs.values()], comparisons=comparisons)
 
 
+@pytest.mark.slow
 def test_methods_may_be_compared_while_figures_are_drawn(runs, compared, html):
     asked = []
 
@@ -129,6 +130,7 @@ def test_no_number_of_a_summary_table_is_untraceable(page):
             assert number.get("data-file"), text_of(node)
 
 
+@pytest.mark.slow
 def test_a_title_and_a_question_of_the_users_are_at_the_top(three_plants):
     mine = {"title": "Beds <2025>", "question": "Does the bed matter?"}
     page = checked_report(three_plants, **mine)
@@ -163,6 +165,7 @@ def regressions():
     return [pyflowers.fit(formula, frame, family=family, **how) for family in families]
 
 
+@pytest.mark.slow
 def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
     fit = regressions[1]
     page = Page(render_report(fit))
@@ -186,6 +189,7 @@ def test_the_answer_of_a_regression_is_a_sentence_for_each_effect(regressions):
     assert "data:image/svg+xml" in phone.get("srcset")
 
 
+@pytest.mark.slow
 def test_formulas_are_not_called_by_the_names_of_their_programs(regressions):
     slugs = [fit.name for fit in regressions]
     for fits, label in ((regressions[1:], "this model"), (regressions, "negbinomial")):
@@ -235,6 +239,7 @@ def test_lines_of_groups_are_captioned_by_the_group_that_is_drawn():
     assert any("fitted lines over x for 5 labels of plot." in alt for alt in page.alts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num", "which"), [(1, "each column"), (4, "each of the first 3 columns")])
 def test_the_answer_says_that_it_chose_the_largest_effects(num, which):
     rng = np.random.default_rng(1)
@@ -387,6 +392,7 @@ VERDICTS = [  # defects of fits, refused models, kind of banner, texts in it, te
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("defects", "refused", "kind", "in_banner", "in_verdict"), VERDICTS)
 def test_the_banner_is_that_of_the_model_of_the_answer(
     defects, refused, kind, in_banner, in_verdict
@@ -429,6 +435,7 @@ def test_the_banner_names_what_was_examined_and_what_depends_on_its_prior():
     assert "choose another" not in page.output("sensitivity")
 
 
+@pytest.mark.slow
 def test_the_banner_says_that_the_answer_depends_on_the_prior():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"x": rng.normal(size=30)})
@@ -493,6 +500,7 @@ def test_the_predictive_checks_of_each_model_are_a_table(page):
     assert "group_outlier is left out: sigma2_plant has a flat prior" in text_of(section)
 
 
+@pytest.mark.slow
 def test_missing_months_and_left_out_plants_are_said():
     data = table([f"p{i}" for i in range(60)], 12, missing=0.2)
     page = Page(render_report([synthetic_fit("multilevel_poisson", data)]))
@@ -569,6 +577,7 @@ def test_the_report_says_where_the_chains_started():
     )
 
 
+@pytest.mark.slow
 def test_fits_with_options_of_their_own_have_a_command_each():
     data = table(["a", "b", "c"], 4)
     fits = [synthetic_fit("iid_normal", data, seed=1)]
@@ -663,6 +672,7 @@ def calibration_of(fit, tmp_path, *, right):
     return Calibration(Made(tmp_path / "sbc"), fit.name, 1, sha256=program.sha256, priors=priors)
 
 
+@pytest.mark.slow
 def test_calibrations_are_a_section_and_part_of_the_verdict(tmp_path):
     data = table(["a", "b", "c"], 4)
     fit = synthetic_fit("iid_normal", data)

@@ -34,6 +34,7 @@ def command_of(html):
 QUICK = ("--seed", "3", "--warmup", "200", "--draws", "200", "--cmdstan", "embedded")
 
 
+@pytest.mark.slow
 def test_a_table_becomes_a_report_and_its_runs_are_used_again(tmp_path, executables):
     out = tmp_path / "flowers.html"
     first = run("report", *QUICK, "--out", out)
@@ -49,6 +50,7 @@ def test_a_table_becomes_a_report_and_its_runs_are_used_again(tmp_path, executab
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_refuses_the_table_is_said_and_the_others_reported(tmp_path, executables):
     data = tmp_path / "data.csv"
     data.write_text("plant,month,flowers\na,1,4\na,2,6\nb,1,1\nb,2,0\nb,3,2\n")
@@ -69,6 +71,7 @@ def test_run_folders_become_a_report(lecture_fits, tmp_path):
     assert "--model multilevel_normal --model multilevel_poisson" in command
 
 
+@pytest.mark.slow
 def test_the_command_of_a_formula_reproduces_its_draws(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [f"{'abcde'[i % 5]},{(i * 7) % 5 + i % 3},{i / 20}" for i in range(20)]
@@ -125,6 +128,7 @@ def test_wrong_usage_is_one_sentence(lecture_fits, tmp_path, words, message):
         run("report", *words, "--out", tmp_path / "r.html")
 
 
+@pytest.mark.slow
 def test_a_calibration_goes_from_its_folder_into_the_report(lecture_fits, tmp_path):
     folder = lecture_fits["iid_normal"].save(tmp_path / "run")
     words = ["sbc", "iid_normal", "--sims", "20", "--seed", "1", "--engine", "stanli"]

@@ -68,6 +68,7 @@ def test_what_make_reads_from_the_environment_is_part_of_the_key(monkeypatch, na
     assert build._make_options() != before
 
 
+@pytest.mark.slow
 def test_stans_header_comes_precompiled(cmdstan, tmp_path):
     if not (cmdstan.path / "build").is_dir() or "clang" in compiler():
         pytest.skip("only the embedded CmdStan, made with GCC, has one of pyflowers' making")
@@ -88,6 +89,7 @@ def test_stans_header_comes_precompiled(cmdstan, tmp_path):
     assert "! build/default/precompiled/stan/model/model_header.hpp.gch" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_changed_include_is_another_executable(small_cache, cmdstan, tmp_path):
     library = tmp_path / "lib rary"
     library.mkdir()
@@ -106,6 +108,7 @@ def test_a_changed_include_is_another_executable(small_cache, cmdstan, tmp_path)
     assert compile_program(program, cmdstan=cmdstan, include_paths=[library]).path == first.path
 
 
+@pytest.mark.slow
 def test_a_header_beside_the_program_is_not_compiled_instead_of_it(small_cache, cmdstan, tmp_path):
     """CmdStan's makefile takes p.hpp for what stanc made of p.stan."""
     header = tmp_path / "p.hpp"
@@ -120,6 +123,7 @@ def test_a_header_beside_the_program_is_not_compiled_instead_of_it(small_cache, 
     assert runs(compile_program(program, cmdstan=cmdstan))
 
 
+@pytest.mark.slow
 def test_two_at_once_compile_once(small_cache, cmdstan, tmp_path):
     program = tmp_path / "twice.stan"
     program.write_text(PROGRAM)

@@ -270,6 +270,7 @@ def built(cmdstan, tmp_path_factory):
         yield folder / "x.stan"
 
 
+@pytest.mark.slow
 def test_a_record_of_another_shape_means_that_it_is_built_again(built, cmdstan):
     executable = compile_program(built, cmdstan=cmdstan)
     record = executable.path.parent / "build.json"

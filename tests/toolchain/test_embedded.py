@@ -186,6 +186,7 @@ def serve(files, folder, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", (folder / "simple").as_uri())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True], ids=["one order", "the other"])
 @pytest.mark.parametrize("pinned", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
 def test_an_ambiguous_index_gives_a_pinned_wheel(wheels, pinned, reverse, tmp_path, monkeypatch):

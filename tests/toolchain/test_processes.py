@@ -95,6 +95,7 @@ def start_parent(kind, mark, folder):
     return parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PARENT)
 @pytest.mark.parametrize("whom", ["process", "group"])
 @pytest.mark.parametrize("signum", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT"])

@@ -206,7 +206,9 @@ def test_a_configuration_is_no_other_json_file_and_has_no_initial_values(tmp_pat
     fit = pyflowers.fit(tmp_path / "line.stan", tmp_path / "d.csv", **how)
     folder = fit.save(tmp_path / "run")
     assert read_config(folder / "run.json").family is None
-    with pytest.raises(ConfigError, match=r"a configuration is a \.toml file or a run's run\.json"):
+    with pytest.raises(
+        ConfigError, match=r"not a configuration; name a \.toml file or a run's run"
+    ):
         read_config(folder / "diagnostics.json")
     fit = pyflowers.fit("y ~ x", tmp_path / "d.csv", inits=0.1, **how)
     assert read_config(fit.save(tmp_path / "narrow") / "run.json").sampler.inits == 0.1

@@ -11,6 +11,7 @@ from pyflowers.errors import ToolchainError
 from pyflowers.workflow import doctor
 
 
+@pytest.mark.slow
 def test_a_well_machine(executables):
     findings = {finding.name: finding for finding in doctor.examine()}
     assert all(finding.is_ok for finding in findings.values()), findings

@@ -120,6 +120,7 @@ def run(*words):
     return CliRunner().invoke(cli, arguments, catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_fit_config_refits_what_changed_and_says_why(write, tmp_path, executables):
     first = run("fit", "--config", write(plots="svg"))
     assert f"{MODEL}: fitted, because there is no run yet" in first.output

@@ -73,6 +73,7 @@ def test_without_the_file_the_data_of_the_run_folder_are_used(run):
     assert "the data kept in the run folder were used" in result.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
     [

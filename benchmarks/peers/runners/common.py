@@ -186,7 +186,7 @@ def read_job(given: argparse.Namespace) -> Job:
 
 
 def plant_totals(job: Job) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the months and the flowers of each plant, which are sufficient."""
+    """Return the months and the flowers of each plant, which are sufficient statistics."""
     months = np.bincount(job.plant, minlength=job.num_plants)
     total = np.bincount(job.plant, job.y, minlength=job.num_plants)
     return months, total.astype(np.int64)
@@ -200,7 +200,7 @@ def save(found: Posterior, out: Path) -> None:
     draws = np.memmap(out / "draws.bin", dtype="<f8", mode="w+", shape=shape)
     draws[..., 0], draws[..., 1] = found.mu, found.sigma2
     for start in range(0, kept, BLOCK):
-        assert found.mu_plant is not None  # kept is their number
+        assert found.mu_plant is not None  # `kept` is the number of plants
         stop = min(start + BLOCK, kept)
         draws[..., 2 + start : 2 + stop] = found.mu_plant[..., start:stop]
     draws.flush()

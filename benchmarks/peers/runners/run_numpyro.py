@@ -40,7 +40,7 @@ def model(num_plants: int, plant: Any, y: Any) -> None:
 
 
 def model_of_totals(num_plants: int, months: Any, total: Any) -> None:
-    """State the same model for the totals of the plants, which are sufficient."""
+    """State the same model for the totals of the plants, which are sufficient statistics."""
     rate = rates(num_plants)
     with numpyro.plate("totals", num_plants):
         numpyro.sample("y", dist.Poisson(months * rate), obs=total)

@@ -1,7 +1,7 @@
 """pyflowers with the engine of ``--option``; two options are not engines.
 
-With ``pilot``, stanli holds the metric of pilot runs; with ``lecture``, CmdStan runs the lecture's
-program.
+With ``pilot``, stanli uses the fixed metric of pilot runs; with ``lecture``, CmdStan runs the
+lecture's program.
 """
 
 from __future__ import annotations

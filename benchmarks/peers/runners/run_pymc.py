@@ -1,4 +1,4 @@
-"""PyMC's own NUTS. With ``--option nutpie``, nutpie's NUTS on the same model, by Numba.
+"""PyMC's own NUTS. With ``--option nutpie``, nutpie's NUTS on the same model, compiled by Numba.
 
 ``nutpie-totals`` gives it the totals of the plants instead of the observations.
 """

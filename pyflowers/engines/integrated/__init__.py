@@ -1,9 +1,9 @@
-"""The engine ``exact`` for formulas: effects are integrated out, the rest is weighted.
+"""The engine ``exact`` for formulas: effects are integrated out, and the rest is weighted.
 
 The model comes from the formula's program, as a
-:class:`~pyflowers.programs.linear.LinearModel`. A *method* integrates its effects out and, where
-that has a closed form, its coefficients, and returns the density of what remains, in few
-dimensions. :mod:`.importance` draws weighted points of it; :mod:`.gaussian` and
+:class:`~pyflowers.programs.linear.LinearModel`. A *method* integrates out its effects and, where
+that has a closed form, its coefficients, and returns the density of the few parameters that
+remain. :mod:`.importance` draws weighted points from this density; :mod:`.gaussian` and
 :mod:`.quadrature` are the methods. The draws are points that are resampled by their weights, each
 with effects that are drawn from their exact distribution given the point.
 """
@@ -29,7 +29,11 @@ from pyflowers.engines.base import (
     SamplerOptions,
     Watch,
 )
-from pyflowers.engines.integrated.evidence import MOST_DIMENSIONS, lattice_integral
+from pyflowers.engines.integrated.evidence import (
+    MOST_DIMENSIONS,
+    lattice_integral,
+    with_short_tails,
+)
 from pyflowers.engines.integrated.gaussian import GaussianModel
 from pyflowers.engines.integrated.gaussian import reason_against as against_gaussian
 from pyflowers.engines.integrated.hyper import Coordinates, Values
@@ -57,7 +61,7 @@ LARGEST_K = 10.0
 """The largest k-hat that is recorded: it is infinite where too few points have all the weight."""
 
 FEWEST_POINTS = 1_000
-"""The smallest number of points that are weighed, however few draws are requested."""
+"""The smallest number of weighted points, however few draws are requested."""
 
 CHECKED = 50
 """The number of points at which the error of integrals is measured."""
@@ -67,11 +71,11 @@ MOST_NUMBERS = 200_000_000
 
 
 class Method(Protocol):
-    """What remains of a model after effects are integrated out, and draws of these effects."""
+    """The parameters that remain after effects are integrated out, and draws of these effects."""
 
     @property
     def coordinates(self) -> Coordinates:
-        """The coordinates of what remains."""
+        """The coordinates of the parameters that remain."""
 
     @property
     def start(self) -> FloatArray:
@@ -79,11 +83,11 @@ class Method(Protocol):
 
     @property
     def num_points(self) -> int | None:
-        """The number of points to weigh, if a density is so costly that they must be few."""
+        """The number of weighted points, if densities are so costly that it must be small."""
 
     @property
     def most_on_lattice(self) -> int:
-        """The largest number of points of a lattice that takes no longer than a second or so."""
+        """The largest number of points of a lattice that takes no longer than about a second."""
 
     @property
     def log_constant(self) -> float:
@@ -102,12 +106,12 @@ class Method(Protocol):
         """Return the log density at points, shape (T,)."""
 
     def draw(self, points: FloatArray, counts: NDArray[np.intp], rng: Generator) -> Values:
-        """Return `counts` draws of everything by name for each point, shape (draw, …)."""
+        """Return `counts` draws of all quantities by name for each point, shape (draw, …)."""
 
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator
     ) -> tuple[FloatArray, Values]:
-        """Return the log density at points, and `num_draws` draws of everything for each.
+        """Return the log density at points, and `num_draws` draws of all quantities for each.
 
         It is called only if `num_points` is given.
         """
@@ -156,7 +160,7 @@ def _kind_of(model: LinearModel) -> tuple[Callable[[LinearModel], Method] | None
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws of everything, and how they were made.
+    """Draws of all quantities, and how they were obtained.
 
     Attributes
     ----------
@@ -216,9 +220,10 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
     error = method.error(points[:: max(1, len(points) // CHECKED)])
     log_evidence, its_error = found.log_mean, found.log_mean_error
     if len(first.centre) <= MOST_DIMENSIONS and method.num_points is None:
-        centre, axes = stretch(first.centre[None])[0][0], stretch.spread[:, None] * first.axes
+        is_slow = method.coordinates.is_slow
+        shortened = with_short_tails(method.log_density, stretch.centre, stretch.spread, is_slow)
         found_on_lattice = lattice_integral(
-            method.log_density, centre, axes, method.most_on_lattice
+            shortened, first.centre, first.axes, method.most_on_lattice
         )
         if found_on_lattice is not None:
             log_evidence, its_error = found_on_lattice
@@ -260,7 +265,7 @@ def _few_points(
     points = np.concatenate([before, after])
     found = weights_of(points, np.concatenate([densities, more_densities]), proposal)
     chosen = found.resampled(total, rng)
-    # The draws of a point that is repeated more often than it has draws are repeated, too.
+    # If a point is repeated more often than it has draws, its draws are repeated, too.
     nth = np.arange(total) - np.searchsorted(chosen, chosen)
     places = chosen * each + nth % each
     joined = {
@@ -327,6 +332,9 @@ class IntegratedProgram(WithoutChains):
         self, model: LinearModel, values: Values, shape: tuple[int, int]
     ) -> dict[str, FloatArray]:
         """Return the draws that a fit keeps, in the shapes of the Stan program."""
+        for effects in model.effects:
+            if effects.back is not None:
+                values[effects.name] = effects.back @ values[effects.name]
         others = [each for its in model.penalised for each in its.parameters]
         unknown: tuple[Parameter | Coefficients | Effects, ...]
         unknown = (*model.parameters, *others, *model.coefficients, *model.effects)

@@ -14,14 +14,14 @@ standard errors and precisions scale the rows; a sigma in addition to standard e
 effects of the rows.
 
 Only the cross products of the columns and y enter, so the number of rows does not matter. In the
-Cholesky factor of Q with h and y'y / sigma² as its last row, the last element squared is the last
-bracket [1]. The term with the most labels is eliminated first: its block of Q consists of one block
-for each label. What remains is one dense matrix, S = Q_22 - Σ_i B_i' A_i^-1 B_i.
+Cholesky factor of Q with h and y'y / sigma² as its last row, the square of the last element is the
+bracket above [1]. The term with the most labels is eliminated first: its block of Q consists of one
+block for each label. What remains is one dense matrix, S = Q_22 - Σ_i B_i' A_i^-1 B_i.
 
 An intercept has a Student t prior, a mixture of normals over the log of a precision factor. The
-trapezoidal rule replaces the mixture by a sum, to 1e-12 [2]. The intercept comes last in the
-factor, without a prior, so that the factor gives its normal likelihood, and each term of the sum
-has a closed form.
+trapezoidal rule replaces the mixture by a sum, with an error of 1e-12 [2]. The intercept comes
+last in the factor, without a prior, so that the factor gives its normal likelihood, and each term
+of the sum has a closed form.
 
 References
 ----------
@@ -62,7 +62,7 @@ OF_ROWS = "effects of rows"
 Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
 _CHUNK = 1_000_000
-"""About how many numbers the matrices of points that are computed together hold."""
+"""The approximate number of elements of the matrices of points that are computed together."""
 
 _DENSE = 64
 """The number of columns above which points are solved one by one."""
@@ -74,8 +74,9 @@ def reason_against(model: LinearModel) -> str:
         return f"the family {model.family.name} is not normal given the effects"
     if model.predicted:
         return f"{next(iter(model.predicted))} has a formula"
-    num = sum(its.num_labels * its.num_effects for its in model.effects)
-    num -= max((its.num_labels * its.num_effects for its in model.effects), default=0)
+    sizes = [(its.num_labels * its.num_effects, its.back is None) for its in model.effects]
+    num = sum(size for size, _ in sizes)
+    num -= max((size for size, is_independent in sizes if is_independent), default=0)
     num += sum(its.columns.shape[1] for its in model.coefficients)
     num += sum(its.columns.shape[1] for its in model.penalised)
     if num > MOST_LABELS:
@@ -112,7 +113,7 @@ class GaussianModel:
     Parameters
     ----------
     model : LinearModel
-        The model, to which :func:`reason_against` has no objection.
+        The model, for which :func:`reason_against` returns no reason.
     """
 
     def __init__(self, model: LinearModel) -> None:
@@ -125,8 +126,9 @@ class GaussianModel:
         others = [each for its in model.penalised for each in its.parameters]
         self.coordinates = Coordinates([*model.parameters, *others], model.effects)
         self.sigma = next((its.name for its in model.parameters if its.role == "sigma"), "")
-        order = sorted(model.effects, key=lambda its: -its.num_labels)
-        self.first, self.others = (order[0] if order else None), order[1:]
+        independent = [its for its in model.effects if its.back is None]
+        self.first = max(independent, key=lambda its: its.num_labels, default=None)
+        self.others = [its for its in model.effects if its is not self.first]
 
         # The columns of the population: those with a Student t prior last.
         students = _students(model)
@@ -146,7 +148,7 @@ class GaussianModel:
         y = self.y - model.offset[model.rows]
         x = matrix[model.rows]
         self.spread = float(np.std(y))
-        # Coefficients are measured from a least-squares fit, so that little cancels in y'y.
+        # Coefficients are relative to a least-squares fit, which limits cancellation in y'y.
         self.centre = np.linalg.lstsq(x, y)[0] if x.size else np.zeros(x.shape[1])
         y = y - x @ self.centre
         self.scale = np.where(is_flat, 1.0, scale)
@@ -164,7 +166,7 @@ class GaussianModel:
             self.mean[-1] = 0.0
         self.n22 = (c.T @ c).toarray()
         self.b2, self.yy = c.T @ y, float(y @ y)
-        # The density of a flat coefficient is 1 in its own units, in which `scale` is the unit.
+        # A flat prior has density 1 in the coefficient's own units, in which `scale` is 1.
         self.constant = log_scale - 0.5 * self.num_rows * math.log(2 * math.pi)
         self.constant += 0.5 * math.log(2 * math.pi) * float((self.precision == 0).sum())
         self._eliminate(c, y)
@@ -202,7 +204,7 @@ class GaussianModel:
 
     @property
     def start(self) -> FloatArray:
-        """A point from which the mode can be reached: the fit's residuals, shared out."""
+        """A point that leads to the mode: the residual variance, divided equally among terms."""
         # A fit through all rows leaves no residuals.
         spread = max(math.sqrt(self.yy / max(self.num_rows, 1)), 1e-3 * self.spread) or 1.0
         share = spread / math.sqrt(1 + len(self.model.effects) + len(self.model.penalised))
@@ -211,12 +213,15 @@ class GaussianModel:
             size = float(np.sqrt(np.mean(np.sum(curve.columns**2, axis=1))))
             values[curve.parameters[0].name] = share / max(size, 1e-300)
         for its in self.model.effects:
-            values[its.sd.name] = share / max(float(np.sqrt(np.mean(its.columns**2))), 1e-300)
+            size = float(np.sqrt(np.mean(its.columns**2)))
+            if its.back is not None:
+                size *= float(np.sqrt(np.mean(np.sum(its.back**2, axis=1))))
+            values[its.sd.name] = share / max(size, 1e-300)
         return self.coordinates.start(values)
 
     @property
     def num_points(self) -> int | None:
-        """The number of points to weigh, if a density is so costly that they must be few."""
+        """The number of weighted points, if densities are so costly that it must be small."""
         return 1_000 if self.num_dense > 8 * _DENSE else None
 
     @property
@@ -226,7 +231,7 @@ class GaussianModel:
 
     @property
     def log_constant(self) -> float:
-        """What is added to the log density to make it that of all observations and parameters.
+        """The constant that completes the log density of all observations and parameters.
 
         NaN if a prior is improper.
         """
@@ -249,7 +254,7 @@ class GaussianModel:
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator
     ) -> tuple[FloatArray, Values]:
-        """Return the log density at points, and draws of all else, `num_draws` for each."""
+        """Return the log density at points, and `num_draws` draws of all quantities for each."""
         tasks = [
             lambda p=chunk, r=child: self._both(p, num_draws, r)
             for chunk, child in self._with_generators(points, rng)
@@ -258,7 +263,7 @@ class GaussianModel:
         return np.concatenate([each for each, _ in found]), _joined([its for _, its in found])
 
     def log_density(self, points: FloatArray) -> FloatArray:
-        """Return the log density of the coordinates with y, shape (T,)."""
+        """Return the joint log density of the coordinates and y, shape (T,)."""
         tasks = [lambda p=chunk: self._log_density(p) for chunk in self._chunks(points)]
         return np.concatenate(list(in_order(tasks)))
 
@@ -292,7 +297,7 @@ class GaussianModel:
         Returns
         -------
         dict of str to array, shape (draw, …)
-            The draws of everything, by name.
+            The draws of all quantities, by name.
         """
         chunks = list(self._with_generators(points, rng))
         ends = np.cumsum([0, *(len(chunk) for chunk, _ in chunks)])
@@ -441,7 +446,7 @@ class _Reduced:
         return more, shift, less
 
     def _unit_scales(self) -> FloatArray:
-        """Return the sds of coefficients, shape (T, K): 1 if a factor or a prior has them."""
+        """Return the sds of coefficients, shape (T, K): 1 if a factor or a prior contains them."""
         scale = np.ones((len(self.over), self.of.num_dense))
         at = 0
         for its in self.of.others:
@@ -564,7 +569,7 @@ class _Reduced:
 
 
 def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray, float]:
-    """Return a model whose rows have one standard deviation, with its response.
+    """Return a model whose rows have the same standard deviation, with its response.
 
     Rows are divided by the known parts of their standard deviations; the last result is the log of
     the Jacobian. A row with a standard error and a sigma gets an effect of its own, whose sd is
@@ -603,7 +608,7 @@ def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray,
 
 
 def _divided(its: Columns, rows: NDArray[np.int64], scale: FloatArray) -> Columns:
-    """Return terms with the rows of observations in their columns, scaled."""
+    """Return terms with only the rows of observations in their columns, scaled."""
     return replace(its, columns=its.columns[rows] * scale[:, None])
 
 
@@ -616,7 +621,10 @@ def _indicators(its: Effects, model: LinearModel) -> Any:
     places = codes[:, None] * size + np.arange(size)
     starts = np.arange(0, num * size + 1, size)
     shape = (num, its.num_labels * size)
-    return sparse.csr_array((columns.ravel(), places.ravel(), starts), shape)
+    found = sparse.csr_array((columns.ravel(), places.ravel(), starts), shape)
+    if its.back is None:
+        return found
+    return sparse.csr_array(found @ np.kron(its.back, np.eye(size)))
 
 
 def _pair_products(n12: Any, size: int) -> Any:
@@ -699,13 +707,14 @@ def _cholesky(matrices: FloatArray) -> FloatArray:
     except np.linalg.LinAlgError:
         if len(matrices) == 1:
             return np.full_like(matrices, np.nan)
-        found = np.concatenate([_cholesky(each[None]) for each in matrices])
+        half = len(matrices) // 2  # LAPACK does not say which of them fails
+        found = np.concatenate([_cholesky(matrices[:half]), _cholesky(matrices[half:])])
     found[is_bad] = np.nan
     return found
 
 
 def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """Return L^-1 B for many L of a few rows, a row at a time for all of them."""
+    """Return L^-1 B for many small matrices L, one row of all of them at a time."""
     rows: list[FloatArray] = []
     for i in range(lower.shape[-1]):
         rest = right[..., i, :]
@@ -716,7 +725,7 @@ def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _solved_upwards(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """Return L'^-1 b for many L of a few rows."""
+    """Return L'^-1 b for many small matrices L."""
     turned = np.swapaxes(lower, -1, -2)[..., ::-1, ::-1]
     return _solved(turned, right[..., ::-1, None])[..., ::-1, 0]
 

@@ -1,18 +1,18 @@
 """Densities of observations that are left out, with the effects of their group integrated out.
 
-For a draw of everything else, φ, the labels of a group are independent. With y_g the observations
-of label g, and u its effects, whose distribution is known given φ,
+For a draw φ of all other parameters, the labels of a group are independent. With y_g the
+observations of label g, and u its effects, whose distribution is known given φ,
 
     p(y_g | φ) = ∫ p(u | φ) Π_m p(y_m | u, φ) du,
     p(y_n | y_g without n, φ) = p(y_g | φ) / p(y_g without n | φ).
 
-They take the place of p(y_n | u, φ) in leave-one-out weights [1], which then need not turn the
-effects of a label with one observation from their posterior to their prior. So their k-hat is
+They replace p(y_n | u, φ) in leave-one-out weights [1]. For a label with one observation, the
+weights then need not turn the posterior of its effects into their prior. Their k-hat is therefore
 small, and whole labels can be left out without a refit.
 
 Normal responses have closed forms: with leverage h and residual e of row n in its label's fit, its
 density is N(e; 0, sigma² / (1 - h)) at e / (1 - h). For other families the integrals are adaptive
-quadratures. Of labels with many observations, p(y_n | …) is the harmonic mean of the likelihood of
+quadratures. For labels with many observations, p(y_n | …) is the harmonic mean of the likelihood of
 n over the nodes, because one observation hardly changes the effect.
 
 References
@@ -52,11 +52,11 @@ NUM_NODES = 25
 """The number of nodes of each integral."""
 
 _CHUNK = 100_000
-"""About how many numbers an array of draws and observations holds."""
+"""The approximate number of elements of an array of draws and observations."""
 
 
 def integrating(program: Program, data: Data, draws: Draws) -> HeldOut | None:
-    """Return what computes the densities of a fit, or None if nothing can be integrated out.
+    """Return an object for the densities of a fit, or None if nothing can be integrated out.
 
     The group with the most labels is integrated out. For responses that are not normal, it must
     have one effect.
@@ -79,8 +79,8 @@ def integrating(program: Program, data: Data, draws: Draws) -> HeldOut | None:
 
 
 def _of_one_group(model: LinearModel) -> list[Effects]:
-    """Return the effects of the group with the most labels on the linear predictor."""
-    own = [its for its in model.effects if not its.target]
+    """Return the effects on the linear predictor of the independent group with the most labels."""
+    own = [its for its in model.effects if not its.target and its.back is None]
     first = max(own, key=lambda its: its.num_labels, default=None)
     if first is None:
         return []
@@ -123,7 +123,7 @@ class HeldOut:
         return sum(its.num_labels * its.num_effects for its in self.effects)
 
     def divides_as(self, codes: IntArray) -> bool:
-        """Whether labels, given for all observations, divide them as the group does."""
+        """Whether labels, given for all observations, divide them in the same way as the group."""
         pairs = np.unique(np.column_stack([codes[self.rows], self.codes]), axis=0)
         return len(pairs) == len(self.starts) == len(np.unique(pairs[:, 0]))
 
@@ -135,17 +135,17 @@ class HeldOut:
         return whole
 
     def of_labels(self, codes: IntArray) -> FloatArray:
-        """Return log p(y_g | φ), shape (chain, draw, label), in the order of other codes."""
+        """Return log p(y_g | φ), shape (chain, draw, label), in the order of the given codes."""
         found = self._computed(lambda part: part.of_labels, len(self.rows))
         return found[..., np.argsort(codes[self.rows[self.starts]])]
 
     @property
     def _num_expanded(self) -> int:
-        """About how many rows the integrals without each row have."""
+        """The approximate number of rows in all integrals that leave out one row."""
         return int(np.sum(np.minimum(self.sizes, MANY_IN_LABEL) * self.sizes))
 
     def _computed(self, compute: Callable[[_Part], FloatArray], num: int) -> FloatArray:
-        """Compute something for some draws at a time, and join it."""
+        """Compute results for some draws at a time, and join them."""
         chains, draws = next(iter(self.draws.values())).shape[:2]
         kind = _QuadraturePart if self.linear.family.as_normal is None else _NormalPart
         step = max(1, _CHUNK // (chains * num))

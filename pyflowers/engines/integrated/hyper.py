@@ -1,8 +1,9 @@
 """Parameters on the whole real line: their values, and the density of their priors there.
 
-A parameter with a lower bound is the exponential of a coordinate, one with two bounds its logistic
-function; ordered parameters are a first value and the logs of the differences; a correlation matrix
-of effects has the inverse hyperbolic tangents of its canonical partial correlations as coordinates.
+A parameter with a lower bound is the exponential of a coordinate; one with two bounds is a logistic
+function of it. The coordinates of ordered parameters are the first value and the logs of the
+differences. Those of a correlation matrix of effects are the inverse hyperbolic tangents of its
+canonical partial correlations.
 The density of the coordinates is the density of the parameters times the Jacobian.
 """
 
@@ -56,7 +57,7 @@ class Coordinates:
 
     @property
     def is_slow(self) -> NDArray[np.bool_]:
-        """The logs of the sds of effects, whose densities fall slowly towards −∞, shape (size,)."""
+        """Which coordinates are logs of sds, with an exponential left tail, shape (size,)."""
         found = np.zeros(self.size, dtype=bool)
         for its, place in zip(self.parameters, self.slices, strict=False):
             found[place] = not its.role
@@ -84,14 +85,14 @@ class Coordinates:
         Returns
         -------
         values : dict of str to array, shape (T, element)
-            The parameters, correlations and coefficients by name, and for each kind of effects by
-            its name the Cholesky factor of the covariance matrix, shape (T, M, M).
+            The parameters, correlations and coefficients by name, and the Cholesky factor of
+            the covariance matrix by the name of its effects, shape (T, M, M).
         log_density : array, shape (T,)
             The log density of the priors, with respect to the coordinates.
         lprior : array, shape (T,)
             The log density of the priors, as Stan programs compute it.
         """
-        with np.errstate(over="ignore"):  # far out, values are infinite and densities 0
+        with np.errstate(over="ignore"):  # far out, values are infinite and densities are 0
             return self._values(points)
 
     def _values(self, points: FloatArray) -> tuple[Values, FloatArray, FloatArray]:

@@ -1,14 +1,14 @@
 """Weighted points of a density in a few dimensions: mode, curvature, proposals, weights.
 
-1. The mode is found by quasi-Newton steps, and the curvature there by differences.
+1. The mode is found by quasi-Newton steps, and the curvature there by finite differences.
 2. The log of a standard deviation that may be 0 has an exponential left tail, which is too heavy
    for proposals. A new coordinate shortens it.
 3. The first proposal is a split Student t distribution [1]: along each principal axis of the
    curvature it has one scale to the left of the mode and one to the right, chosen so that the
-   density falls there as quickly as it does.
+   proposal falls as quickly as the density does.
 4. The points of a short round, with their weights, give the moments of the next proposal, which is
-   mixed with the first one, so that it has points wherever that one has. Rounds are repeated while
-   the weights are poor.
+   mixed with the first one, so that it has points wherever the first one has. Rounds are repeated
+   while the weights are poor.
 5. The weights of the last round, density over proposal, are smoothed [2], and the shape of their
    tail, k-hat, shows whether they can be trusted.
 
@@ -39,13 +39,13 @@ LogDensity = Callable[[FloatArray], FloatArray]
 """Function of points, shape (T, dimension), that returns log densities, shape (T,)."""
 
 FIRST_ROUND = 400
-"""Points of the first round, at least."""
+"""The smallest number of points of the first round."""
 
 MOST_ROUNDS = 5
 """The largest number of rounds in which the proposal is adapted."""
 
 GOOD_SHARE = 0.5
-"""The effective share of the weights with which the adaptation ends."""
+"""The effective share of the points at which the adaptation ends."""
 
 KEPT_SHARE = 0.15
 """The share of the first proposal in all later ones."""
@@ -64,8 +64,9 @@ _MOST_STEPS = 40
 """The largest number of Newton steps to the mode."""
 
 _FAR, _LEAST_FALL = 4.0, 1.0
-"""How many spreads of the points away from their mean the log density must have fallen, and by how
-much: by 8 if it is normal, and by 5 with 3 degrees of freedom."""
+"""A distance from the mean of the points, in units of their spread, and the least fall of the log
+density over this distance. A normal density falls by 8, and a t density with 3 degrees of freedom
+by 5."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class Weighted:
 
     @property
     def effective(self) -> float:
-        """The effective number of the weights [3]."""
+        """The effective number of points [3]."""
         return float(np.exp(-_log_sum(2 * self.log_weights)))
 
     @property
@@ -190,7 +191,7 @@ class Weighted:
 
 
 def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Generator) -> Weighted:
-    """Return weighted points of a density; see the module.
+    """Return weighted points of a density; see the docstring of the module.
 
     Parameters
     ----------
@@ -220,13 +221,13 @@ def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Gener
 def weigh(
     log_density: LogDensity, proposal: SplitT | Mixture, num: int, rng: Generator
 ) -> Weighted:
-    """Draw points from a proposal, and weigh them."""
+    """Draw points from a proposal, and give them weights."""
     points = proposal.draw(num, rng)
     return weights_of(points, log_density(points), proposal)
 
 
 def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | Mixture) -> Weighted:
-    """Weigh points of a proposal, given their log densities."""
+    """Give weights to points of a proposal, from their log densities."""
     ratios = log_density - proposal.log_density(points)
     ratios = np.where(np.isfinite(ratios), ratios, -np.inf)
     if ratios.max() == -np.inf:
@@ -239,7 +240,7 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
 def check_spread(log_density: LogDensity, found: Weighted) -> None:
     """Reject weighted points that are much closer to each other than draws of their density.
 
-    The weights of such points are even, and do not show it.
+    The weights of such points are even, so they do not reveal the problem.
 
     Raises
     ------
@@ -262,8 +263,8 @@ class Stretch:
 
     x = centre + spread · k(t), where k(t) = t from the knot upwards; below it,
     k(t) = t + bend (t - knot)³ / 6, so that exp(x) falls more quickly than a normal density does.
-    The slope of k has no kink at the knot: one would put a step into the weights, which k-hat takes
-    for a heavy tail.
+    The slope of k has no kink at the knot: a kink would cause a step in the weights, which k-hat
+    would mistake for a heavy tail.
 
     Attributes
     ----------
@@ -288,7 +289,7 @@ class Stretch:
 def approximated(
     log_density: LogDensity, start: FloatArray, is_slow: NDArray[np.bool_]
 ) -> tuple[Stretch, LogDensity, SplitT]:
-    """Return new coordinates, the density of them, and a first proposal.
+    """Return new coordinates, the log density in them, and a first proposal.
 
     Parameters
     ----------
@@ -353,8 +354,8 @@ def refined(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mode, and the principal axes of the curvature there, as columns of unit spread.
 
-    Newton steps with differences along the axes, whose lengths follow the curvature, so that the
-    scales of the coordinates do not matter.
+    The Newton steps use differences along the axes. The lengths of the axes follow the curvature,
+    so the scales of the coordinates do not matter.
     """
     values, vectors = np.linalg.eigh(covariance)
     axes = vectors * np.sqrt(np.clip(values, 1e-20, None))
@@ -400,7 +401,7 @@ def _differences(
 def _scales(
     log_density: LogDensity, mode: FloatArray, axes: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the scales to both sides along each axis: the widest fit of a normal density."""
+    """Return the scales to both sides along each axis: those of the widest normal fits."""
     size, reaches = len(mode), np.array([1.0, 2.0, 4.0, 7.0])
     moves = (reaches[:, None, None] * np.concatenate([-axes.T, axes.T])).reshape(-1, size)
     values = log_density(np.concatenate([mode[None], mode + moves]))

@@ -24,7 +24,7 @@ MOST_STEPS = 40
 """The largest number of Newton steps towards a mode."""
 
 CLOSE = 1e-3
-"""The last Newton step towards a mode, in units of the integrand's width."""
+"""The Newton step below which a mode is reached, in units of the integrand's width."""
 
 _MOST_ROUNDS = 2_000
 """The largest number of times that an effect is proposed."""
@@ -159,7 +159,7 @@ class Integrals:
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales to the left and to the right of the modes: the widest fits of a normal."""
+        """The scales to the left and right of the modes: those of the widest normal fits."""
         top = self.log_joint(self.modes)
         left, right = np.zeros_like(top), np.zeros_like(top)
         for found, sign in ((left, -1.0), (right, 1.0)):

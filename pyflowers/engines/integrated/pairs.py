@@ -1,6 +1,6 @@
 """Two effects of each label: their integrals by quadrature in two dimensions.
 
-With u = F v, where F F' is the covariance of the effects, v is standard normal a priori, and the
+If u = F v, where F F' is the covariance of the effects, then v is standard normal a priori, and the
 integral of a label is
 
     ∫ N(v; 0, I) Π_n p(y[n] | offset[n] + x[n] b + z[n] F v, …) dv.
@@ -41,7 +41,7 @@ class PairIntegrals:
     of : Integrand
         The rows.
     values : dict of str to array, shape (T, …)
-        What their likelihood needs.
+        The values that their likelihood needs.
     eta : array, shape (T, row)
         The linear predictor without the effects.
     factor : array, shape (T, 2, 2)
@@ -96,7 +96,7 @@ class PairIntegrals:
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales to both sides along each axis, shape (T, label, 2): the widest fits."""
+        """The scales to both sides along each axis, shape (T, label, 2), as in one dimension."""
         top = self.log_joint(self.modes)
         widest = 1 / np.linalg.norm(self.axes, axis=-2)  # those of the prior
         left, right = np.zeros_like(widest), np.zeros_like(widest)

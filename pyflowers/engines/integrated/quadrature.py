@@ -10,11 +10,11 @@ parameter values at once, in a coordinate z,
 
     u = mode + (l + r) / 2 z + (r - l) / 2 (√(1 + z²) - 1),
 
-whose scale is l far to the left and r far to the right, like the integrand's: the integrand of a
-label whose counts are all 0 falls slowly to the left. The number of nodes is chosen so that more
-nodes change nothing. Two effects of a label have integrals in two dimensions; see :mod:`.pairs`.
-What remains is the density of b, s and the other parameters. The effects are drawn from their
-one-dimensional densities by rejection, under a split Student t distribution.
+whose scale is l far to the left and r far to the right, like the integrand's. For example, the
+integrand of a label whose counts are all 0 falls slowly to the left. There are so many nodes that
+more would make no difference. Two effects of a label have integrals in two dimensions; see
+:mod:`.pairs`. What remains is the density of b, s and the other parameters. The effects are drawn
+from their one-dimensional densities by rejection, under a split Student t distribution.
 
 References
 ----------
@@ -44,19 +44,19 @@ from pyflowers.text import in_words
 FloatArray = NDArray[np.float64]
 
 NUM_NODES = (9, 15, 25, 41, 65)
-"""Numbers of nodes that are tried, in this order."""
+"""The numbers of nodes that are tried, in this order."""
 
 NUM_NODES_OF_PAIRS = (5, 9, 15, 25)
-"""The same for each dimension of two."""
+"""The same for each of two dimensions."""
 
 LARGEST_ERROR = 1e-3
-"""The change of the log density at more nodes with which a number of nodes is enough."""
+"""A number of nodes is enough if more nodes change the log density by less than this."""
 
 MANY_ROWS = 20_000
-"""The number of rows above which fewer points are weighed than there are draws."""
+"""The number of rows above which there are fewer weighted points than draws."""
 
 _CHUNK = 60_000
-"""About how many numbers an array of points and rows holds, so that it stays in the cache."""
+"""The approximate number of elements of an array of points and rows, which fits into the cache."""
 
 
 def reason_against(model: LinearModel) -> str:
@@ -64,13 +64,15 @@ def reason_against(model: LinearModel) -> str:
     family = f"the family {model.family.text}"
     if model.predicted:  # without this formula, more could be integrated out of a normal model
         family += f" with a formula for {in_words(list(model.predicted))}"
-    if model.penalised:
-        return f"for {family}, {model.penalised[0].name} cannot be integrated out"
+    dependent = [its.name for its in model.effects if its.back is not None]
+    dependent += [its.name for its in model.penalised]
+    if dependent:
+        return f"for {family}, {dependent[0]} cannot be integrated out"
     if model.se is not None or model.precision is not None:
         return f"for {family}, standard errors and precisions are not supported"
     if len(model.effects) > 1:
         return (
-            f"it has {len(model.effects)} group terms, and for {family} only one can be "
+            f"the model has {len(model.effects)} group terms, and for {family} only one can be "
             "integrated out"
         )
     if model.effects and model.effects[0].target:
@@ -84,19 +86,19 @@ def reason_against(model: LinearModel) -> str:
 
 
 class OneFactorModel:
-    """The posterior of all parameters but the effects of one group, and draws of these effects.
+    """The posterior of all parameters except one group's effects, and draws of these effects.
 
     Parameters
     ----------
     model : LinearModel
-        The model, to which :func:`reason_against` has no objection.
+        The model, for which :func:`reason_against` returns no reason.
     """
 
     def __init__(self, model: LinearModel) -> None:
         self.model, self.family = model, model.family
         rows, y, trials = model.rows, model.y, model.trials
         self.times: FloatArray | float = 1.0
-        if self.family.is_discrete:  # rows that are equal in all respects count several times
+        if self.family.is_discrete:  # identical rows are computed once and counted
             keys = np.column_stack([rows, y, np.zeros(len(y)) if trials is None else trials])
             _, first, times = np.unique(keys, axis=0, return_index=True, return_counts=True)
             rows, y, self.times = rows[first], y[first], times.astype(np.float64)
@@ -158,7 +160,7 @@ class OneFactorModel:
 
     @property
     def num_points(self) -> int | None:
-        """The number of points to weigh, if a density is so costly that they must be few."""
+        """The number of weighted points, if densities are so costly that it must be small."""
         return 1_000 if len(self.y) > MANY_ROWS else None
 
     @property
@@ -193,7 +195,7 @@ class OneFactorModel:
         return self._error(points, self.log_density(points), 2 * self.num_nodes + 1)
 
     def _error(self, points: FloatArray, found: FloatArray, num_nodes: int) -> float:
-        """Return how much more nodes change log densities, apart from a constant."""
+        """Return the largest change of log densities with more nodes, apart from a constant."""
         used, self.num_nodes = self.num_nodes, num_nodes
         gaps = self.log_density(points) - found
         self.num_nodes = used
@@ -201,7 +203,7 @@ class OneFactorModel:
         return float(np.abs(gaps - np.median(gaps)).max(initial=0.0))
 
     def log_density(self, points: FloatArray) -> FloatArray:
-        """Return the log density of the coordinates with y, shape (T,)."""
+        """Return the joint log density of the coordinates and y, shape (T,)."""
         tasks = [lambda p=chunk: self._log_density(p) for chunk in self._chunks(points)]
         return np.concatenate(list(in_order(tasks)))
 
@@ -255,7 +257,7 @@ class OneFactorModel:
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator
     ) -> tuple[FloatArray, Values]:
-        """Return the log density at points, and `num_draws` draws of all else for each."""
+        """Return the log density at points, and `num_draws` draws of all quantities for each."""
         counts = np.full(len(points), num_draws)
         return self.log_density(points), self.draw(points, counts, rng)
 

@@ -257,8 +257,8 @@ class StanliProgram:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
         if options.metric == "pilot" and not options.warmup:
             raise ConfigError(
-                "metric: after pilot runs, the step size is tuned during the warm-up; give a "
-                "warm-up, or use --metric diag_e"
+                "metric pilot needs a warm-up, during which the step size is tuned; set --warmup "
+                "above 0, or use --metric diag_e"
             )
         started = time.perf_counter()
         given: dict[str, Any] = {}
@@ -342,7 +342,7 @@ def _start(inits: Any, chains: int, source: Source) -> dict[str, Any]:
         If only some parameters have values.
     """
     if isinstance(inits, State):
-        # The interpreter asks for parameters without elements, too.
+        # The interpreter also needs values for parameters without elements.
         none = dict.fromkeys(source.blocks.parameters, np.empty(0))
         return {"inits": [none | one for one in inits.inits]}
     found = read_inits(inits)

@@ -2,7 +2,7 @@
 
 A short pilot of each chain gives draws and gradients of the log density on the unconstrained scale.
 The inverse metric of a parameter is the ratio of their standard deviations [1]_. If the posterior
-is Gaussian with independent parameters, this ratio is the variance, however few draws it is taken
+is Gaussian with independent parameters, this ratio is the variance, however few draws it comes
 from, so the chains agree on it; correlations and scales that vary within the posterior make them
 disagree. If they agree, the metric is held, and only the step size is tuned. If not, the pilots are
 discarded.
@@ -32,7 +32,7 @@ TUNING = 60
 
 MOST_SPREAD = 0.4
 """The largest standard deviation, among chains, of the logarithm of a parameter's inverse metric
-with which the metric is held.
+at which the metric is held.
 
 It was at most 0.27 in 31 pilots of Poisson models of 200, 1,000 and 10,000 groups, where a held
 metric gains most, and at least 0.46 in 132 pilots of posteriors where it may cost effective draws

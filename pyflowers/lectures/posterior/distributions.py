@@ -70,7 +70,7 @@ class Normal:
     mean : array, shape (...)
         Means.
     sd : array, shape (...)
-        Positive standard deviations, in the unit and the shape of `mean`.
+        Positive standard deviations, in the unit of `mean` and of the same shape.
 
     Examples
     --------

@@ -92,7 +92,7 @@ _ERROR_MARGIN = 10.0
 _SMALLEST_ERROR = 1e-7
 _ROUNDING = 1e-6
 _MAX_RAISES = 8
-_HIGHEST_HAT = 50.0  # above the peak of the spline; practically no proposal would be kept
+_HIGHEST_HAT = 50.0  # limit above the spline's peak; beyond it, hardly any proposal would be kept
 
 
 Box = FloatArray

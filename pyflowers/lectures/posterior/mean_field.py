@@ -341,7 +341,7 @@ class VBResult(Shown):
         ]
 
     def _missing_moments(self) -> Iterator[str]:
-        """Yield a sentence for each parameter whose table has a dash."""
+        """Yield a sentence for each parameter that has a dash in the table."""
         for name, factor in self.factors.items():
             if isinstance(factor, ScaledInvChiSquare) and np.min(factor.dof) <= 4:
                 yield (
@@ -541,7 +541,7 @@ class Theta(Normal):
 
 
 class NormalModel(Model):
-    """Data and hyperparameters in the shape of the batch; an improper posterior is rejected.
+    """Data and hyperparameters, broadcast to the batch; an improper posterior is rejected.
 
     Integrating out theta given sigma2, then sigma2, shows when the posterior is proper. With n = 0,
     the posterior is the prior. With nu0 = 0 and S = 0, its density has a pole at theta = x̄. With
@@ -697,7 +697,7 @@ class NormalModel(Model):
         return start(np.where(third & (higher > lower), above, known))
 
     def given_start(self, theta: Normal, sigma2: ScaledInvChiSquare) -> Factors:
-        """Return the given factors in the shape of the batch; raise ConfigError if invalid."""
+        """Return the given factors, broadcast to the batch; raise ConfigError if invalid."""
         values = map(as_floats, (theta.mean, theta.sd, sigma2.dof, sigma2.scale))
         try:
             mean, sd, dof, scale = (np.broadcast_to(v, self.num.shape) for v in values)
@@ -1064,7 +1064,7 @@ def fit_multilevel_normal(
     converged = False
     while not converged and len(trace) <= max_iter:
         if not record and len(log_scales) > _PLAIN_SWEEPS:
-            # If the noise within plants hides sigma2, the scale of q(sigma2) converges slowly.
+            # If the noise within plants dominates sigma2, the scale of q(sigma2) converges slowly.
             trial = model.sweep(_extrapolated(q, log_scales), None)
             value = model.elbo(trial)
             if value > trace[-1]:

@@ -31,8 +31,8 @@ the prior dominates, and the second if the data dominate. The second is used if 
 1 / b + 1 / b², which is about the variance of log Gamma(b). More than a third of all proposals are
 then accepted for all n, S, mu and sigma2 (tests verify this), and nearly all if the prior or the
 data dominate. If the data dominate, the mode hardly depends on (mu, sigma2), and one gamma
-distribution serves all draws of a plant: a = b is the expected count at the plant's mode for the
-medians of mu and sigma2, and the tangent is at m = mu + sigma2 (S - b).
+distribution can be used for all draws of a plant: a = b is the expected count at the plant's mode
+for the medians of mu and sigma2, and the tangent is at m = mu + sigma2 (S - b).
 
 References
 ----------
@@ -209,7 +209,7 @@ def _trapezoid(
     """Return the log of the integral of exp(-φ) on evenly spaced nodes, from differences of -φ.
 
     From δ to δ + h, the difference is (tilt + b) h - c (δ + h / 2) h - b (e^(δ + h) - e^δ). One
-    part falls linearly, the other grows by the factor e^h.
+    part falls linearly, and the other grows by the factor e^h.
     """
     total, bend, slope = np.ones_like(b), c * step * step, tilt + b
     for signed, num in ((-step, num_left), (step, num_right)):

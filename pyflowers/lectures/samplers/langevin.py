@@ -287,7 +287,7 @@ class SGLD:
     ------
     ConfigError
         `step_size` is a number that is not positive, `batch_size` is not between 1 and N, or the
-        target has no mini-batches.
+        target does not support mini-batches.
 
     Examples
     --------
@@ -333,8 +333,8 @@ class SGLD:
             methods = ("num_obs", "log_prior_gradient", "log_lik_gradient")
             if not all(hasattr(self.target, name) for name in methods):
                 raise ConfigError(
-                    f"batch_size is {self.batch_size}, but {type(self.target).__name__} has no "
-                    "mini-batches; leave batch_size out, or give a target with "
+                    f"batch_size is {self.batch_size}, but {type(self.target).__name__} does not "
+                    "support mini-batches; leave batch_size out, or give a target with "
                     "num_obs, log_prior_gradient and log_lik_gradient"
                 )
             if self.batch_size > self.target.num_obs:

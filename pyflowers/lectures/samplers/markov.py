@@ -8,7 +8,7 @@ proposing j from i. Metropolis–Hastings moves from i to j with probability ([1
 Then π_i P_ij = min(π_i q_ij, π_j q_ji) is symmetric, which is detailed balance and implies π P = π.
 If every state can reach every other and the chain is not periodic, the distribution after t steps,
 π₀ Pᵗ, converges to π from any start at the rate |λ|ᵗ, where λ is the eigenvalue of P with the
-second largest modulus:
+second-largest modulus:
 
     TV(δ_i Pᵗ, π) ≤ ½ √((1 − π_i)/π_i) |λ|ᵗ     ([2]_, proposition 3).
 

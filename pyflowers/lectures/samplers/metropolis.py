@@ -489,7 +489,7 @@ class OneSidedStep(_Step):
 
 
 class MultiplicativeStep(_Step):
-    """A random walk of log x, x′ = x · exp(scale · z), for targets on x > 0.
+    """A random walk on log x, x′ = x · exp(scale · z), for targets on x > 0.
 
     q(x′ | x) is log-normal with density N(log x′; log x, scale²) / x′ in each coordinate, so
 

@@ -92,7 +92,7 @@ def propose_in_cube(
 
     Examples
     --------
-    The disc holds π/4 of its square:
+    The disc covers π/4 of its square:
 
     >>> import numpy as np
     >>> from pyflowers.samplers import propose_in_cube

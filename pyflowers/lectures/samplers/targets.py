@@ -232,7 +232,7 @@ class NormalMixture:
         """Return log π(x), shape (chain,), and P(component | x), shape (chain, K)."""
         log_heights = np.log(self.weights / self.sds) - 0.5 * _LOG_2PI
         terms = log_heights - 0.5 * ((x - self.means) / self.sds) ** 2
-        highest = terms.max(axis=-1, keepdims=True)  # so exp cannot underflow in every component
+        highest = terms.max(axis=-1, keepdims=True)  # exp never underflows in all components
         scaled = np.exp(terms - highest)
         total = scaled.sum(axis=-1, keepdims=True)
         return (highest + np.log(total))[..., 0], scaled / total

@@ -77,7 +77,7 @@ def _missing(parameter: str, dof: Any, each: int) -> list[MissingMoment]:
 def normal_alone(mean: str, y: FloatArray) -> dict[str, LikelihoodAlone]:
     """Return the estimates of a mean and a variance from a normal likelihood alone.
 
-    The log of a χ² variable with k degrees of freedom has about the variance 2 / k.
+    The log of a χ² variable with k degrees of freedom has a variance of about 2 / k.
     """
     num = len(y)
     if num < 2 or np.ptp(y) == 0:

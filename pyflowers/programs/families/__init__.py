@@ -45,10 +45,10 @@ class Link:
     inverse : str
         The parameter in Stan for ``{}``, the linear predictor.
     meaning : str
-        What the linear predictor is; ``{}`` is the parameter.
+        The linear predictor in words; ``{}`` is the parameter.
     from_linear : callable
         Function of (linear, sd) that returns the average of the parameter over linear predictors
-        that are normal with mean `linear` and standard deviation `sd`; for 0, the parameter.
+        that are normal with mean `linear` and standard deviation `sd`; if `sd` is 0, the parameter.
     to_linear : callable
         Function that turns the parameter into its linear predictor.
     """
@@ -85,7 +85,7 @@ class Auxiliary:
         Whether it is a linear predictor of the response, such as that of a category. It then has
         the terms of the response and their default priors, unless it has a formula of its own.
     is_common : bool
-        Whether all rows have one value, so that it cannot have a linear predictor.
+        Whether all rows have the same value, so that it cannot have a linear predictor.
     """
 
     name: str
@@ -168,8 +168,8 @@ class Family:
         Function of (eta, values) that returns the expected response.
     moments : callable
         Function of (eta, values) that returns the mean and the variance of the response, or of its
-        log if `compares_logs`; for counts of categories, of the mean number of a row's categories.
-        Predictive checks standardise residuals with them.
+        log if `compares_logs`; for counts of categories, those of the mean category number of a
+        row's units. Predictive checks standardise residuals with them.
     auxiliary : tuple of Auxiliary
         Its other parameters.
     scale : str
@@ -179,16 +179,16 @@ class Family:
         Whether an observation is a number of successes in ``| trials(n)``.
     excludes : mapping of str to str
         The limits of its type in Stan, ``"0"`` or ``"1"``, that a response cannot reach, each with
-        the families that hold it.
+        the families whose responses can.
     is_ordinal : bool
         Whether thresholds replace the intercept.
     with_predictors : callable or None
-        Function of the names of linear predictors that returns the family with them. There are
-        then several categories without an order, of which each but the first, the reference, has a
-        linear predictor; eta, which is 0, belongs to the reference. None if the response has one
-        linear predictor.
+        Function of the names of linear predictors that returns the family with them. The response
+        then has several categories without an order. Each category except the first, which is the
+        reference, has a linear predictor; eta is that of the reference, which is 0. None if the
+        response has one linear predictor.
     compares_logs : bool
-        Whether `moments` describe the log of the response, because its spread is a factor.
+        Whether `moments` describe the log of the response, because its spread is multiplicative.
     alternatives : tuple of str
         The names of the families that may describe the response if this one does not: families of
         the same linear predictor with more spread, heavier tails, skewness or more zeros.
@@ -211,10 +211,10 @@ class Family:
     links : tuple of str
         The names of the other links that it allows.
     of_mean, of_mean_rng : str
-        `stan` and `rng` with other links; empty if those are written with ``{mu}``, or if the usual
-        link of ``{mu}`` takes the place of ``{eta}``.
+        `stan` and `rng` with other links; empty if those are written with ``{mu}``, or if
+        ``{eta}`` is replaced by the usual link of ``{mu}``.
     with_link : callable or None
-        Function of a link that returns the family with it, if the above do not suffice.
+        Function of a link that returns the family with it, if the attributes above do not suffice.
     transformed_data : str
         Statements of the transformed data that bounds of its parameters need.
     as_normal : callable or None
@@ -236,7 +236,7 @@ class Family:
         otherwise empty.
     quantile : str
         The parameter that is the share of responses below the modelled quantile, if the likelihood
-        only serves to estimate it and describes neither spread nor shape; otherwise empty.
+        serves only to estimate this quantile, not to describe spread or shape; otherwise empty.
     """
 
     name: str
@@ -296,12 +296,12 @@ class Family:
 
     @property
     def link_in_words(self) -> str:
-        """The link of what it describes, such as ``log of the expected {}``."""
+        """The link, with the quantity to which it applies, such as ``log of the expected {}``."""
         usual = LINKS[self.link].meaning
         return usual.replace("expected {}", self.instead_of_mean or "expected {}")
 
     def described(self, eta: FloatArray) -> FloatArray:
-        """Return what the linear predictor describes, such as exp(eta) with the link log."""
+        """Return the quantity that eta describes, such as exp(eta) with the link log."""
         return np.asarray(LINKS[self.link].inverse(eta))
 
     @property
@@ -390,7 +390,7 @@ class Family:
         Parameters
         ----------
         eta : array
-            The linear predictor in a group at the mean of all groups; rows come last.
+            The linear predictor in an average group; rows come last.
         values : mapping
             As for the other functions; ``values["sd_eta"]`` is the sd of eta between groups.
 
@@ -413,7 +413,7 @@ class Family:
 
 
 def _limit(text: str) -> float:
-    """Return a bound in Stan as a number; the bound of ratings, ``J``, does not count."""
+    """Return a bound in Stan as a number, which is infinite for the bound of ratings, ``J``."""
     return {"-pi()": -np.pi, "pi()": np.pi, "J": np.inf}.get(text) or float(text)
 
 
@@ -484,7 +484,7 @@ _OTHER_NAMES = {
     "zero_one_inflated_beta": "ordered_beta",
     "zoib": "ordered_beta",
 }
-"""Names that families have elsewhere; an error answers them with the name that they have here."""
+"""Names of families in other packages, each with the name here, which an error suggests."""
 
 
 def family_names() -> list[str]:
@@ -562,7 +562,7 @@ def of_predictors(name: str, predictors: tuple[str, ...]) -> Family:
 
 @cache
 def _linked(name: str, link: str) -> Family:
-    """Return a family with a link, whose Stan code names only ``{eta}``."""
+    """Return a family with a link; its Stan code contains ``{eta}``, but not ``{mu}``."""
     found, its = _usual(name), LINKS[link]
     if link != found.link:
         found = found.with_link(its) if found.with_link else _with_link(found, its)
@@ -602,11 +602,11 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
     is_bounded = family.link == "log" and link.name in ("identity", "inverse")
 
     def within(eta: FloatArray) -> FloatArray:
-        """Return linear predictors that have a mean; others are raised to a small one."""
+        """Return linear predictors, raised to a small value where they are not a possible mean."""
         return np.maximum(eta, _LEAST) if is_bounded else eta
 
     def checked(eta: FloatArray) -> FloatArray:
-        """Return linear predictors, all of which must have a mean."""
+        """Return linear predictors, or raise an error if one is not a possible mean."""
         if is_bounded and np.any(eta <= 0):
             raise ConfigError(
                 f"family {family.name}({link.name}): the linear predictor of a row is "

@@ -53,7 +53,7 @@ def draw_counts(rates: FloatArray, rng: Generator) -> FloatArray:
 
 
 def draw_poisson(eta: FloatArray, rng: Generator) -> FloatArray:
-    """Draw from Poisson(exp(eta)); where rows come in equal blocks with one rate, in blocks."""
+    """Draw from Poisson(exp(eta)), in blocks if rows come in equal blocks with one rate each."""
     num = _rows_of_blocks(eta)
     rates = rate(eta[..., :: num or 1])
     if not num:

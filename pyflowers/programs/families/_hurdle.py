@@ -38,7 +38,7 @@ def log_lik(
 
 
 def draw(above: FloatArray, zero: FloatArray, rng: Generator) -> FloatArray:
-    """Replace each response by 0 with a probability."""
+    """Replace each response by 0 with the given probability."""
     return np.where(rng.random(above.shape) < zero, 0.0, above)
 
 

@@ -162,7 +162,7 @@ LINKS = {link.name: link for link in _LINKS}
 """The links by name."""
 
 FARTHEST, STEP, MOST_NODES = 9.0, 0.4, 4000
-"""The limits and the step of the grid over which :func:`averaged` adds, for a function of eta that
+"""The limits and the step of the grid over which :func:`averaged` sums, for a function of eta that
 changes on the scale 1; and the largest number of its nodes."""
 
 

@@ -36,7 +36,7 @@ def above(eta: FloatArray, values: Values) -> FloatArray:
 
 
 def log_lik(logs: Probabilities) -> Callable[[FloatArray, FloatArray, Values], FloatArray]:
-    """Return the function that returns log p(y | eta)."""
+    """Return a function that returns log p(y | eta)."""
 
     def found(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
         every = logs(eta, values)
@@ -47,7 +47,7 @@ def log_lik(logs: Probabilities) -> Callable[[FloatArray, FloatArray, Values], F
 
 
 def draw(logs: Probabilities) -> Callable[[FloatArray, Values, Generator], FloatArray]:
-    """Return the function that draws ratings."""
+    """Return a function that draws ratings."""
 
     def found(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
         below = np.cumsum(np.exp(logs(eta, values)), axis=0)[:-1]
@@ -57,7 +57,7 @@ def draw(logs: Probabilities) -> Callable[[FloatArray, Values, Generator], Float
 
 
 def mean(logs: Probabilities) -> Callable[[FloatArray, Values], FloatArray]:
-    """Return the function that returns the mean score."""
+    """Return a function that returns the mean score."""
 
     def found(eta: FloatArray, values: Values) -> FloatArray:
         return np.asarray(np.tensordot(values["scores"], np.exp(logs(eta, values)), axes=1))
@@ -68,7 +68,7 @@ def mean(logs: Probabilities) -> Callable[[FloatArray, Values], FloatArray]:
 def moments(
     logs: Probabilities,
 ) -> Callable[[FloatArray, Values], tuple[FloatArray, FloatArray]]:
-    """Return the function that returns mean and variance of ratings from 1."""
+    """Return a function that returns the mean and variance of ratings, numbered from 1."""
 
     def found(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
         share = np.exp(logs(eta, values))

@@ -1,4 +1,4 @@
-"""The asymmetric Laplace family: eta is a quantile of y, with which share `quantile` lies below.
+"""The asymmetric Laplace family: eta is the quantile of y below which a share `quantile` lies.
 
 The log density is log(quantile (1 - quantile) / sigma) - u (quantile - 1[u < 0]), u = (y - eta) /
 sigma.

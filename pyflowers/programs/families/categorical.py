@@ -55,7 +55,7 @@ def _of(names: Sequence[str]) -> Family:
 
 
 def _without_categories(*_: object) -> FloatArray:
-    raise AssertionError("the categories are known from the data")
+    raise AssertionError("the family has no categories yet; call with_predictors first")
 
 
 FAMILY = Family(

@@ -22,7 +22,7 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of log y, minus which is a Gumbel variable."""
+    """Return the moments of log y; -log y is a Gumbel variable."""
     return eta - np.euler_gamma, np.full(eta.shape, np.pi**2 / 6)
 
 

@@ -28,7 +28,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    """Draw the time of the first event, given that there is one before 1, then the events since.
+    """Draw the time of the first event, given that it is before 1, then the later events.
 
     The rate of the events is gamma(shape, shape / mean); given a first event at time t, it is
     gamma(shape + 1, shape / mean + t).

@@ -23,7 +23,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
-    """Draw the time of the first event, given that there is one before 1, then the events since."""
+    """Draw the time of the first event, given that it is before 1, then the later events."""
     rates = rate(eta)
     first = -np.log1p(rng.random(eta.shape) * np.expm1(-rates))
     above = 1.0 + draw_counts(np.maximum(rates - first, 0.0), rng)

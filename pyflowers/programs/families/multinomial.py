@@ -1,4 +1,4 @@
-"""The multinomial family: counts of categories in a row, each unit with P(j) ~ exp(mu[j]).
+"""The multinomial family: a row counts units, each in category j with P(j) ∝ exp(mu[j]).
 
 The categories are the columns of the response. The linear predictor of the first one, the
 reference, is 0. The counts of a row are adjacent in arrays of responses.

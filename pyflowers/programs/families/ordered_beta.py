@@ -1,4 +1,4 @@
-"""The ordered beta family of shares from 0 to 1, with both ends.
+"""The ordered beta family of shares from 0 to 1, including both ends.
 
 With upper = cutzero + exp(cutone),
 

@@ -10,7 +10,7 @@ from pyflowers.programs.families._counts import draw_poisson, log_factorials
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
-    """Return log Poisson(y | exp(eta)), also for a rate of 0."""
+    """Return log Poisson(y | exp(eta)), where the rate may be 0."""
     # A rate may underflow to 0; then 0⁰ = 1 is the probability of a count of 0.
     of_counts = np.multiply(
         y, eta, out=np.zeros(np.broadcast_shapes(y.shape, eta.shape)), where=y > 0

@@ -80,7 +80,7 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     model : Model
         The model.
     asked : mapping of str to bool
-        Whether the term of a group is centred, where the user decides this.
+        Whether the term of a group is centred, if the user decides this.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
 
 
 def centrings_asked(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
-    """Return how each group term is sampled where terms are centred only if the user decides so.
+    """Return how each group term is sampled if terms are centred only at the user's request.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def centrings_asked(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
     Raises
     ------
     ConfigError
-        If a term is to be centred whose effects are sampled standardised only.
+        If centring is requested for a term whose effects can be sampled only in standardised form.
     """
     found = []
     for its in model.effects:
@@ -161,17 +161,17 @@ def centrings_asked(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
 
 
 def _is_standardised(its: Effects) -> bool:
-    """Whether the effects of a term are sampled standardised only."""
+    """Whether the effects of a term can be sampled only in standardised form."""
     has_several = its.term.is_student and not its.is_intercept
     return bool(its.term.by or its.term.covariance or has_several)
 
 
 def _refuse_standardised(its: Effects, name: str) -> None:
-    """Reject centring for a term whose effects are sampled standardised only."""
+    """Reject centring for a term whose effects can be sampled only in standardised form."""
     if _is_standardised(its):
         raise ConfigError(
-            f"centered {name}: the effects of {its.term} are sampled standardised only; leave the "
-            "option out"
+            f"centered {name}: the effects of {its.term} can be sampled only in standardised form; "
+            "leave the option out"
         )
 
 
@@ -230,7 +230,7 @@ class _Groups:
     def outer(self, its: Effects) -> int | None:
         """Return the position of the finest term in which a term's groups are nested, or None.
 
-        The groups of a term with several members are nested in none, and none are in them.
+        Groups of a term with several members are never nested in others, nor others in them.
         """
         if its.term.members:
             return None

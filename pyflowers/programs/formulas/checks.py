@@ -26,10 +26,11 @@ MOST_EFFECTS = 10
 
 
 MOST_RATINGS = 20
-"""The longest scale of whole numbers of which ratings that do not occur are noted."""
+"""The longest scale of whole numbers for which ratings that do not occur are noted."""
 
 NUM_ROWS = 500
-"""The number of rows with which the search for a separating direction begins, and that it adds."""
+"""The number of rows with which the search for a separating direction begins, and the most that
+each round adds."""
 SMALL_SD = 0.02
 """The standard deviation of a response below which a note suggests a smaller unit."""
 
@@ -126,7 +127,7 @@ def _refuse_redundant(model: Model) -> None:
 
 
 def _largest_factor(model: Model) -> str:
-    """Return a factor of dates, or one with a level for every second row; empty if none is."""
+    """Return a factor of dates, or one with more levels than half the rows; empty if none."""
     factors = model.levels(model.population)
     of_dates = [name for name, levels in factors.items() if are_dates(levels)]
     large = [name for name, levels in factors.items() if 2 * len(levels) > len(model.table)]
@@ -210,8 +211,8 @@ def _about_ratings(model: Model) -> Iterator[str]:
     numbers, num = list(map(number_of, ratings)), len(ratings)
     if np.isnan(numbers).any():
         yield (
-            f"the ratings {', '.join(ratings)} of {name} are numbered 1 to {num}, also in "
-            "predictions"
+            f"the ratings {', '.join(ratings)} of {name} are numbered 1 to {num}, in "
+            "predictions as well"
         )
     elif numbers != [*range(1, num + 1)]:
         yield (
@@ -406,7 +407,7 @@ def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
 
 
 def _about_lacking_categories(model: Model, priors: DefaultPriors) -> Iterator[str]:
-    """Yield notes on columns of two values with one of which a category never occurs."""
+    """Yield notes on columns with two values, at one of which a category never occurs."""
     assert model.parameter is not None
     code = model.family.predictors.index(model.parameter.name) + 2
     for name, column in zip(model.population_design[1], model.population_design[0].T, strict=True):
@@ -428,8 +429,8 @@ def _about_lacking_categories(model: Model, priors: DefaultPriors) -> Iterator[s
 def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
     """Whether no row has a larger value than a row with a higher rating.
 
-    Then the likelihood grows for ever with the coefficient, while each threshold stays between the
-    values of two ratings.
+    The likelihood then increases without limit with the coefficient, while each threshold stays
+    between the values of two ratings.
     """
     of_ratings = [column[y == rating] for rating in np.unique(y)]
     pairs = itertools.pairwise(of_ratings)
@@ -450,11 +451,12 @@ def _unlimited(priors: DefaultPriors, names: list[str], tag: str = "") -> str:
 
 
 def _separating_columns(model: Model, names: list[str], rows: NDArray[np.bool_]) -> list[str]:
-    """Return a smallest set of the columns of which a combination separates the data, or none.
+    """Return a smallest set of columns with a combination that separates the data, or none.
 
-    Then the likelihood grows for ever along some direction b: no x b is negative where all trials
-    are successes, none positive where none is, and x b is 0 elsewhere, as for counts above 0
-    (Konis 2007; Correia, Guimarães and Zylkin 2019). A linear program finds such a direction.
+    The likelihood then increases without limit along some direction b: x b is never negative where
+    all trials are successes and never positive where none are, and it is 0 elsewhere, as for counts
+    above 0 (Konis 2007; Correia, Guimarães and Zylkin 2019). A linear program finds such a
+    direction.
     """
     side = np.where(model.y == 0, -1.0, 0.0)[rows]
     if model.family.counts_successes:
@@ -478,7 +480,7 @@ def _separating_columns(model: Model, names: list[str], rows: NDArray[np.bool_])
         some = [*kept, *range(len(names), matrix.shape[1])]
         a, a_eq = -signed[:, some], fixed[:, some]
         goal, active = a.sum(axis=0), np.arange(min(len(a), NUM_ROWS))
-        # Few of the rows bound the direction; rows that it violates are added until none is left.
+        # Few of the rows bound the direction; rows that it violates are added until there are none.
         while True:
             found = linprog(goal, a[active], np.zeros(len(active)), a_eq, zeros, bounds=(-1, 1))
             # A multiple of a direction is also a direction, so the longest one within the bounds

@@ -1,7 +1,7 @@
 """Curves along a column: smooths, monotonic effects and Gaussian processes.
 
-Each is a record, made from a model or read from the data block of its program, and a part that is
-written from the record. `KINDS` lists them.
+Each kind of curve is a record, made from a model or read from the data block of its program, and a
+part of the model that is written from this record. `KINDS` lists them.
 
 References
 ----------
@@ -47,8 +47,10 @@ from pyflowers.programs.formulas.priors import DefaultPriors, rounded, scale_of_
 from pyflowers.programs.linear import FloatArray, Parameter, Penalised
 
 WIDEST, SHORTEST = 2.0, 1.75
-"""Limits of the prior on the length scale of a process, which has 98% of its mass between them: in
-half ranges of the column, and in half widths of the interval for each basis function.
+"""Limits between which the prior on the length scale of a process has 98% of its mass.
+
+The unit of the upper limit is half the range of the column. The unit of the lower limit is half the
+width of the interval, divided by the number of basis functions.
 
 With k functions on an interval of half width L, shorter length scales than 1.75 L / k cannot be
 distinguished (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
@@ -91,7 +93,7 @@ class Defaults:
     scale : float
         The scale of the priors on standard deviations.
     parametrisations : mapping of str to bool
-        Whether a smooth, by a name such as ``s_x``, is centred, where the user decides this.
+        Whether a smooth, by a name such as ``s_x``, is centred, if the user decides this.
     """
 
     priors: DefaultPriors
@@ -101,7 +103,7 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Smooth:
-    """The curves of a smooth about its lines.
+    """The penalised curves of a smooth, about its unpenalised lines.
 
     Attributes
     ----------
@@ -114,7 +116,7 @@ class Smooth:
     num : int
         The number of columns of each curve.
     by : str
-        The factor whose levels have a curve each; empty if there is one curve.
+        The factor of which each level has its own curve; empty if there is one curve.
     levels : tuple of str
         The levels.
     scale : float
@@ -159,7 +161,7 @@ class Smooth:
 
     @classmethod
     def of_data(cls, data: Data, curve: CurveTerm, name: str, tag: str) -> Smooth:
-        """Return the smooth that a data block has."""
+        """Return the smooth that a data block describes."""
         levels = data.declaration.coords.get(f"levels_s_{name}{tag}", ())
         num = int(data.values[f"K_s_{name}{tag}"]) // max(len(levels), 1)
         return cls(name, str(curve), Sum(curve.terms, {}), num, curve.by, tuple(levels))
@@ -215,13 +217,13 @@ class Monotonic:
 
     @classmethod
     def of_data(cls, data: Data, curve: CurveTerm, name: str, tag: str) -> Monotonic:
-        """Return the monotonic effect that a data block has."""
+        """Return the monotonic effect that a data block describes."""
         steps = data.declaration.coords[f"steps_{name}{tag}"]
         scale = data.values.get(f"mo_{name}{tag}_scale")
         return cls(name, str(curve), Sum(curve.terms, {}), curve.argument, tuple(steps), scale)
 
     def with_given(self, stated: Stated, tag: str) -> Monotonic:
-        """Return the effect itself, which has no priors that users give."""
+        """Return the effect unchanged, because users cannot give it priors."""
         return self
 
     def part(self, linear: Predictor) -> Part:
@@ -273,12 +275,12 @@ class Process:
 
     @classmethod
     def of_data(cls, data: Data, curve: CurveTerm, name: str, tag: str) -> Process:
-        """Return the process that a data block has."""
+        """Return the process that a data block describes."""
         omega = tuple(data.values[f"omega_{name}{tag}"])
         return cls(name, str(curve), Sum(curve.terms, {}), curve.argument, omega)
 
     def with_given(self, stated: Stated, tag: str) -> Process:
-        """Return the process itself, which has no priors that users give."""
+        """Return the process unchanged, because users cannot give it priors."""
         return self
 
     def part(self, linear: Predictor) -> Part:
@@ -293,7 +295,7 @@ KINDS: Mapping[str, type[Smooth] | type[Monotonic] | type[Process]] = {
     "mo": Monotonic,
     "gp": Process,
 }
-"""The curves, by the function that is their term, in the order in which they are sampled."""
+"""The kinds of curves, by their functions in a formula, in the order in which they are sampled."""
 
 
 def curves_of(model: Model, defaults: Defaults) -> tuple[Curve, ...]:

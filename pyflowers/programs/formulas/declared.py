@@ -96,7 +96,7 @@ def _parameters(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping without entries that say nothing."""
+    """Return a mapping without its empty entries."""
     return {key: value for key, value in values.items() if value not in ({}, [], "")}
 
 

@@ -1,4 +1,4 @@
-"""Formulas with more terms, for advice: curves, products, effects that vary by group."""
+"""Formulas with more terms, for use in advice: curves, products and effects that vary by group."""
 
 from __future__ import annotations
 

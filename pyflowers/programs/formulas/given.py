@@ -2,7 +2,7 @@
 
 A prior belongs to one element, ``b[x]``; to a vector, ``b`` or ``sd_g``; or to all sds or
 correlations of group effects, ``sd`` and ``cor``, or to all sds of smooths, ``sds``. The more
-specific one counts. Names of another parameter's linear predictor end with its name:
+specific one takes precedence. Names of another parameter's linear predictor end with its name:
 ``b_sigma[x]``, ``sd_sigma``.
 """
 
@@ -70,7 +70,7 @@ def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPri
     Raises
     ------
     ConfigError
-        If there is nothing of such a name, or the prior does not suit it.
+        If the formula has no parameter with a given name, or the prior does not suit it.
     """
     elements, found = list(_elements(model)), dict[str, tuple[int, StatedPrior]]()
     known = dict.fromkeys(name for each in elements for name in each.names())
@@ -202,8 +202,8 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
     is_correlation = its.place.startswith("cor") and not is_matrix
     if is_correlation and not (prior.lower is None and prior.upper is None):
         raise ConfigError(
-            f"{about}a correlation lies between -1 and 1, and its density cannot be cut further; "
-            "give one without bounds, such as normal(0, 0.5)"
+            f"{about}a correlation lies between -1 and 1, and its density cannot be truncated "
+            "further; give one without bounds, such as normal(0, 0.5)"
         )
     if prior.name == CONSTANT:
         if its.remedy:

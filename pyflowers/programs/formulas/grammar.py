@@ -32,7 +32,7 @@ from pyflowers.programs.terms import (
     read_terms,
     show_columns,
 )
-from pyflowers.text import counted
+from pyflowers.text import counted, quoted
 
 _RESPONSE = re.compile(rf"\s*({_NAME})\s*(?:\|(?!\|)(.*))?", re.DOTALL)
 _GROUP = re.compile(rf"\s*{_NAME}\s*(?:[:/]\s*{_NAME}\s*)*")
@@ -122,11 +122,11 @@ class CurveTerm:
     function : str
         The function.
     call : str
-        The term without `by`; it is a term with the columns of the curve.
+        The call without `by`, which is also a term that gives the columns of the curve.
     argument : str
-        The column, or an expression of it.
+        The column, or the expression of a column, along which the curve runs.
     by : str
-        The column of factors or numbers by which the curve varies; empty if there is none.
+        The column of labels or numbers by which the curve varies; empty if there is none.
     """
 
     function: str
@@ -197,9 +197,9 @@ class Formula:
         The labels of the response in their order, if they are given, as in
         ``C(y, levels=["low", "high"]) ~ x``.
     counted : tuple of str
-        The columns of a response of counts, ``cbind(a, b, c)``; the response is this text.
+        The columns of a response of counts, ``cbind(a, b, c)``; `response` is then this call.
     imputed : tuple of FurtherFormula
-        The formulas of the predictors in ``mi(x)``, which are plain terms of the population.
+        The formulas of the predictors in ``mi(x)``; these are also plain terms of the population.
     """
 
     text: str
@@ -227,7 +227,7 @@ class Formula:
         return replace(self, parameters=tuple({**usual, **own}.values()))
 
     def at(self, own: FurtherFormula) -> Formula:
-        """Return the formula with the terms of a further one."""
+        """Return the formula with the terms of one of the formulas that follow it."""
         return replace(
             self,
             text=own.text,
@@ -276,7 +276,7 @@ def parse(text: str) -> Formula:
         raise ConfigError(f"formula has more than {LONGEST} characters; shorten it")
     if re.match(r"\s*bf\(", text):
         raise ConfigError(
-            f"formula {text!r}: there is no bf(); leave it out, and join several formulas by "
+            f"formula {text!r}: bf() is not supported; leave it out, and join several formulas by "
             "semicolons, as in y ~ x; sigma ~ z"
         )
     first, *others = split(text)
@@ -350,8 +350,9 @@ def _of_response(text: str, whole: str) -> Formula:
     match = _RESPONSE.fullmatch(rest)
     if match is None:
         raise ConfigError(
-            f"formula {text!r}: the response {left.strip()!r} is neither a column nor column | "
-            "terms, such as trials(n); transform it in the table, or choose a family for its scale"
+            f"formula {text!r}: the response {left.strip()!r} is neither a column nor a column "
+            "with terms, such as y | trials(n); transform it in the table, or choose a family "
+            "for its scale"
         )
     terms = ResponseTerms()
     if match[2] is not None:
@@ -388,7 +389,7 @@ def _without_counted(text: str, left: str) -> tuple[str, tuple[str, ...], str]:
             )
         if not re.fullmatch(_NAME, each):
             raise ConfigError(
-                f"formula {text!r}: cbind() joins columns of counts, but {each or 'nothing'!r} is "
+                f"formula {text!r}: cbind() joins columns of counts, but {quoted(each)} is "
                 "not the name of one; write cbind(a, b, c) with your columns"
             )
         if columns.count(each) > 1:
@@ -419,7 +420,7 @@ def _without_levels(text: str, left: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _refuse_transformed(text: str, left: str) -> None:
-    """Reject a function of the response, and name what is fitted instead."""
+    """Reject a function of the response, with an error that shows what to write instead."""
     if re.match(r"\s*mvbind\(", left):
         raise ConfigError(
             f"formula {text!r}: several responses are not supported; for counts of categories, "
@@ -460,13 +461,13 @@ def _of_parameter(text: str) -> FurtherFormula:
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise ConfigError(
             f"formula {text!r}: the formulas after the first belong to other parameters, and "
-            f"{name or 'nothing'!r} is not the name of one; write a name such as sigma before the ~"
+            f"{quoted(name)} is not the name of one; write a name such as sigma before the ~"
         )
     return _further(text, name, right)
 
 
 def _further(text: str, predicts: str, right: str) -> FurtherFormula:
-    """Return the formula of what is not the response, given its right-hand side."""
+    """Return a formula after that of the response, given its right-hand side."""
     rest, groups = _without_brackets(text, right)
     for call in _without_series(rest)[1]:
         raise ConfigError(
@@ -578,7 +579,7 @@ _SLASH = re.compile(rf"\s*(1\b[^/]*)/({_GROUP.pattern})\s*")
 
 
 def _refuse_slash_for_bar(text: str, before: str, inside: str) -> None:
-    """Reject ``(1 / g)``, which is meant as ``(1 | g)``; nobody writes the intercept nested."""
+    """Reject ``(1 / g)``, which is meant as ``(1 | g)``; nobody nests an intercept."""
     slashed = _SLASH.fullmatch(inside)
     if slashed and not re.search(r"[\w.`]$", before):
         raise ConfigError(
@@ -607,7 +608,7 @@ def _without_curves(text: str, terms: str) -> tuple[str, tuple[CurveTerm, ...]]:
             if called[1] == "s":
                 remedy = "write s(x, by=z) for a curve that varies with z"
             raise ConfigError(
-                f"formula {text!r}: {called[1]}() must be a term by itself, but it stands in "
+                f"formula {text!r}: {called[1]}() must be a term by itself, but it is in "
                 f"{term}; {remedy}"
             )
         if sign == "-":
@@ -707,7 +708,7 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
         )
     if curve := _CURVE.search(_outside_quotes(effects)):
         raise ConfigError(
-            f"formula {text!r}: {curve[1]}() cannot vary by group, but it stands in ({inside}); "
+            f"formula {text!r}: {curve[1]}() cannot vary by group, but it is in ({inside}); "
             f"for a curve of each label write s(x, by={group})"
         )
     if members:
@@ -738,7 +739,7 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
 def _of_members(
     text: str, inside: str, effects: str, arguments: str, correlated: bool
 ) -> GroupTerm:
-    """Return the term of a group of which each row has several members."""
+    """Return the term of a group for rows with several members."""
     where = f"formula {text!r}: mm() in ({inside}) "
     example = "mm(g1, g2) or mm(g1, g2, weights=cbind(w1, w2))"
     members, weights, scale = list[str](), list[str](), "TRUE"
@@ -757,7 +758,7 @@ def _of_members(
             )
     wrong = next((its for its in (*members, *weights) if not re.fullmatch(_NAME, its)), None)
     if wrong is not None:
-        raise ConfigError(f"{where}has {wrong or 'nothing'!r} instead of a column; write {example}")
+        raise ConfigError(f"{where}has {quoted(wrong)} instead of a column; write {example}")
     columns = tuple(map(_bare, members))
     if len(set(columns)) < max(len(columns), 2):
         raise ConfigError(

@@ -40,7 +40,7 @@ from pyflowers.programs.formulas.part import (
     with_given_draws,
 )
 from pyflowers.programs.formulas.predictor import Group, LinearPredictor
-from pyflowers.programs.linear import Effects, Parameter, Penalised
+from pyflowers.programs.linear import Effects, Parameter
 from pyflowers.text import in_words
 
 
@@ -61,9 +61,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
         return part
     if its.is_student:
         return _with_degrees_of_freedom(part, its)
-    if its.given_correlations or not all(map(is_density_of_sd, its.given)):
-        return part
-    return replace(part, stated=partial(_stated, its, linear.parameter))
+    return _where_stated(part, linear, its)
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
@@ -220,7 +218,7 @@ def _with_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
 
 
 def _with_given_of_levels(part: Part, linear: LinearPredictor, its: Group) -> Part:
-    """Give the sds of the levels the priors of the user, some of which may fix them."""
+    """Give the sds of the levels the user's priors, some of which may fix them."""
     g, sd, by = its.name, f"sd_{its.name}", _by(linear, its)
     scale, labels = f"{sd}_scale", list(its.levels)
     if not its.is_intercept:
@@ -337,9 +335,7 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
         sources=sources,
         draw=partial(_draw_with_covariance, its),
     )
-    if not all(map(is_density_of_sd, its.given)):
-        return part
-    return replace(part, stated=partial(_stated_with_covariance, its, linear.parameter))
+    return _where_stated(part, linear, its)
 
 
 def _standardised(linear: LinearPredictor, its: Group) -> Part:
@@ -387,7 +383,16 @@ def _standardised(linear: LinearPredictor, its: Group) -> Part:
     sources = dict(part.sources)
     if its.covariance is not None:
         sources[f"known_{g}"] = {"value": its.covariance.tolist()}
-    return replace(part, data=[*part.data, *data], sources=sources)
+    part = replace(part, data=[*part.data, *data], sources=sources)
+    return _where_stated(part, linear, its)
+
+
+def _where_stated(part: Part, linear: LinearPredictor, its: Group) -> Part:
+    """Return the part of effects for the engine exact, too, if their priors can be stated."""
+    if its.given_correlations or not all(map(is_density_of_sd, its.given)):
+        return part
+    state = _stated_with_covariance if its.labels else _stated
+    return replace(part, stated=partial(state, its, linear.parameter))
 
 
 def _several_effects(linear: LinearPredictor, its: Group) -> Part:
@@ -483,7 +488,7 @@ def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -
 def _with_given(
     part: Part, its: Group, by: str, dims: Mapping[str, list[str]], coords: dict[str, list[str]]
 ) -> Part:
-    """Add the standard deviations of which the user gives some, or all, of the priors."""
+    """Add the standard deviations if the user gives some or all of their priors."""
     g, size = its.name, "1" if its.is_intercept else f"M_{its.name}"
     sd, scale, meaning = f"sd_{g}", f"sd_{g}_scale", f"standard deviations of the {by}"
     labels = {
@@ -802,7 +807,7 @@ def _by(linear: LinearPredictor, its: Group) -> str:
 
 
 def _of(linear: LinearPredictor) -> str:
-    """Return what follows effects on another parameter in a sentence."""
+    """Return the words that name another parameter after its effects; empty for the response."""
     if linear.target == ETA:
         return ""
     return f" of {linear.target.name}"
@@ -832,19 +837,10 @@ def _stated(its: Group, target: str, values: Values) -> Effects:
     return replace(found, correlations=f"cor_{g}", eta=float(values[f"cor_{g}_eta"]))
 
 
-def _stated_with_covariance(its: Group, target: str, values: Values) -> Penalised:
-    """Return effects with a known covariance as coefficients of the columns of its factor."""
-    g = its.name
-    factor = np.linalg.cholesky(np.asarray(values[f"known_{g}"], dtype=np.float64))
-    default = f"student_t(3, 0, sd_{g}_scale)"
-    priors = priors_of_elements(default, values, its.given or (None,))
-    sd = Parameter(f"sd_{g}", priors, lower=0.0, is_scalar=False)
-    num, columns = len(factor), factor[np.asarray(values[its.index]) - 1]
-
-    def scales(of: Mapping[str, FloatArray]) -> FloatArray:
-        return np.broadcast_to(of[sd.name], (len(of[sd.name]), num))
-
-    return Penalised(f"r_{g}", columns, (sd,), scales, back=factor, target=target)
+def _stated_with_covariance(its: Group, target: str, values: Values) -> Effects:
+    """Return effects with a known covariance as a factor of it times independent effects."""
+    factor = np.linalg.cholesky(np.asarray(values[f"known_{its.name}"], dtype=np.float64))
+    return replace(_stated(its, target, values), back=factor)
 
 
 def _draw_sds(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:
@@ -982,8 +978,8 @@ def _draw_correlations(
 ) -> FloatArray:
     """Draw Cholesky factors of correlation matrices from the LKJ distribution.
 
-    They are built from partial correlations, which are beta draws on (-1, 1). Correlations with the
-    first effect that are known, by the position of the other, are in `column`.
+    They are built from partial correlations, which are beta draws on (-1, 1). Known correlations
+    with the first effect are in `column`, by the position of the other effect.
     """
     factor = np.zeros((1, num, size, size))
     for i in range(size):

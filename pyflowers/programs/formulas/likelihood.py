@@ -17,8 +17,8 @@ solution and at the posterior means, and the steps are repeated. Without a confl
 is near 1.
 
 A parameter that has its own linear predictor is solved for in the same way, given the linear
-predictor of the response, and the two alternate. This leaves out the information that they share,
-which for a normal response is none.
+predictor of the response, and the two solutions alternate. This ignores the information that they
+share; for a normal response there is none.
 
 References
 ----------
@@ -49,13 +49,13 @@ MOST_ROUNDS = 4
 """The largest number of times that the other parameters of the family are adjusted."""
 
 SMALL_CHANGE = 0.02
-"""The relative change of these parameters with which the rounds end."""
+"""The relative change of these parameters below which the rounds end."""
 
 MOST_EFFECTS = 2_000
 """The largest number of group effects for which the likelihood of their sds is computed."""
 
 LEAST_FALL = 5.0
-"""The fall of a log likelihood, at about 3.2 standard errors, with which it excludes values."""
+"""The drop of a log likelihood that excludes values, at about 3.2 standard errors."""
 
 LARGEST_STEP = 4.0
 """The largest change of a linear predictor in a step, in units in which its curvature is near 1."""
@@ -160,7 +160,7 @@ def likelihood_alone(
 
 
 class _Predictor:
-    """A linear predictor: its coefficients β and its group effects r, which `solve` moves."""
+    """A linear predictor: its coefficients β and its group effects r, which `solve` updates."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Predictor:
         return self.fixed + self.columns @ self.beta + self.effects.times(self.r)
 
     def solve(self, log_lik: RowsLogLik, unit: float) -> None:
-        """Move β, without its prior, and r to the solution, and keep the variances of β."""
+        """Update β, without its prior, and r to the solution, and store the variances of β."""
         columns, effects = self.columns[:, self.is_free], self.effects
         for _ in range(MOST_STEPS):
             u, w = _derivatives(log_lik, self.linear, unit)
@@ -276,7 +276,7 @@ def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlon
     curvature = (2 * middle - low - high) / step**2
     at = grid[top] + (high - low) / (2 * step) / max(curvature, 1e-300)
     at = float(np.clip(at, grid[top - 1], grid[top + 1]))
-    # In a step as wide as the grid's, the peak of a precise parameter looks too wide.
+    # With steps as wide as the grid's, the peak of a precise parameter looks too wide.
     h = min(step, 0.5 / np.sqrt(max(curvature, 1e-12)))
     low, middle, high = (log_density(at + d) for d in (-h, 0.0, h))
     curvature = (2 * middle - low - high) / h**2
@@ -407,15 +407,18 @@ class _Effects:
         """Return the inverse of the covariance of the effects."""
         from scipy import sparse
 
-        blocks = [its.precision(sds[name]) for name, its in self.terms.items()]
-        return sparse.csc_array(sparse.block_diag(blocks))
+        first, *others = (its.precision(sds[name]) for name, its in self.terms.items())
+        if others:
+            first = sparse.block_diag([first, *others])
+        return sparse.csc_array(first)
 
     def sds_alone(
         self, w: FloatArray, u: FloatArray, r: FloatArray
     ) -> Iterator[tuple[str, LikelihoodAlone]]:
         """Yield the estimate of each sd, with the other sds at their posterior means.
 
-        It is the likelihood of a normal response with the weights w, without the effects.
+        It maximises the likelihood of a normal response with weights w, with the effects integrated
+        out.
         """
         if self.z is None or len(r) > MOST_EFFECTS:
             return
@@ -499,7 +502,7 @@ def _columns_of_group(its: Group, values: Mapping[str, Any], rows: Any) -> Any:
 
 
 def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatArray]) -> _Term:
-    """Return the standard deviations of a group's effects, and how their covariance follows."""
+    """Return the standard deviations of a group's effects, and how they give the covariance."""
     from scipy import sparse
 
     name, num = its.name, int(values[f"N_{its.index}"])
@@ -514,11 +517,14 @@ def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatAr
     if its.labels:
         known = np.asarray(values[f"known_{name}"], dtype=float)
         among_labels = sparse.csr_array(np.linalg.inv(known))
-    cor = _correlation(means.get(f"cor_{name}"), len(sds))
+    among_effects = np.linalg.pinv(_correlation(means.get(f"cor_{name}"), len(sds)), hermitian=True)
+    of_unit = sparse.coo_array(sparse.kron(among_labels, among_effects))
+    places = of_unit.row, of_unit.col
 
     def precision(own: FloatArray) -> Any:
-        inverse = np.linalg.pinv(cor * np.outer(own, own), hermitian=True)
-        return sparse.kron(among_labels, inverse)
+        scale = np.tile(1 / own, num)
+        cells = of_unit.data * scale[places[0]] * scale[places[1]]
+        return sparse.coo_array((cells, places), of_unit.shape)
 
     return _Term(sds, mean.shape, precision, np.full(len(sds), float(num)))
 

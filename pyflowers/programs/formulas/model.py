@@ -68,7 +68,7 @@ _OF_STAN = """for in while if else return break continue true false target funct
     auto static export extern struct typedef"""
 _TAGGED = ("Intercept", "b", "b_adjusted", "b_free", "X", "K", "adjustment", "offset")
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
-"""The parts of the names of variables of another parameter's predictor."""
+"""The beginnings and ends of the names of variables of another parameter's predictor."""
 
 _PREFIXES = (
     "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known|u|weight|share"
@@ -95,7 +95,7 @@ class Effects:
     index : str
         The name of the index of its labels, which terms of several linear predictors share.
     terms : str
-        The sum of terms of which the effects are the coefficients.
+        The sum of terms whose coefficients are the effects.
     effects : tuple of str
         The effects that vary.
     """
@@ -206,7 +206,7 @@ class Model:
                 )
 
     def _refuse_columns(self) -> None:
-        """Reject a response of several columns that the family does not take, and one column."""
+        """Reject several columns if the family takes one, or one column if it takes several."""
         about, (formula, family) = f"formula {self.formula.text!r}: ", (self.formula, self.family)
         if family.has_columns and not formula.counted:
             raise ConfigError(
@@ -321,7 +321,7 @@ class Model:
         return terms.text.removeprefix("1 + ")
 
     def _lines(self, curve: CurveTerm) -> list[str]:
-        """Return the terms about which a smooth varies: those that its penalty does not reach."""
+        """Return the unpenalised terms of a smooth: those in the null space of its penalty."""
         is_number = bool(curve.by) and not self.is_factor(curve.by)
         terms = [curve.by] if is_number else []
         if curve.function == "s" and not curve.is_periodic:
@@ -506,8 +506,8 @@ class Model:
     def order_of_ratings(self) -> str | tuple[str, ...]:
         """The order of ordinal responses: by value, or the levels of an ordered Categorical.
 
-        The categories of other responses are in the order of their levels or, without levels, by
-        value, and otherwise alphabetical.
+        Categories that are numbers or dates are ordered by value, and others by the levels of the
+        column or, without levels, alphabetically.
         """
         name = self.formula.response
         if name in self.table.ordered:
@@ -574,7 +574,7 @@ class Model:
         return labels
 
     def _refuse_many(self, labels: Labels) -> None:
-        """Reject a response with one category, or with as many as a column of numbers has."""
+        """Reject a response with only one category, or with more than `MOST_CATEGORIES`."""
         where, name = f"{self.table.source}: {self.formula.response} has ", self.family.name
         if len(labels) < 2:
             raise DataError(
@@ -750,16 +750,16 @@ class Model:
 
     @cached_property
     def linked(self) -> FloatArray:
-        """The response, transformed to about the linear predictor's scale, minus the offset."""
+        """The response on about the scale of the linear predictor, minus the offset."""
         y, family, link = self.y, self.family, LINKS[self.family.link]
-        if family.has_columns:  # the mean number of the categories
+        if family.has_columns:  # the mean of the category numbers
             y = y @ np.arange(1.0, y.shape[1] + 1) / np.maximum(self.trials, 1)
         if family.is_of_labels or family.has_columns:
             values = (y - y.mean()) / (y.std() or 1.0)
         elif family.counts_successes:
             values = link.of((y + 0.5) / (self.trials + 1))
         elif family.limits == (0, 1):
-            # An end has no link; it is moved inwards (Smithson and Verkuilen 2006).
+            # The links of 0 and 1 are infinite; values move inwards (Smithson and Verkuilen 2006).
             has_ends = np.isin(y, (0, 1)).any()
             values = link.of((y * (len(y) - 1) + 0.5) / len(y) if has_ends else y)
         elif family.scale == "fixed":
@@ -813,7 +813,7 @@ def with_given_levels(formula: Formula, table: Table) -> Table:
 
 
 def with_filled(formula: Formula, table: Table) -> Table:
-    """Return a table in which the predictors that are imputed have a number in each row.
+    """Return a table in which each predictor with imputed values has a number in every row.
 
     Raises
     ------
@@ -889,7 +889,7 @@ def _with_ones(effects: str) -> str:
 
 
 def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: str) -> list[str]:
-    """Return the name of each curve, with which, and the tag, the names of its variables end.
+    """Return the name of each curve; the names of its variables end with it and the tag.
 
     Parameters
     ----------
@@ -960,7 +960,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
 
 
 def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:
-    """Return the message on a formula of a parameter that the family does not have."""
+    """Return the message about a formula of a parameter that the family does not have."""
     family, about = model.family.name, f"formula {text!r}: "
     if name in ("mu", "eta", model.formula.response):
         return f"{about}the terms of {name} belong in the first formula; move them there"

@@ -1,7 +1,7 @@
 """A part of a formula's model: a record of everything that it adds.
 
-The program, its declaration, the draws from its prior and the equation that readers see are joins
-over a list of parts. A new kind of term is a function that returns a part.
+The program, its declaration, the draws from its prior and the equation that readers see are
+assembled from a list of parts. A new kind of term needs only a function that returns a part.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Target:
     name : str
         ``eta``, on which the response depends, or a parameter of the family.
     inverse_link : str
-        The target in Stan for ``{}``, the sum.
+        The target in Stan, where ``{}`` stands for the sum.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Part:
-    """All that one part of a formula adds to its program, its declaration and its prior draws.
+    """Everything that one part of a formula adds to its program, declaration and prior draws.
 
     Lines are statements of Stan, with their comments. Mappings have the names of the program's
     variables as keys.
@@ -121,8 +121,8 @@ class Part:
         The expression that replaces a parameter of the family in the likelihood; ``{row}`` is a
         row.
     likelihood, before_pointwise, pointwise : sequence of str
-        Lines of the likelihood, and in the generated quantities: those before the loop over rows n,
-        and those in the loop. They can use the linear predictors.
+        Lines of the likelihood and, in the generated quantities, lines before the loop over rows n
+        and lines in the loop. They can use the linear predictors.
     sources : mapping of str to Source
         Where the data come from.
     numbers : mapping of str to Number
@@ -140,7 +140,7 @@ class Part:
     shown : str
         Its summand in the equation that readers see; empty if there is none.
     story : str
-        A sentence on it; empty if there is none.
+        A sentence about it; empty if there is none.
     draw : callable
         Function of (values, num, rng) that draws its parameters from their priors.
     derive : callable
@@ -183,7 +183,7 @@ class Part:
 
 @dataclass(frozen=True)
 class VectorPriors:
-    """The priors of a vector's elements, of which the user gives some.
+    """The priors of a vector's elements, some of which the user gives.
 
     Attributes
     ----------
@@ -315,7 +315,7 @@ def is_constant(given: StatedPrior | None) -> bool:
 
 
 def is_density_of_sd(given: StatedPrior | None) -> bool:
-    """Whether an sd has the default prior, or a density above 0."""
+    """Whether an sd has the default prior, or a density that covers all values above 0."""
     if given is None:
         return True
     return not is_constant(given) and given.upper is None and (given.lower or 0.0) <= 0

@@ -123,7 +123,7 @@ def _population_parts(linear: LinearPredictor) -> list[Part]:
 
 
 def observations(model: Model) -> Part:
-    """Return the part of the response, and of its terms."""
+    """Return the part of the response and its terms."""
     formula, family = model.formula, model.family
     kind, _, size = family.response.partition("[N]")
     response = f"{kind}[N] y"
@@ -227,7 +227,7 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
 
 
 def _type_of_intercept(given: StatedPrior) -> str:
-    """Return the type of an intercept with a given prior: its bounds, or where it starts."""
+    """Return the type of an intercept with a given prior, with its bounds or its start."""
     declared_as = bounded("real", "real", None, given)
     if declared_as == "real" and not is_constant(given):
         middle = given.density().quantile
@@ -366,7 +366,7 @@ def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Populat
 
 
 def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
-    """Put the coefficients that the user fixes next to those that are sampled."""
+    """Combine the coefficients that the user fixes with those that are sampled."""
     tag, (declared_as,) = linear.tag, part.parameters
     unit, k, free = f"b{tag}_unit", f"K{tag}", f"b_free{tag}"
     places = [i for i, prior in enumerate(its.given, 1) if not is_constant(prior)]
@@ -421,7 +421,8 @@ def predicted_parameter(linear: LinearPredictor) -> Part:
 def imputation(linear: LinearPredictor, its: Imputed) -> list[Part]:
     """Return the parts of a predictor that is imputed where it is missing.
 
-    Its observed values count in the likelihood; they say nothing on the response by themselves.
+    Its observed values enter the likelihood, but by themselves they contain no information about
+    the response.
     """
     x, target = linear.target.name, linear.target
     own = [*_population_parts(linear), *(group(linear, each) for each in linear.groups)]
@@ -471,7 +472,7 @@ def imputation(linear: LinearPredictor, its: Imputed) -> list[Part]:
         meanings={f"imputed_{x}": {"description": f"{shown} in rows in which it is missing"}},
         omit=[f"filled_{x}"],
         shown=f"{shown} ~ N({mean}, {sigma}²)",
-        story=f"{shown} is imputed where it is missing, as missing at random.",
+        story=f"{shown} is imputed where it is missing, assuming that it is missing at random.",
         draw=partial(_draw_standard, f"imputed_{x}", f"N_missing_{x}"),
         derive=partial(_impute, x, sigma, rule, indices),
     )
@@ -481,7 +482,7 @@ def imputation(linear: LinearPredictor, its: Imputed) -> list[Part]:
 
 
 def _without_predictions(part: Part) -> Part:
-    """Return a part of another linear predictor than those of the response's distribution."""
+    """Return a part of a linear predictor that is not used to predict the response."""
     if part.target == ETA:
         return part
     shown = "" if part.target is not None else part.shown
@@ -524,7 +525,7 @@ def another_parameter(each: Auxiliary) -> Part:
 
 
 def given_parameter(each: Auxiliary, value: float) -> Part:
-    """Return the part of a parameter of the family that users give."""
+    """Return the part of a parameter of the family whose value users give."""
     return Part(
         settings=[f"{each.declared} {each.name}; // {each.description}"],
         numbers={each.name: Number(value, each.description)},
@@ -659,7 +660,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
 
 
 def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
-    """Whether a distribution takes vectors of some parameters: each is an argument by itself."""
+    """Whether a distribution accepts vectors of parameters: each is an argument by itself."""
     _, _, inside = distribution.partition("(")
     arguments = [each.strip() for each in inside.removesuffix(")").split(",")]
     named = (name for each in arguments for name in names if re.search(rf"\b{name}\b", each))
@@ -674,7 +675,7 @@ def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
 def _stated_if_unbounded(
     given: Sequence[StatedPrior | None], stated: Callable[[Values], Coefficients]
 ) -> Callable[[Values], Coefficients] | None:
-    """Return what states coefficients; None if a given prior bounds them."""
+    """Return the function that states coefficients; None if a given prior bounds them."""
     bounds = (end for its in given if its is not None for end in (its.lower, its.upper))
     return stated if all(end is None for end in bounds) else None
 

@@ -179,8 +179,8 @@ def _from_linear(link: Link) -> Callable[[FloatArray], FloatArray]:
 def _not_stated(formula: str, what: str) -> ConfigError:
     """Return the error for a formula with a part that the engine exact does not support."""
     return ConfigError(
-        f"{formula}: the engine exact does not have {what}; leave out --engine exact, so that NUTS "
-        "samples the model"
+        f"{formula}: the engine exact does not support {what}; leave out --engine exact, so that "
+        "NUTS samples the model"
     )
 
 
@@ -330,7 +330,7 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
     """Return the moments that the posterior of a negative binomial's shape lacks.
 
     For large shapes the likelihood tends to the likelihood of Poisson counts, which is above 0, so
-    the posterior falls like the prior, shape^(-alpha - 1).
+    the posterior decreases like the prior, as shape^(-alpha - 1).
     """
     family = find_family(name)
     if not family.is_discrete or "shape_alpha" not in data.values:

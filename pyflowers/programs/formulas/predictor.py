@@ -1,4 +1,4 @@
-"""The linear predictor of a formula as plain values: all that its parts need."""
+"""The linear predictor of a formula as plain values, with everything that its parts need."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ class Group:
     members, weights, is_scaled : tuple of str, tuple of str, bool
         See :class:`~pyflowers.programs.formulas.grammar.GroupTerm`.
     given : tuple of StatedPrior or None
-        The prior that the user gives to each sd, of every effect or, level by level, of every
-        effect in every level; see :class:`Population`.
+        The prior that the user gives to each sd: one for each effect or, level by level, one for
+        each effect in each level; see :class:`Population`.
     given_correlations : tuple of StatedPrior or None
         The prior that the user gives to each correlation; empty if all have the LKJ prior.
     """
@@ -278,7 +278,7 @@ def linear_predictors(
     priors : DefaultPriors
         The default priors.
     parametrisations : mapping of str to bool
-        Whether the term of a group, or a smooth by a name such as ``s_x``, is centred, where the
+        Whether the term of a group, or a smooth by a name such as ``s_x``, is centred, if the
         user decides this; the terms of other parameters are not centred unless they are requested
         by their names, such as ``g_sigma``.
     stated : mapping of str to StatedPrior, optional

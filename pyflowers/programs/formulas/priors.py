@@ -1,4 +1,4 @@
-"""The default priors of formulas, of pyflowers and of brms, as two values.
+"""The two sets of default priors of formulas: those of pyflowers and those of brms.
 
 References
 ----------
@@ -27,7 +27,7 @@ from pyflowers.programs.terms import read_terms
 FloatArray = NDArray[np.float64]
 
 LEAST_SCALE = 2.5
-"""The smallest scale of the priors, which families without a unit of eta use."""
+"""The smallest scale of the priors, which is used if the linear predictor has no unit."""
 
 ON_LINK = 1.0
 """The prior sd of the term that a column, minus its mean and divided by its sd, adds to the log or
@@ -102,7 +102,7 @@ def coefficients(
 ) -> CoefficientPrior | None:
     """Return the prior of the population's coefficients; None if there is none.
 
-    The coefficients at the positions `given` have priors of their own, and are linked to none.
+    The coefficients at the positions `given` have priors of their own, and are linked to no others.
     """
     if priors.is_flat or not model.population:
         return None
@@ -136,7 +136,7 @@ def _unit(model: Model, priors: DefaultPriors) -> float:
     about_mean, spread = model.has_intercept, 1.0
     if not model.predicts_response:
         assert model.parameter is not None
-        # Without an intercept, the levels' coefficients are as far from 0 as it would be.
+        # Without an intercept, the levels' coefficients are as far from 0 as an intercept would be.
         location, _ = priors.intercept(model, model.parameter)
         spread = ON_LINK / WIDTH if about_mean else float(np.hypot(1.0, location / WIDTH))
     elif model.family.scale == "y":
@@ -171,7 +171,7 @@ def auxiliary_parameters(
     family: Family, priors: DefaultPriors, model: Model
 ) -> tuple[Auxiliary, ...]:
     """Return the other parameters of a family, with values for scales that it leaves open."""
-    # With another link, too, a residual sd is on the scale of the response.
+    # A residual sd is on the scale of the response, whatever the link.
     scale = priors.scale(replace(model, family=find_family(family.name)))
     return tuple(
         replace(each, values=_values(model, each, scale)) for each in priors.auxiliary(family)
@@ -253,8 +253,8 @@ def _scale_in_brms(model: Model) -> float:
 def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
     """Return the location and the scale of the prior on the intercept of another parameter.
 
-    The location is the median of the prior that the parameter has without terms, on the link; an
-    open scale is taken from the data.
+    The location is the median, on the scale of the link, of the prior that the parameter has
+    without terms. If the family leaves the scale of that prior open, it is taken from the data.
     """
     deviation = _deviation(model.linked) or float(np.std(model.linked)) or 1.0
     values = _values(model, about, deviation)
@@ -266,8 +266,9 @@ def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
 
 
 _SCALES = {"real<lower=0, upper=1>": 1.5, "real<lower=1>": 1.0}
-"""The scale of the prior on the intercept of log odds, with which it is nearly flat on the share,
-and of the log of degrees of freedom, above 100 of which the response hardly differs."""
+"""The scales of the priors on the intercepts of log odds and of the log of degrees of freedom. The
+first makes the prior nearly flat on the share. The second is small, because the response hardly
+changes above 100 degrees of freedom."""
 
 
 def _intercept_in_brms(model: Model, about: Auxiliary) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""The terms of a response, such as ``time | cens(c)``, in a formula: joins over the terms.
+"""The terms of a response in a formula, such as ``time | cens(c)``, taken together.
 
-What a term itself is, in Stan and in NumPy, is in its module of
-:mod:`pyflowers.programs.families._response`. The terms of residuals are here.
+Each term is defined, in Stan and in NumPy, by its module in
+:mod:`pyflowers.programs.families._response`. The terms of residuals are defined here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pyflowers.programs.families._response.term import (
     with_known,
 )
 from pyflowers.programs.terms import EDIT_PROGRAM, quote
-from pyflowers.text import in_words, suggestion
+from pyflowers.text import in_words, quoted, suggestion
 
 _TERM = re.compile(r"([^\W\d]\w*)\s*\((.*)\)", re.DOTALL)
 
@@ -73,7 +73,7 @@ OF_RESIDUALS = {
 
 @dataclass(frozen=True)
 class ResponseTerms:
-    """What follows the response and a bar, and the term of the residuals.
+    """The terms after the response and a bar, and the term of the residuals.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class ResponseTerms:
 
     @cached_property
     def written(self) -> list[Written]:
-        """What each term adds to the program, in the order in which they change the likelihood."""
+        """What each term adds to the program, in the order of their changes to the likelihood."""
         return [its.written(self.given[name]) for name, its in TERMS.items() if name in self.given]
 
     @property
@@ -170,7 +170,7 @@ def read_terms_of_response(formula: str, text: str) -> ResponseTerms:
         if match is None:
             raise ConfigError(
                 f"{about}only {in_words([f'{each}()' for each in names])}, joined by +, may "
-                f"follow the response and |, not {term or 'nothing'!r}; correct it"
+                f"follow the response and |, not {quoted(term)}; correct it"
             )
         name, inside = match[1], match[2]
         if name in _OF_BRMS:
@@ -217,7 +217,7 @@ def _arguments(about: str, term: ResponseTerm, inside: str) -> dict[str, str]:
         if name in found:
             raise ConfigError(f"{called} has {name} twice; keep only one")
         if not value:
-            raise ConfigError(f"{called} has no value of {name}; {how}")
+            raise ConfigError(f"{called} has no value for {name}; {how}")
         found[name] = value
     if names and names[0] not in found and (term.needs_first or not found):
         raise ConfigError(f"{called} has no {names[0]}; {how}")
@@ -405,7 +405,7 @@ def data_lines(terms: ResponseTerms, family: Family) -> list[str]:
 
 
 def _when(terms: ResponseTerms) -> str:
-    """Return by which times, and in which series, a row comes before another one."""
+    """Return the words for the times and the series by which rows are ordered."""
     found = f"by {terms.time}" if terms.time else "by the order of the rows"
     return f"{found} in each {terms.gr}" if terms.gr else found
 
@@ -425,7 +425,7 @@ def sources_of(terms: ResponseTerms, values: Columns, table: Table) -> dict[str,
 
 
 def parameters_in_stan(terms: ResponseTerms, stands_for: Mapping[str, str]) -> dict[str, str]:
-    """Return what the likelihood names instead of the family's parameters; ``{row}`` is a row."""
+    """Return the expressions that replace the family's parameters; ``{row}`` stands for a row."""
     found = dict(stands_for)
     for its in terms.written:
         found |= {name: of(found.get(name, name)) for name, of in its.stands_for.items()}
@@ -463,7 +463,7 @@ def row_likelihood(
 
 
 def _bounds(terms: ResponseTerms) -> tuple[str, str]:
-    """Return the bounds of row n in Stan; empty if there is none."""
+    """Return the bounds of row n as Stan code; empty if there are none."""
     pairs = [its.bounds for its in terms.written if any(its.bounds)]
     return pairs[0] if pairs else ("", "")
 

@@ -58,11 +58,11 @@ FIGURE = "answer"
 """The name of the figure of the answer."""
 
 CERTAIN = 0.999
-"""Larger probabilities of the direction of an effect are not told apart."""
+"""Probabilities of an effect's direction that are above this value are not distinguished."""
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield what the best model answers, a figure, and how the models rank."""
+    """Yield the answer of the best model, a figure, and the ranking of the models."""
     if is_bad(material):
         yield paragraph(
             fill("<strong>The verdict is bad: do not rely on the results below.</strong>"),
@@ -126,7 +126,7 @@ def _the_model(material: Material) -> Text:
 
 
 def _effects(material: Material, found: Effects) -> Iterator[Block]:
-    """Yield a sentence for each main effect, and over which rows they are averaged."""
+    """Yield a sentence for each main effect, and one on the rows over which they are averaged."""
     shown = _main_effects(found)
     yield bullets((_effect_in_words(found, each) for each in shown), "effects")
     data, fit = material.data, material.best
@@ -141,7 +141,7 @@ def _effects(material: Material, found: Effects) -> Iterator[Block]:
 
 
 def _selected(found: Effects, num: int) -> str:
-    """Return how the effects in sentences were chosen; empty if they are all there are."""
+    """Return how the effects in sentences were chosen; empty if all effects are in sentences."""
     total = int(np.sum(~found.is_of_data))
     if num == total:
         return ""
@@ -150,18 +150,18 @@ def _selected(found: Effects, num: int) -> str:
         which = f"each of the first {MOST_LINES} columns"
     return (
         f" {num} of {total} effects are stated, among them the largest of {which}; the table below "
-        "has all."
+        "has them all."
     )
 
 
 def _all_effects(material: Material, found: Effects) -> Iterator[Block]:
-    """Yield a folded table of all average effects."""
+    """Yield a collapsed table of all average effects."""
     notes = list[Block]()
     if found.step > 1:
         notes.append(paragraph(f"These numbers are computed from 1 in {found.step} draws."))
     if material.left_out:
         left = listed(map(isolated, material.left_out))
-        said = "The effects of {} are not shown here; <code>pyflowers effects</code> shows all."
+        said = "The effects of {} are not shown here; <code>pyflowers effects</code> shows them."
         notes.append(paragraph(fill(said, left)))
     table = found.table()
     extra = [name for name in table.columns if name.startswith(("mcse_", "ess"))]
@@ -171,30 +171,30 @@ def _all_effects(material: Material, found: Effects) -> Iterator[Block]:
 
 
 def _of_groups(found: Effects, fit: Fit) -> Text:
-    """Return how the effects of groups enter, as part of a sentence."""
+    """Return how the averages include the effects of groups, as part of a sentence."""
     if found.groups in ("both", "population"):
         return fill(", {}", isolated(found.whose["population"]))
     if not fit.model.rule.effects:
         return ""
     own = fill(", each with the effects of its {}", listed(map(isolated, fit.model.groups)))
     if found.drawn:
-        return own + " (drawn from the population where the data lack it)"
+        return own + " (drawn from the population for labels that are not in the data)"
     return own
 
 
 @dataclass(frozen=True)
 class _Row:
-    """The place of an effect among all effects, and that of the same effect for the data."""
+    """The row of an effect among all effects, and that of the same effect for the data's groups."""
 
     own: int
     of_data: int | None
 
 
 def _main_effects(found: Effects) -> list[_Row]:
-    """Return the effects that the answer names: the largest of each column, in their order.
+    """Return the effects that the answer states: the largest of each column, in table order.
 
-    A factor whose other levels fit has them, too. An effect that varies between groups is that in
-    the population, together with that for the groups of the data.
+    If there is room for all other effects of a column, they are added. If an effect varies between
+    groups, the effect in the population is stated with the effect for the groups of the data.
     """
     columns, changes = (found.index.get_level_values(name) for name in ("column", "change"))
     outcomes = [""] * len(columns)
@@ -444,7 +444,8 @@ def _ranking(material: Material) -> Iterator[Block]:
 def lead(material: Material) -> tuple[str, str | None]:
     """Return the covariate of the answer's figure, and the one whose values have separate curves.
 
-    A curve shows more than rows, so the first numeric column is drawn, for each level of the first
+    A curve shows more than separate points, so the first numeric column is drawn if there is one.
+    The separate curves are for a column that interacts with it or, if there is none, for the first
     column with few levels.
     """
     fit, columns = material.best, material.covariates

@@ -1,4 +1,4 @@
-"""The appendix: figures of the sampling and of the priors, which the reader may fold out."""
+"""The appendix: figures of the sampling and of the priors, which the reader can expand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CAPTIONS = {
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield the figures of each model, folded."""
+    """Yield the figures of each model, collapsed."""
     for fit in material.fits:
         of: Text = ""
         if not material.alone:

@@ -32,6 +32,7 @@ from pyflowers.reports.markup import (
 )
 from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table, side_by_side
+from pyflowers.text import counted
 
 FIGURE = "checks.png"
 """The figure of a model's checks that the page shows, among those of the result."""
@@ -45,7 +46,7 @@ def title(material: Material) -> str:
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield what fails, how to read the table, the table and a figure."""
+    """Yield what fails, an explanation of the table, the table and a figure."""
     if material.checks:
         yield paragraph(join([banner(material), *_findings(material)]))
     notes = list[Text]()
@@ -75,14 +76,18 @@ def banner(material: Material) -> Text:
     said = []
     if failed:
         fails = "fails" if failed == 1 else "fail"
-        said.append(f"{failed} of {total} predictive checks {fails}.")
+        said.append(f"{failed} of {counted(total, 'predictive check')} {fails}.")
     if limited:
         concerns = "concerns" if limited == 1 else "concern"
         said.append(
-            f"{limited} of {total} predictive checks {concerns} only predictions of single values."
+            f"{limited} of {counted(total, 'predictive check')} {concerns} only predictions of "
+            "single values."
         )
     if total and not said and all(fit.diagnostics.passed for fit in material.fits):
-        said.append(f"All {total} predictive checks pass.")
+        passed = (
+            f"All {total} predictive checks pass." if total > 1 else "The predictive check passes."
+        )
+        said.append(passed)
     return join(said)
 
 

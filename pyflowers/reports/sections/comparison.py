@@ -38,7 +38,7 @@ def title(material: Material) -> str:
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield cautions, how to read the table, the table and a figure."""
+    """Yield cautions, an explanation of the table, the table and a figure."""
     if material.loo is None:
         predicts = "the models predict"
         if material.alone:

@@ -45,7 +45,7 @@ def content(material: Material) -> Iterator[Block]:
 
 
 def _size(model: Model) -> Markup:
-    """Return the numbers of observations, groups and times, and the values."""
+    """Return the numbers of observations, groups and times, and the range of the values."""
     data, where = model.data, Markup()
     if data.by_group is not None:
         column = isolated(data.by_group.column)

@@ -44,7 +44,7 @@ def _of_all(found: Effects) -> str:
 
 
 def _groups(material: Material) -> list[str]:
-    """Return the columns of groups whose labels have lines of their own."""
+    """Return the columns of groups whose labels have separate lines."""
     if not material.covariates:
         return []
     return groups_with_lines(material.best, lead(material)[0])

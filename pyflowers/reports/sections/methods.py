@@ -180,7 +180,7 @@ def _faults(found: Comparison, table: pd.DataFrame) -> Iterator[Text]:
 
 
 def _of_median(own: Any, reference: Any, ends: list[str], words: _Words) -> Iterator[Text]:
-    """Yield the farthest median outside of the reference's interval."""
+    """Yield a phrase on the median that is farthest outside the reference's interval."""
     low, high = ends
     outside = (own["median"] < reference[low]) | (own["median"] > reference[high])
     if outside.any():
@@ -196,7 +196,7 @@ def _of_median(own: Any, reference: Any, ends: list[str], words: _Words) -> Iter
 
 
 def _of_width(own: Any, words: _Words) -> Iterator[Text]:
-    """Yield the interval whose width is farthest from the reference's."""
+    """Yield a phrase on the interval whose width differs most from the reference's."""
     ratio = own["width_ratio"].fillna(1.0)
     at = str(ratio.where(ratio > 1, 1 / ratio).idxmax())
     if not 1 / MOST_WIDTH <= ratio[at] <= MOST_WIDTH:

@@ -1,4 +1,4 @@
-"""The models: for each its equation, program, priors, summary and figures."""
+"""The models: the equation, program, priors, summary and figures of each."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def priors_of(fit: Fit) -> dict[str, str]:
             prior = fit.program.prior_of(f"{name}_at_means", values)
             shown = f"{name} at the means of the terms"
         if prior is None:
-            with suppress(ConfigError):  # of matrices or simplexes
+            with suppress(ConfigError):  # raised for matrices and simplexes
                 prior = prior_density(str(text), {})
         found[shown] = str(text).replace("lkj", "LKJ").replace("dirichlet", "Dirichlet")
         if prior is not None:
@@ -132,7 +132,7 @@ def _used(used: Any, default: Any) -> str:
 def _posterior(material: Material, fit: Fit) -> Iterator[Block]:
     """Yield the summary of a fit and notes on it.
 
-    The first table has six columns and no effects of groups; the whole table is folded.
+    The first table has six columns and no effects of groups; the whole table is collapsed.
     """
     whole = material.summaries[fit.name]
     size = Counter(str(name).partition("[")[0] for name in whole.index)
@@ -203,7 +203,7 @@ def figures(material: Material) -> Drawings:
 
 
 def _forests(fit: Fit) -> dict[str, str]:
-    """Return the coefficients of the figures of coefficients: the first or, of categories, all."""
+    """Return the vectors of coefficients to draw: the first or, for categories, all of them."""
     found = coefficients(fit)
     if fit.model.has_categories:
         return {f"forest {effects}": effects for effects in found}

@@ -31,7 +31,7 @@ def content(material: Material) -> Iterator[Block]:
             "same folder:"
         )
     elif again.has_paths:
-        run = "Run this in the folder from which its paths lead to the files:"
+        run = "Run this in a folder where its paths are valid:"
     yield paragraph(fill(run))
     yield command(again.command)
     if again.covariances:
@@ -137,7 +137,7 @@ def _of_model(material: Material) -> Iterator[str]:
 
 
 def _of_imputed(fit: Fit) -> Iterator[str]:
-    """Yield in how many observations predictors were imputed, and what the others are for."""
+    """Yield the number of observations with imputed predictors, and the uses of the others."""
     num, complete = fit.whole.num_obs, fit.data.num_obs
     if complete < num:
         yield (

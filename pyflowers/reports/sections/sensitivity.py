@@ -21,11 +21,11 @@ MOST_NAMED = 3
 """The largest number of quantities that the banner names because they depend on their prior."""
 
 MOST_CONCLUSIONS = 24
-"""The largest number of conclusions that the page lists because they move with a prior."""
+"""The largest number of conclusions that the page lists because they change with a prior."""
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield what depends on the prior of each model, a figure, and the conclusions that move."""
+    """Yield what depends on the prior of each model, a figure, and the conclusions that change."""
     for name, found in material.sensitivities.items():
         if isinstance(found, str):
             why = unbroken(found.rstrip("."))
@@ -50,14 +50,14 @@ def content(material: Material) -> Iterator[Block]:
             yield paragraph(material.of_model(found.name, said), "note")
     if len(moves) > MOST_CONCLUSIONS:
         yield paragraph(
-            f"{MOST_CONCLUSIONS} of {len(moves)} conclusions that move are shown; pyflowers "
-            "sensitivity shows all.",
+            f"{MOST_CONCLUSIONS} of {len(moves)} conclusions that change are shown; pyflowers "
+            "sensitivity shows all of them.",
             "note",
         )
 
 
 def _known(material: Material) -> list[Sensitivity]:
-    """Return the sensitivities that could be asked for."""
+    """Return the results of the sensitivity analyses, without the reasons for missing ones."""
     return [found for found in material.sensitivities.values() if isinstance(found, Sensitivity)]
 
 
@@ -67,7 +67,7 @@ def _drawn(material: Material) -> list[Sensitivity]:
 
 
 def _moves(material: Material) -> pd.DataFrame:
-    """Return the conclusions that move with a prior."""
+    """Return the conclusions that change with a prior."""
     drawn = _drawn(material)
     if not drawn:
         return pd.DataFrame()
@@ -75,7 +75,7 @@ def _moves(material: Material) -> pd.DataFrame:
 
 
 def moves_table(material: Material, moves: pd.DataFrame) -> Table:
-    """Return the first conclusions that move with a prior."""
+    """Return the first conclusions that change with a prior."""
     rows: list[list[Text]] = [
         [
             code(parameter),
@@ -129,7 +129,7 @@ def _quantities(found: Dependence) -> Markup:
     more = len(found.names) - MOST_NAMED
     if more > 0:
         first = Markup(", ").join(map(code, found.names[:MOST_NAMED]))
-        names = fill("{} and {} more quantities", first, more)
+        names = fill("{} and {} more", first, more)
     depend, up_to = "depend on their priors", "up to "
     if len(found.names) == 1:
         depend, up_to = "depends on its prior", ""

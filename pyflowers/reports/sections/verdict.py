@@ -68,7 +68,7 @@ def _in_a_word(material: Material) -> str:
 
 
 def banner(material: Material) -> Text:
-    """Return how the diagnostics and the priors did, and where to read why a fit is missing."""
+    """Return the outcomes of diagnostics and prior checks, and where to read about missing fits."""
     return join([*_headline(material), _of_refused(material)])
 
 
@@ -119,7 +119,7 @@ def _of_diagnostics(material: Material) -> Text:
 def _of_priors(material: Material) -> Text:
     """Return whether priors contradict the data.
 
-    The sensitivity to the prior, which is a part of the final verdict, is not meant here.
+    The sensitivity to the prior, which is a part of the final verdict, is not included here.
     """
     contradicted = [fit.name for fit in material.fits if fit.verdict.prior.failed]
     if len(contradicted) > 1:

@@ -11,7 +11,7 @@ from scipy.integrate import dblquad, quad
 
 import pyflowers
 from pyflowers.engines.integrated import drawn, method_of
-from pyflowers.engines.integrated.evidence import lattice_integral
+from pyflowers.engines.integrated.evidence import lattice_integral, with_short_tails
 
 
 def found(formula, frame, **how):
@@ -122,3 +122,24 @@ def test_a_density_that_ends_far_away_is_left_to_the_weights():
 
     assert lattice_integral(log_density, np.zeros(2), np.eye(2), 40_000) is None
     assert sum(evaluated) < 80_000
+
+
+def test_an_exponential_tail_is_covered_by_few_points():
+    """A log of an sd falls as exp(x) below its mode: hundreds of steps without short tails."""
+    evaluated = []
+
+    def log_density(points):
+        evaluated.append(len(points))
+        return np.sum(points - 0.5 * np.exp(2 * points), axis=1)
+
+    is_slow = np.array([True, False])
+
+    def both(points):
+        return log_density(points[:, :1]) - 0.5 * points[:, 1] ** 2
+
+    centre, spread = np.zeros(2), np.array([0.7, 1.0])
+    shortened = with_short_tails(both, centre, spread, is_slow)
+    log_integral, error = lattice_integral(shortened, centre, np.eye(2), 10_000)
+    # ∫ exp(x - exp(2x) / 2) dx = ∫ exp(-s² / 2) ds over s > 0
+    assert abs(log_integral - math.log(math.pi)) < error < 1e-3
+    assert sum(evaluated) < 15_000

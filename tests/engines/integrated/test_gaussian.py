@@ -27,6 +27,9 @@ FORMULAS = [
     "y ~ gp(x, k = 6) + (1 | g) + (1 | h)",
     "y ~ s(x, k = 5) + gp(z, k = 5)",
     "y ~ x + (1 | gr(g, cov = A)) + (1 | h)",
+    "y ~ x + (x | gr(g, cov = A)) + (1 | h)",
+    "y ~ x + (x + z || gr(g, cov = A)) + (z | h)",
+    "y ~ x + (x | gr(g, cov = A))",
     "y | se(s) ~ x + (1 | g)",
     "y | se(s) ~ x",
     "y | se(s, sigma = TRUE) ~ x + (x | g)",
@@ -60,9 +63,11 @@ def dense(model, values, t):
         for n, row in enumerate(rows):
             at = its.codes[row] * its.num_effects
             z[n, at : at + its.num_effects] = its.columns[row]
-        factor = values[its.name][0]
+        factor, of_labels = values[its.name][0], np.eye(its.num_labels)
+        if its.back is not None:
+            of_labels = its.back @ its.back.T
         blocks.append(z)
-        covariances.append(np.kron(np.eye(its.num_labels), factor @ factor.T))
+        covariances.append(np.kron(of_labels, factor @ factor.T))
         means.append(np.zeros(z.shape[1]))
     for its in model.penalised:
         blocks.append(its.columns[rows])
@@ -129,17 +134,26 @@ def test_a_lognormal_response_is_normal_on_the_log_scale():
     assert np.isfinite(method_of(other, "test").log_density(np.zeros((1, 2))))
 
 
-@pytest.mark.parametrize("formula", [*FORMULAS[3:8], FORMULAS[10], FORMULAS[11], FORMULAS[17]])
+OF_EVERY_KIND = [
+    *(*FORMULAS[3:8], FORMULAS[10], FORMULAS[11]),
+    "y ~ x + (x | gr(g, cov = A)) + (1 | h)",
+    "y | weights(w, kind = precision) ~ x + (1 | g) + (x | h)",
+]
+
+
+@pytest.mark.parametrize("formula", OF_EVERY_KIND)
 def test_draws_have_the_moments_of_the_conditional_normal_distribution(formula):
-    _, _, model = posed(formula, with_terms(formula)[0])
+    frame, how = with_terms(formula)
+    _, _, model = posed(formula, frame, **how)
     method = method_of(model, "test")
     point = method.start[None]
     values, *_ = method.coordinates.values(point)
     num = 40_000
     drawn = method.draw(point, np.array([num]), np.random.default_rng(3))
-    u = np.hstack(
-        [np.empty((num, 0)), *(drawn[its.name].reshape(num, -1) for its in model.effects)]
-    )
+    u = np.empty((num, 0))
+    for its in model.effects:
+        own = drawn[its.name] if its.back is None else its.back @ drawn[its.name]
+        u = np.hstack([u, own.reshape(num, -1)])
     u = np.hstack([u, *(drawn[its.name] for its in (*model.penalised, *model.coefficients))])
     # The t prior of the intercept is nearly flat on the scale of its likelihood.
     c, mean, prior, of_y, offset = dense(model, values, 1.0)
@@ -159,6 +173,7 @@ def test_draws_have_the_moments_of_the_conditional_normal_distribution(formula):
         "y ~ s(x, by = h, k = 5)",
         "y ~ gp(x, k = 6)",
         "y ~ x + (1 | gr(g, cov = A))",
+        "y ~ x + (x || gr(g, cov = A))",
         "y | se(s, sigma = TRUE) ~ x",
         "y | weights(w, kind = precision) ~ x + z",
     ],
@@ -187,6 +202,14 @@ def test_the_joint_density_is_that_of_the_stan_program(formula):
         drawn = expected + unit * moved
         log_density, at = integrated[i] + given_y.logpdf(moved) - np.log(unit).sum(), 0
         parameters = {name: its[0] for name, its in here.items()}
+        for its in model.effects:
+            own = drawn[at : at + its.num_labels * its.num_effects]
+            sds = here[its.sd.name][0]
+            independent = np.linalg.solve(its.back, own.reshape(its.num_labels, -1))
+            parameters[f"z_{its.name.removeprefix('r_')}"] = independent / sds
+            log_density += its.num_effects * np.linalg.slogdet(its.back)[1]
+            log_density += its.num_labels * np.log(sds).sum()
+            at += len(own)
         for its in (*model.penalised, *model.coefficients):
             own = drawn[at : at + its.columns.shape[1]]
             parameters[its.name] = own
@@ -199,6 +222,7 @@ def test_the_joint_density_is_that_of_the_stan_program(formula):
                 log_density += np.log(its.scales(here)).sum()
             at += len(own)
         known = {each for its in model.penalised for each in its.parameters} | {*model.parameters}
+        known |= {its.sd for its in model.effects}
         log_density += sum(np.log(parameters[each.name]).sum() for each in known)
         flat = [np.ravel(parameters[name]) for name in program.source.blocks.parameters]
         found, _ = stan.evaluate(stan.unconstrain(np.concatenate(flat)[None]), False)

@@ -164,7 +164,7 @@ def test_a_part_that_states_no_density_is_refused_by_name(formula, family, what)
     frame = table(60).assign(size=lambda d: np.exp(d.y / 4))
     frame["h"] = np.where(frame.g < "d", "u", "v")
     frame["k"] = np.arange(60) % 3
-    with pytest.raises(ConfigError, match=f"does not have {what}"):
+    with pytest.raises(ConfigError, match=f"does not support {what}"):
         pyflowers.fit(formula, frame, family=family, engine="exact", seed=1)
 
 
@@ -201,7 +201,7 @@ def test_given_priors_count(family):
     ],
 )
 def test_given_priors_that_bound_are_refused(priors, what):
-    with pytest.raises(ConfigError, match=f"does not have {what}"):
+    with pytest.raises(ConfigError, match=f"does not support {what}"):
         pyflowers.fit("y ~ x + (1 | g)", table(), engine="exact", seed=1, priors=priors)
 
 
@@ -210,9 +210,9 @@ def test_given_priors_of_a_known_covariance_count_or_are_refused():
     known = pd.DataFrame(np.eye(len(labels)) + 0.3, index=labels, columns=labels)
     formula, how = "y ~ x + (1 | gr(g, cov = A))", {"known": {"A": known}}
     _, _, model = posed(formula, table(), priors={"sd_g": "exponential(2)"}, **how)
-    (prior,) = model.penalised[0].parameters[0].priors
+    (prior,) = model.effects[0].sd.priors
     assert prior.log_density(np.array(0.7)) == pytest.approx(np.log(2) - 1.4)
-    with pytest.raises(ConfigError, match="does not have the term r_g"):
+    with pytest.raises(ConfigError, match="does not support the term r_g"):
         posed(formula, table(), priors={"sd_g": "normal(0, 1) T[0.1, ]"}, **how)
 
 
@@ -227,7 +227,7 @@ def test_a_given_prior_of_correlations_counts():
 
 def test_a_given_prior_of_one_correlation_is_refused():
     priors = {"cor_g[Intercept,x]": "normal(0, 0.3)"}
-    with pytest.raises(ConfigError, match="does not have the term Z_g r_g"):
+    with pytest.raises(ConfigError, match="does not support the term Z_g r_g"):
         pyflowers.fit("y ~ x + (x | g)", table(), engine="exact", seed=1, priors=priors)
 
 

@@ -104,6 +104,7 @@ def check_bands(ranks, level=0.9999):
 MODELS = [poisson_few, pytest.param(normal, marks=pytest.mark.slow), one_normal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", MODELS)
 def test_500_simulations(one):
     check_bands(simulate(one, 500, 11))
@@ -124,6 +125,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_negative_control_a_wrong_scale_is_seen(name):
     one, num, drawn = WRONG[name]

@@ -136,6 +136,7 @@ BRUTE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fit", "likelihood", "groups", "prior", "x_scale"), BRUTE)
 def test_against_brute_force(fit, likelihood, groups, prior, x_scale):
     check_against_brute_force(fit, likelihood, groups, prior, x_scale)
@@ -305,6 +306,7 @@ def check_quantiles(draws, posterior):
         assert np.all(np.abs(share - p) <= 4 * np.sqrt(p * (1 - p) / len(values))), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_quantiles(case):
     posterior = quadrature(case)

@@ -100,6 +100,7 @@ def normal_reference(num, mean, ss, nu, scale, mu, u):
     return float(peak + np.log(np.exp(terms - peak).sum() * (w[1] - w[0])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num", "ss", "nu", "scale"),
     [
@@ -253,6 +254,7 @@ def check_precisions(a):
             assert NUM / proposals >= 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a", [0.05, 0.5, 1.0, 5.0, 23.0, 1e4])
 def test_log_precisions(a):
     check_precisions(a)

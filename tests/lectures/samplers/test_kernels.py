@@ -113,7 +113,7 @@ ERRORS = [
     (lambda: SGLD(NORMAL, 0.0), "step_size must be positive, got 0"),
     (lambda: SGLD(LINE, 0.1, 0), "batch_size must be a whole number of at least 1, got 0"),
     (lambda: SGLD(LINE, 0.1, 5), "batch_size must be at most 4, the number of observations, got 5"),
-    (lambda: SGLD(NORMAL, 0.1, 5), "batch_size is 5, but StandardNormal has no mini-batches"),
+    (lambda: SGLD(NORMAL, 0.1, 5), "batch_size is 5, but StandardNormal does not support"),
     (lambda: DecayingSteps(0.0), "a must be positive, got 0"),
     (lambda: DecayingSteps(0.1, -1.0), "b must be positive, got -1"),
     (lambda: DecayingSteps(0.1, 1.0, 0.5), "gamma must be above 0.5 and at most 1, got 0.5"),

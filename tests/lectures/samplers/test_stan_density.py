@@ -223,6 +223,7 @@ def test_wrong_data_are_named(mine, data, message):
     assert "/tmp/pyflowers-" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -41,7 +41,7 @@ FRAME = pd.DataFrame(
         "mixed": [0.1, "?", *np.linspace(0.3, 2.4, NUM - 2)],
     }
 )
-NO_RESPONSE = "is neither a column nor column | terms, such as trials(n); transform it in the"
+NO_RESPONSE = "is neither a column nor a column with terms, such as y | trials(n); transform it"
 NO_TRIALS = "write trials(n), where n is a column or a whole number"
 NO_GROUP = "cannot be read; write (effects | group), where group is a column, a:b or a/b"
 ALONE = "a group term needs separate brackets, such as (1 | group)"
@@ -93,7 +93,7 @@ BAD = [
     ("cbind(n, count) | trials(n) ~ x", "binomial", "the table, and write n | trials(total) ~ …"),
     ("mvbind(n, count) ~ x", "gaussian", "several responses are not supported; for counts of cat"),
     ("cbind(n) ~ x", "multinomial", "has one column, but counts of categories have at least two"),
-    ("cbind() ~ x", "multinomial", "cbind() joins columns of counts, but 'nothing' is not the na"),
+    ("cbind() ~ x", "multinomial", "cbind() joins columns of counts, but nothing is not the na"),
     ("cbind(n, n) ~ x", "multinomial", "cbind(n, n) names n twice; keep only one"),
     ("cbind(n, count + 1) ~ x", "multinomial", "but 'count + 1' is not the name of one; write cb"),
     ("cbind(n, nope) ~ x", "multinomial", "there is no column 'nope'; "),
@@ -134,9 +134,9 @@ BAD = [
     ("y ~ x + ti(x, z, k=5)", "", f"ti() is not supported; {EDIT_PROGRAM}"),
     ("y ~ as.factor(x)", "", "as.factor() is not supported; write C(x) for a factor"),
     ("y ~ z; sigma ~ as.ordered(x)", "", "as.ordered() is not supported; write C(x) for a fac"),
-    ("bf(y ~ x, sigma ~ f)", "", "there is no bf(); leave it out, and join several formulas by"),
-    ("bf(y ~ x; sigma ~ f)", "", "there is no bf(); leave it out, and join several formulas by"),
-    ("bf(y ~ x)", "", "there is no bf(); leave it out"),
+    ("bf(y ~ x, sigma ~ f)", "", "bf() is not supported; leave it out, and join several formulas"),
+    ("bf(y ~ x; sigma ~ f)", "", "bf() is not supported; leave it out, and join several formulas"),
+    ("bf(y ~ x)", "", "bf() is not supported; leave it out"),
     (
         "y ~ x + (x |p| g)",
         "",
@@ -194,18 +194,18 @@ BAD = [
     ("y ~ log(x]", "", "] closes nothing"),
     ("y ~ `x", "", f"'`' {NO_MEANING}"),
     ("y ~ .", "", f"'.' {NO_MEANING}"),
-    ("y ~ x^2", "", "only a sum in brackets has a power, from 2 to 9, such as (a + b)**2"),
+    ("y ~ x^2", "", "only a sum in brackets can have a power, from 2 to 9, such as (a + b)**2"),
     ("y ~ I(x^2)", "", "write I(x**2) for a power of a column"),
-    ("y ~ (x + z)**1", "", "only a sum in brackets has a power, from 2 to 9"),
-    ("y ~ (x + z)**2.5", "", "only a sum in brackets has a power, from 2 to 9"),
-    ("y ~ (x + z)**x", "", "only a sum in brackets has a power, from 2 to 9"),
-    ("y ~ log(x)**2", "", "only a sum in brackets has a power, from 2 to 9"),
-    ("y ~ (x + z)**2**2", "", "only a sum in brackets has a power, from 2 to 9"),
+    ("y ~ (x + z)**1", "", "only a sum in brackets can have a power, from 2 to 9"),
+    ("y ~ (x + z)**2.5", "", "only a sum in brackets can have a power, from 2 to 9"),
+    ("y ~ (x + z)**x", "", "only a sum in brackets can have a power, from 2 to 9"),
+    ("y ~ log(x)**2", "", "only a sum in brackets can have a power, from 2 to 9"),
+    ("y ~ (x + z)**2**2", "", "only a sum in brackets can have a power, from 2 to 9"),
     ("y ~ x %in% f", "", f"'%' {NO_MEANING}"),
     ("y ~ x ? z", "", f"'?' {NO_MEANING}"),
-    ("y ~ x > 0", "", "a comparison stands outside I(...); write I(x > 2), which is 1 where"),
-    ("y ~ x == z", "", "a comparison stands outside I(...); write I(x == 2)"),
-    ("y ~ x + (z <= 2)", "", "a comparison stands outside I(...); write I(x <= 2)"),
+    ("y ~ x > 0", "", "a comparison must be inside I(...); write I(x > 2), which is 1 where"),
+    ("y ~ x == z", "", "a comparison must be inside I(...); write I(x == 2)"),
+    ("y ~ x + (z <= 2)", "", "a comparison must be inside I(...); write I(x <= 2)"),
     ("y ~ I(0 < x < 1)", "", "compares more than two values; write a product, such as I(x > 1):I("),
     ("y ~ I(f == 'a')", "", "I(f == 'a') compares labels, but I(...) takes numbers; write C(...)"),
     ("y ~ I(f > 2)", "", "f holds labels, such as 'a', but I(f > 2) takes numbers; write f by"),
@@ -215,7 +215,7 @@ BAD = [
     ("y ~ log(x > 0)", "", "log(x > 0) is not supported in a term"),
     ("y ~ x!", "", f"'!' {NO_MEANING}"),
     ("y ~ x[0]", "", f"'[' {NO_MEANING}"),
-    ("y ~ x**2", "", "only a sum in brackets has a power, from 2 to 9, such as (a + b)**2"),
+    ("y ~ x**2", "", "only a sum in brackets can have a power, from 2 to 9, such as (a + b)**2"),
     (
         "y ~ " + " * ".join("abcdefghijk"),
         "",
@@ -427,9 +427,9 @@ BAD = [
     ("count | trials(n) ~ n", "binomial", "copy the column under another name for the term"),
     ('y ~ C(f, ref="(0, 10]")', "", "has an unmatched bracket; rename the level"),
     ("y ~ s()", "", "s() names no column; give it one"),
-    ("y ~ s(x):z", "", "s() must be a term by itself, but it stands in s(x):z; write s(x, by=z)"),
-    ("y ~ mo(count) * f", "", "mo() must be a term by itself, but it stands in mo(count) * f;"),
-    ("y ~ log(s(x))", "", "s() must be a term by itself, but it stands in log(s(x))"),
+    ("y ~ s(x):z", "", "s() must be a term by itself, but it is in s(x):z; write s(x, by=z)"),
+    ("y ~ mo(count) * f", "", "mo() must be a term by itself, but it is in mo(count) * f;"),
+    ("y ~ log(s(x))", "", "s() must be a term by itself, but it is in log(s(x))"),
     ("y ~ x - s(x)", "", "s(x) is subtracted, but a curve can only be added; leave it out"),
     ("y ~ s(x) + s(x)", "", "s(x) occurs twice; keep only one"),
     ("y ~ s(x, z)", "", "s(x, z) has several columns, but a curve has one; write a term for each"),
@@ -456,7 +456,7 @@ BAD = [
     ("y ~ mo(log(x))", "", "mo() takes a single column; correct mo(log(x))"),
     ("y ~ mo(same)", "", "same is 5 in every row; leave it out"),
     ("y ~ mo(count, 3)", "", "mo takes levels=… in addition to its column; correct mo(count, 3)"),
-    ("y ~ (s(x) | g)", "", "s() cannot vary by group, but it stands in (s(x) | g); for a curve of"),
+    ("y ~ (s(x) | g)", "", "s() cannot vary by group, but it is in (s(x) | g); for a curve of"),
     ("y ~ ns(count, 5)", "", "the column has only 5 distinct values, fewer than 6; write df=4"),
     ("y ~ ns(x, 0)", "", "ns(x, 0): df must be a whole number from 1 to 50"),
     ("y ~ x", "poison", "family 'poison' does not exist; did you mean poisson?"),
@@ -596,6 +596,7 @@ COLUMNS += ['a"b', "a'b", "a;b", "{a}", "a}b", "#include <x>", "log", "scale", "
 COLUMNS += ["True", "None", "[a]", "a  b", "x__y", "X", "b", "N", "y_rep", "column__0_", "%", "\\"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_column_may_be_called_anything(name, cmdstan, tmp_path):
     """Any name works in a sum, in a function, as a factor, as a group and as the response."""

@@ -304,7 +304,7 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         ),
         (
             lambda: pyflowers.fit(FORMULA, table(), family="categorical", engine="exact"),
-            "the engine exact does not have a linear predictor for each category; leave out",
+            "the engine exact does not support a linear predictor for each category; leave out",
         ),
         (
             lambda: pyflowers.fit(FORMULA, table(), family="categorical", centered={"h": True}),

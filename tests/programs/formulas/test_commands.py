@@ -125,6 +125,7 @@ def options_of(fit):
     return {"seed": 1, "chains": 2, "warmup": 300, "draws": 300}
 
 
+@pytest.mark.slow
 def test_a_formula_is_simulated_from_its_prior(frame_csv, tmp_path, capfd):
     what = ("count ~ x + (x | g)", "--family", "negbinomial", "--data", frame_csv)
     assert run("prior", *what, "--seed", 1, "--out", tmp_path / "prior") == 0
@@ -160,6 +161,7 @@ def test_prior_draws_are_those_of_the_program(name):
                 assert abs(np.mean(mine < at) - prob) < 0.06, (quantity, element, prob)
 
 
+@pytest.mark.slow
 def test_a_formula_is_fitted_with_the_priors_of_brms(frame_csv, tmp_path, capfd):
     what = ("y ~ x + (1 | g)", "--data", frame_csv, "--priors", "brms")
     how = ("--seed", 1, "--engine", "stanli", "--plots", "none")
@@ -209,6 +211,7 @@ def test_the_parametrisation_is_chosen_by_the_group(frame_csv, tmp_path, capfd):
         program.fill(read, program.resolve_priors(), centered={"q": True})
 
 
+@pytest.mark.slow
 def test_formulas_in_an_experiment_and_in_a_batch(frame_csv, tmp_path, capfd):
     text = """
 models = ["count ~ x", "count ~ x + (1 | g)"]
@@ -282,6 +285,7 @@ def test_dates_are_noted_and_one_fit_is_enough_for_loo(frame_csv):
         pyflowers.loo([fit, other])
 
 
+@pytest.mark.slow
 def test_a_report_draws_the_coefficients(frame_csv, tmp_path):
     how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
     fit = pyflowers.fit("y ~ x + z + (1 | g)", frame_csv, **how)
@@ -585,7 +589,7 @@ def test_ratings_and_levels_that_get_other_numbers_are_noted():
     ]
     words = pd.Categorical.from_codes(frame.y, ["no", "low", "mid", "high", "top", "max"], True)
     assert notes("y ~ x", frame.assign(y=words), "cumulative") == [
-        "the ratings no, low, mid, high, top of y are numbered 1 to 5, also in predictions",
+        "the ratings no, low, mid, high, top of y are numbered 1 to 5, in predictions as well",
         "rating max of y has no rows and no threshold, so its probability is 0",
     ]
     frame["g"] = pd.Categorical(list("abcd") * 10, list("abcd"))

@@ -11,7 +11,7 @@ import pyflowers
 from pyflowers.programs.families import find_family
 
 HOW = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 100}
-QUICK = ("hurdle_negbinomial", "ordered_beta", "sratio", "shifted_lognormal", "bernoulli(probit)")
+QUICK = ("hurdle_negbinomial",)
 LINKS = ("cumulative(cloglog)", "poisson(softplus)", "gaussian(log)", "gamma(inverse)")
 
 

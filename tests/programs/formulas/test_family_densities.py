@@ -123,6 +123,7 @@ def test_the_log_density_is_the_definition(text):
         assert float(max(exact) - min(exact)) > 0.5  # otherwise the test is empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_numpy_computes_the_definition(text):
     program, data = written(text)

@@ -205,5 +205,5 @@ def test_others_may_have_flat_priors():
 
 
 def test_the_engine_exact_names_the_coefficient():
-    with pytest.raises(ConfigError, match=r"does not have the fixed b\[x\]; leave"):
+    with pytest.raises(ConfigError, match=r"does not support the fixed b\[x\]; leave"):
         pyflowers.fit("y ~ x", table(), priors=GIVEN, engine="exact")

@@ -185,5 +185,5 @@ def test_sds_can_be_fixed_at_different_values():
 
 def test_the_engine_exact_names_the_intercept():
     given = {"Intercept": "constant(0)"}
-    with pytest.raises(ConfigError, match=r"does not have the fixed Intercept; leave"):
+    with pytest.raises(ConfigError, match=r"does not support the fixed Intercept; leave"):
         pyflowers.fit("y ~ x", table(), priors=given, engine="exact")

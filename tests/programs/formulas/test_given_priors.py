@@ -237,10 +237,10 @@ def test_a_program_that_is_written_takes_no_densities():
     program = Program.from_formula("y ~ x", FRAME, priors={"sigma": "normal(0, 1)"})
     assert pyflowers.Spec(program, FRAME, priors={"sigma": "normal(0,1)"}).open() is program
     program.resolve_priors({"sigma": "normal(0,1)"})  # the one that it has
-    with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): y ~ x is written already"):
+    with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): the Stan code of y ~ x"):
         program.resolve_priors({"sigma": "normal(0, 2)"})
     message = (
-        "only a formula takes densities; in iid_normal, the prior of mu has the numbers mu_mean"
+        "a density can be given only for a formula; in iid_normal, set the prior of mu with mu_mean"
     )
     with pytest.raises(ConfigError, match=rf"^prior mu ~ normal\(0, 2\): {message} and mu_sd$"):
         pyflowers.fit("iid_normal", priors=["mu ~ normal(0, 2)"], engine="stanli")
@@ -396,7 +396,7 @@ def test_group_terms_with_options_draw_given_sds(how):
 
 
 def test_the_engine_exact_names_the_parameter_that_is_fixed():
-    with pytest.raises(ConfigError, match="does not have the fixed sigma; leave"):
+    with pytest.raises(ConfigError, match="does not support the fixed sigma; leave"):
         pyflowers.fit("y ~ x + (1 | g)", FRAME, priors=["sigma ~ constant(1)"], engine="exact")
 
 

@@ -234,7 +234,7 @@ def test_all_that_follows_a_fit(fits, tmp_path):
         ),
         (
             pd.DataFrame({"x": 1.0, "g": "new", "site": ["a", "b"]}),
-            "row 2: g new has site b here and a in another row, but its effects have the",
+            "row 2: g new has site b here and a in another row, but its effects come from",
         ),
         (pd.DataFrame({"x": 1.0, "g": ["new"]}), "no column 'site'"),
         (pd.DataFrame({"x": 1.0, "g": ["new"], "site": "c"}), "site is 'c', which is not in the"),

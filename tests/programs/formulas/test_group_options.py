@@ -398,7 +398,7 @@ def test_prior_draws_of_several_effects_are_those_of_the_definition(name, tmp_pa
     ],
 )
 def test_effects_that_are_sampled_standardised_only_cannot_be_centred(formula, family, asked, name):
-    with pytest.raises(ConfigError, match=f"centered {name}: the effects of .* standardised only"):
+    with pytest.raises(ConfigError, match=f"centered {name}: the effects of .* standardised form"):
         Program.from_formula(formula, rows(), family=family, known={"A": KINSHIP}, centered=asked)
     Program.from_formula(
         formula, rows(), family=family, known={"A": KINSHIP}, centered=dict.fromkeys(asked, False)

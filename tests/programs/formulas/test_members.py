@@ -217,7 +217,7 @@ def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_pa
     [
         ("(1 | mm(g))", "needs two or more different columns, each with one member of the row"),
         ("(1 | mm(g, g))", "needs two or more different columns"),
-        ("(1 | mm())", "has 'nothing' instead of a column; write mm(g1, g2) or"),
+        ("(1 | mm())", "has nothing instead of a column; write mm(g1, g2) or"),
         ("(1 | mm(g, g2 + x))", "has 'g2 + x' instead of a column; write mm(g1, g2) or"),
         ("(1 | mm(g, g2, weights=w1))", "takes columns, weights=cbind(…) and scale=FALSE, not"),
         ("(1 | mm(g, g2, by=f))", "not by=f; write mm(g1, g2) or mm(g1, g2, weights=cbind(w1"),
@@ -238,7 +238,7 @@ def test_a_bad_group_is_one_sentence_with_a_remedy(term, message):
 
 
 def test_the_engine_exact_says_that_it_has_no_members():
-    with pytest.raises(ConfigError, match="the engine exact does not have the term r_mm_g_g2"):
+    with pytest.raises(ConfigError, match="the engine exact does not support the term r_mm_g_g2"):
         pyflowers.fit(CASES["equal"][0], rows(), engine="exact", seed=1)
 
 

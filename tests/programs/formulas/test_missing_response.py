@@ -140,7 +140,8 @@ def test_the_prior_is_that_of_the_rows_with_a_response():
 def test_the_declaration_says_so_and_any_program_may_say_it(tmp_path):
     name, text, declared = write_formula("y | mi() ~ x", from_frame(table()))
     assert tomllib.loads(to_toml(declared))["table"] == {"omit_missing": ["y"]}
-    assert "Rows in which y is missing are left out, as missing at random." in declared["story"]
+    story = declared["story"]
+    assert "Rows in which y is missing are left out, assuming that they are missing" in story
     path = tmp_path / f"{name}.stan"
     path.write_text(text)
     assert Program.open(path, declaration=declared).read(table()).num_obs == 37

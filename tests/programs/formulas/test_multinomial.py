@@ -323,7 +323,7 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         (lambda: pyflowers.plots.observations(fit.data), "the rows of a group have no average"),
         (
             lambda: pyflowers.fit(FORMULA, table(), family="multinomial", engine="exact"),
-            "the engine exact does not have a linear predictor for each category; leave out",
+            "the engine exact does not support a linear predictor for each category; leave out",
         ),
     ]
     for call, message in calls:

@@ -78,7 +78,7 @@ def test_a_new_term_needs_one_record(with_toy_term, frame, tmp_path):
     pilot = {"effects": {"b[x]": 1}, "rows": 50, **HOW}
     with pytest.raises(ConfigError, match=r"has rounded\(\), so its data cannot"):
         pyflowers.design(FORMULA, frame, out=tmp_path / "design", **pilot)
-    with pytest.raises(ConfigError, match=r"does not have rounded\(\), with which"):
+    with pytest.raises(ConfigError, match=r"does not support rounded\(\), with which"):
         pyflowers.fit(FORMULA, frame, seed=1, engine="exact")
     assert "y is rounded to multiples of w." in reported(fit, tmp_path)
     program = Program.from_formula(FORMULA, frame)

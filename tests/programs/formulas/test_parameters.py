@@ -266,9 +266,9 @@ def test_effects_and_predictions_refuse_other_parameters(fit):
             pyflowers.effects(fit, **call)
         with pytest.raises(ConfigError, match=message):
             pyflowers.predict(fit, **call)
-    with pytest.raises(ConfigError, match="kind 'observation' is of the response, not of sigma"):
+    with pytest.raises(ConfigError, match="kind 'observation' applies only to the response, not"):
         pyflowers.predict(fit, kind="observation", parameter="sigma")
-    with pytest.raises(ConfigError, match="scale 'odds ratio' is of the expected response"):
+    with pytest.raises(ConfigError, match="scale 'odds ratio' applies only to the"):
         pyflowers.effects(fit, scale="odds ratio", parameter="sigma")
     with pytest.raises(ConfigError, match=r"'x' is not a covariate of sigma of y ~ .*; its covari"):
         pyflowers.effects(fit, "x", parameter="sigma")

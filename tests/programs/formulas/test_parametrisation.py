@@ -136,6 +136,7 @@ def test_inner_effects_are_sums_with_those_of_the_group_around_them(formula):
     assert whole[f"centered_{inner}"] == 1
 
 
+@pytest.mark.slow
 def test_the_parametrisation_does_not_change_the_posterior():
     frame, how = nested(sd_site=0.3), {"seed": 1, "engine": "stanli", "draws": 1500}
     means = []

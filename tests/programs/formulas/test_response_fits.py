@@ -183,7 +183,7 @@ def test_the_rows_of_each_kind_are_counted(term, notes):
 
 
 def test_the_exact_engine_refuses_the_terms_that_it_does_not_know():
-    with pytest.raises(ConfigError, match=r"does not have weights\(\), with which"):
+    with pytest.raises(ConfigError, match=r"does not support weights\(\), with which"):
         pyflowers.fit("effect | weights(error) ~ 1", SCHOOLS, seed=1, engine="exact")
 
 
@@ -192,7 +192,7 @@ def test_loo_refuses_models_of_which_one_is_censored_or_weighted(censored):
         other = pyflowers.fit(
             formula, table(60), family="weibull", seed=1, **{**QUICK, "draws": 100}
         )
-        with pytest.raises(ConfigError, match="their likelihoods are of different data") as caught:
+        with pytest.raises(ConfigError, match="likelihoods describe different data") as caught:
             pyflowers.loo([censored, other])
         assert f"has {term}, but the response of" in str(caught.value)
 

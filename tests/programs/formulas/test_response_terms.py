@@ -392,13 +392,13 @@ WRONG = table().assign(
     early=0.01,
 )
 BAD = [
-    ("time | ~ x", "", "may follow the response and |, not 'nothing'; correct it"),
+    ("time | ~ x", "", "may follow the response and |, not nothing; correct it"),
     (
         "time | c ~ x",
         "",
         "only trials(), cens(), trunc(), se(), weights() and mi(), joined by +, may",
     ),
-    ("time | cens(c) + ~ x", "", "not 'nothing'; correct it"),
+    ("time | cens(c) + ~ x", "", "not nothing; correct it"),
     ("time | cens(c) + cens(c) ~ x", "", "cens() follows the response twice; keep only one"),
     ("time | censor(c) ~ x", "", "censor() after the response does not exist; did you mean cens?"),
     ("time | cens() ~ x", "", "cens() has no censored; write cens(c), where c is a column of -1"),
@@ -409,7 +409,7 @@ BAD = [
         "cens() has no argument upper; cens() has the arguments",
     ),
     ("time | cens(c, censored = c) ~ x", "", "cens() has censored twice; keep only one"),
-    ("time | cens(c, y2 = ) ~ x", "", "cens() has no value of y2; write cens(c)"),
+    ("time | cens(c, y2 = ) ~ x", "", "cens() has no value for y2; write cens(c)"),
     (
         "time | cens(1 - c) ~ x",
         "",

@@ -249,12 +249,12 @@ def test_bad_times_are_one_sentence_with_a_remedy():
     ):
         with pytest.raises(DataError, match=message):
             Program.from_formula(FORMULA, its).read(its)
-    with pytest.raises(DataError, match="if the rows are of several series, name their column"):
+    with pytest.raises(DataError, match="if the rows belong to several series, name the column"):
         Program.from_formula("y ~ ar(time = t)", frame).read(frame)
 
 
 def test_the_engine_exact_says_that_it_has_no_series():
-    with pytest.raises(ConfigError, match=r"does not have ar\(\), with which a row depends on the"):
+    with pytest.raises(ConfigError, match=r"does not support ar\(\), with which a row depends on"):
         pyflowers.fit(FORMULA, rows(), engine="exact", seed=1)
 
 

@@ -225,7 +225,7 @@ def test_a_bad_term_is_one_sentence_with_a_remedy(formula, family, message):
 
 
 def test_the_engine_exact_says_that_it_has_no_units():
-    with pytest.raises(ConfigError, match=r"does not have cosy\(\), with which a row depends on"):
+    with pytest.raises(ConfigError, match=r"does not support cosy\(\), with which a row depends"):
         pyflowers.fit(FORMULA, rows(), engine="exact", seed=1)
 
 

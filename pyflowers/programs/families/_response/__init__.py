@@ -2,9 +2,9 @@
 
 The module of a term defines how it is written and checked, what it adds to a program, and how it
 changes the likelihood and the replicates of rows in NumPy; see :mod:`.term`. The functions here
-combine the terms that a response has. After the formula, these are identified by the names of their
-variables in the data block, each with one value for a row, which ``response`` of ``[prediction]``
-lists. :mod:`.residuals` is for rows that depend on each other.
+combine the terms that a response has. In a program, terms are identified by the names of their
+variables in the data block, which ``response`` of ``[prediction]`` lists; each variable has one
+value for each row. :mod:`.residuals` is for rows that depend on each other.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def reserved_names() -> set[str]:
 
 
 def _every() -> list[OnRows]:
-    """Return what any of the terms does to rows."""
+    """Return the effects of all terms on rows."""
     return list(chain.from_iterable(each.on_rows for each in TERMS.values()))
 
 
 def on_rows(response: Collection[str]) -> list[OnRows]:
-    """Return what the terms with these variables do to rows."""
+    """Return the effects on rows of the terms with these variables."""
     return [its for its in _every() if not set(its.variables).isdisjoint(response)]
 
 
@@ -114,14 +114,14 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
 
 
 def _ends(response: Collection[str]) -> tuple[str, str]:
-    """Return the variables of the bounds of rows; empty if there is none."""
+    """Return the variables of the bounds of rows; an empty text for a bound that is missing."""
     pairs = [its.ends for its in on_rows(response)]
     lower, upper = (next((its[i] for its in pairs if its[i] in response), "") for i in (0, 1))
     return lower, upper
 
 
 def has_dependent_rows(response: Collection[str]) -> bool:
-    """Whether, with these variables of its terms, the distribution of a row depends on others."""
+    """Whether rows depend on each other in a response with these variables of its terms."""
     return not set(OF_OTHER_ROWS).isdisjoint(response)
 
 
@@ -135,7 +135,7 @@ def can_be_series(family: Family, response: Sequence[str]) -> bool:
 def has_terms(family: Family, response: Sequence[str]) -> bool:
     """Whether a family can have a response with these variables."""
     if has_dependent_rows(response):
-        return False  # the likelihood of some rows alone, by which families are compared, is none
+        return False  # families are compared on some rows, whose likelihood needs the others
     for its in on_rows(response):
         if its.needs_tails and family.tails is None:
             return False
@@ -170,7 +170,7 @@ def given_rows(family: Family, response: Sequence[str], rows: Values) -> Family:
 def replicated(
     family: Family, response: Sequence[str], eta: FloatArray, values: Values, rng: Generator
 ) -> FloatArray:
-    """Draw responses with their terms, as they are before they are recorded."""
+    """Draw responses with their terms, before they are, for example, recorded as censored."""
     if "unit" in response:
         normal = rng.standard_normal(eta.shape)
         rngs = [rng] * int(np.max(values["unit"]))

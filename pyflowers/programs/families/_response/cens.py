@@ -1,7 +1,7 @@
 """The term ``cens(c)``: rows of which only a bound, or an interval, of the response is known.
 
-Its variables are ``cens``, which is 0 where a row is not censored, 1 where it is right-, -1 where
-it is left- and 2 where it is interval-censored, in (y, y2]; and ``y2``.
+Its variables are ``cens`` and ``y2``. ``cens`` is 0 for rows that are not censored, 1 for right-,
+-1 for left- and 2 for interval-censored rows, whose responses are in (y, y2].
 
 References
 ----------
@@ -35,7 +35,7 @@ from pyflowers.programs.families._response.term import (
 from pyflowers.programs.families._response.trunc import bound, bound_source, tails_refusal
 
 CODES = {"none": 0, "right": 1, "left": -1, "interval": 2}
-"""The words in a column that says which rows are censored, each with its number."""
+"""The words in a column that states which rows are censored, each with its number."""
 
 
 # In NumPy
@@ -66,11 +66,11 @@ def as_censored(
 ) -> FloatArray:
     """Return replicates of uncensored responses as they would have been recorded.
 
-    A right-censored row ends at its own time of censoring. When another row would have been
-    censored is only known to be later than its response: the time is drawn from the Kaplan-Meier
-    estimate of these times among all rows, given that it is later; left-censored rows are the
-    mirror image. An interval-censored row is recorded as the lower end of an interval, one of equal
-    intervals of which the row's own is one.
+    A right-censored row ends at its own time of censoring. For any other row, this time is only
+    known to be later than its response, so it is drawn from the Kaplan-Meier estimate of the times
+    of all rows, given that it is later. Left-censored rows are treated as the mirror image. An
+    interval-censored row is recorded as the lower end of an interval; all intervals are as long as
+    the row's own, which is one of them.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _codes(column: str, table: Table) -> FloatArray:
 
 
 def _wrongs(cells: Cells, name: str, y2: str) -> Iterator[tuple[str, Any]]:
-    """Yield messages on wrong values, each with the rows to which it applies."""
+    """Yield messages about wrong values, each with the rows to which it applies."""
     cens, y, response = cells.of["cens"], cells.y, cells.response
     yield (
         f"{name} is {{cens}}, but cens() reads 0 for rows that are not censored, 1 for right-, "

@@ -15,7 +15,8 @@ def written(given: Given) -> Written:
         separates_rows=False,
         omits_missing=True,
         about=lambda response: [
-            f"Rows in which {response} is missing are left out, as missing at random."
+            f"Rows in which {response} is missing are left out, assuming that they are missing "
+            "at random."
         ],
     )
 

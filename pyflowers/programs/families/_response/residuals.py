@@ -1,8 +1,8 @@
 """Residuals that depend on each other, ``ar(time, gr)`` and ``cosy(gr)``, in NumPy.
 
-With ``previous``, the row before it in its series, from 1, or its own number for the first row, the
-residual of a row is `ar` times that of the row before, plus an error. With ``unit``, from 1,
-residuals of a unit have the correlation `cosy` in pairs.
+``previous`` is the number, from 1, of the row before a row in its series, or its own number for the
+first row. The residual of a row is `ar` times that of the row before, plus an error. ``unit`` is
+the number, from 1, of a row's unit. Any two residuals of a unit have the correlation `cosy`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from numpy.random import Generator
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
 
 OF_OTHER_ROWS = ("previous", "unit")
-"""The variables that name other rows, given which the likelihood of a row is stated."""
+"""The variables that identify the other rows on which the likelihood of a row is conditional."""
 
 AR = Auxiliary(
     "ar",
     "real<lower=-1, upper=1>",
     "uniform(-1, 1)",
     {},
-    "share of a residual that the next row has, too",
+    "share of a residual that carries over to the next row",
 )
 
 
 def with_series(family: Family) -> Family:
     """Return a family whose residuals are autoregressive.
 
-    The likelihood of a row is that given the row before it. The variance is that far from the first
-    row of a series.
+    The likelihood of a row is conditional on the row before it. The variance is the stationary one,
+    far from the first row of a series.
     """
 
     def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -119,9 +119,9 @@ matrix given_earlier(vector z, array[] int unit, real cosy, real nu) {
 
 
 def with_units(family: Family) -> Family:
-    """Return a family whose residuals are correlated in pairs, if they are of the same unit.
+    """Return a family in which any two residuals of the same unit are correlated.
 
-    The likelihood of a row is that given the rows before it in its unit.
+    The likelihood of a row is conditional on the rows before it in its unit.
     """
     is_student = family.name == "student"
 
@@ -151,7 +151,7 @@ def with_units(family: Family) -> Family:
 
 
 def _earlier(z: FloatArray, unit: Any) -> tuple[Any, FloatArray, FloatArray]:
-    """Return the number of earlier rows of the unit, and the sums of their z and of the squares."""
+    """Return the number of earlier rows of the unit, and the sums of their z and of its squares."""
     order = np.argsort(unit, kind="stable")
     place = np.arange(len(order))
     starts = np.searchsorted(unit[order], unit[order])

@@ -1,9 +1,9 @@
 """The records of a term of a response, and what its functions are given.
 
 A :class:`ResponseTerm` is a kind of term, such as ``cens``. With the arguments of a formula's call,
-``cens(c)``, it gives a :class:`Written`: what the term adds to the program. Afterwards the program
-names the term's variables in ``response`` of ``[prediction]``, by which its :class:`OnRows` is
-found: what it does to rows in NumPy.
+``cens(c)``, it gives a :class:`Written`: what the term adds to the program. The program then lists
+the term's variables in ``response`` of ``[prediction]``. They identify its :class:`OnRows`, which
+describes what the term does to rows in NumPy.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Rows:
     response : sequence of str
         The variables of the terms.
     ends : tuple of str
-        The variables of the bounds within which responses are observed; empty if there is none.
+        The variables of the bounds within which responses are observed; empty if there are none.
     """
 
     family: Family
@@ -106,7 +106,7 @@ def log_between(low: Tails, high: Tails) -> FloatArray:
 
 @dataclass(frozen=True)
 class OnRows:
-    """What a term does to rows, by the variables that it has in the data block.
+    """The effect of a term on rows, identified by its variables in the data block.
 
     Attributes
     ----------
@@ -115,10 +115,10 @@ class OnRows:
     variables : tuple of str
         Its variables, of which a program may lack some.
     log_lik : callable, optional
-        Function of the log likelihood so far and the :class:`Rows` that returns that with the term.
-        Default: the likelihood of a row is its density.
+        Function of the log likelihood so far and the :class:`Rows` that returns the log likelihood
+        with the term. Default: the likelihood of a row is its density.
     needs_tails : bool
-        Whether this needs the family's distribution function.
+        Whether `log_lik` needs the family's distribution function.
     ends : tuple of str
         The variables of the bounds within which responses are observed.
     drawn : callable, optional
@@ -133,18 +133,18 @@ class OnRows:
         Parameters of the family that differ between rows: a function of the parameter and the
         values of the rows.
     known : str
-        A parameter of the family that is the variable of this name.
+        A parameter of the family whose values are the variable of the same name.
     needs_sigma : bool
-        Whether the term enters a sigma that is a standard deviation.
+        Whether the term needs a sigma that is a standard deviation.
     role : str
         The field of :class:`.LinearModel` that takes the variable; without one, the engine exact
-        refuses the term.
+        does not support the term.
     multiplies : bool
-        Whether the log likelihood of a row is multiplied, so that it is of no single row.
+        Whether the log likelihood of a row is multiplied, so that it is not that of a single row.
     is_of_other_data : bool
-        Whether likelihoods with and without the term are of different data.
+        Whether likelihoods with and without the term are those of different data.
     cut : str
-        What the response is, so that its residuals are not known: ``censored``.
+        The word for responses whose residuals the term makes unknown, such as ``censored``.
     note : str
         How replicates of the response ``{y}`` are recorded.
     kinds : mapping of int to str
@@ -177,7 +177,7 @@ class OnRows:
 
 @dataclass(frozen=True)
 class Cells:
-    """What the checks of a term read.
+    """The values that the checks of a term use.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class RowInStan:
     sink : str
         The variable that is set.
     lower, upper : str
-        The bounds of the row; empty if there is none.
+        The bounds of the row; an empty text for a bound that is missing.
     """
 
     family: Family
@@ -270,8 +270,8 @@ class Written:
     read : callable
         Function of the table that returns the values of the variables in each row.
     wrongs : callable
-        Function of :class:`Cells` that yields messages on wrong values, in which ``{name}`` is the
-        value of a variable, each with the rows to which it applies.
+        Function of :class:`Cells` that yields messages about wrong values, in which ``{name}`` is
+        the value of a variable, each with the rows to which it applies.
     refusal : callable
         Function of the family that returns why it cannot have the term, after the family's name;
         empty if it can.
@@ -285,22 +285,22 @@ class Written:
     bounds : tuple of str
         The bounds of row n in Stan, outside which responses are not observed.
     recorded : callable, optional
-        Function of the family that returns statements which turn the draw ``y_rep[n]`` into what
-        would have been recorded.
+        Function of the family that returns statements that turn the draw ``y_rep[n]`` into the
+        value that would have been recorded.
     stands_for : mapping of str to callable
-        Function of what stands for a parameter of the family, in which ``{row}`` is a row, that
-        returns what stands for it with the term.
+        Function of the Stan expression for a parameter of the family, in which ``{row}`` is a row,
+        that returns the expression with the term.
     predicted : mapping of str to callable
-        The same, in the language of ``[prediction]``.
+        The same for expressions in the language of ``[prediction]``.
     known : str
         A parameter of the family that the term gives.
     estimated : callable, optional
         Function of the response and its terms that returns their text with this parameter
         estimated.
     remedy : str
-        What gives it and how it is estimated in addition, for messages.
+        For messages: what gives this parameter, and how to have it estimated in addition.
     about : callable
-        Function of the response that returns sentences on what the term means.
+        Function of the response that returns sentences about the meaning of the term.
     """
 
     variables: tuple[str, ...] = ()
@@ -339,12 +339,12 @@ class ResponseTerm:
     on_rows : tuple of OnRows
         What it does to rows, which depends on its arguments.
     needs_first : bool
-        Whether the first argument must be given; otherwise, any must.
+        Whether the first argument must be given; otherwise, at least one argument must be given.
     may_be_number : callable
-        Whether an argument may be this number instead of a column.
+        Function of a text that returns whether it is a number that may replace a column.
     options : mapping of str to callable
-        The arguments that are no columns, each with a function of its text that returns its value,
-        and raises a ``ValueError`` that says how to correct it.
+        The arguments that are not columns, each with a function of its text that returns its value,
+        or raises a ``ValueError`` that states how to correct it.
     hints : mapping of str to str
         Arguments that other packages have, each with a remedy.
     local_names : tuple of str

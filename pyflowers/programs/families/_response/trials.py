@@ -1,6 +1,6 @@
 """The term ``trials(n)``: the numbers of trials, of which the response counts the successes.
 
-What they do to a row is in the families that have trials.
+The families that have trials define their effect on a row.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from pyflowers.programs.families._response.term import (
 )
 
 MOST_REDRAWN = 10
-"""How often values outside the bounds are redrawn before their distribution is inverted."""
+"""How many times values outside the bounds are redrawn before their distribution is inverted."""
 
 _STEPS = 80
 """Bisections of an interval, which leave a relative error below 1e-15."""
@@ -51,7 +51,7 @@ def _log_lik(found: FloatArray, rows: Rows) -> FloatArray:
 
 
 def _drawn(rows: Rows, rng: Generator) -> FloatArray:
-    """Return responses of which those outside the bounds are drawn anew."""
+    """Return responses, in which those outside the bounds are redrawn."""
     family, eta = rows.family, rows.eta
     found: FloatArray = rows.y
     ends: list[Any] = [-np.inf, np.inf]
@@ -167,7 +167,7 @@ def bound_source(given: str) -> dict[str, Any]:
 
 
 def _in_stan(bounds: Given, name: str) -> str:
-    """Return a bound of row n in Stan; empty if there is none."""
+    """Return a bound of row n as Stan code; empty if there is none."""
     if name not in bounds:
         return ""
     if is_number(bounds[name]):
@@ -187,7 +187,7 @@ def tails_refusal(name: str, family: Family) -> str:
 
 
 def _wrongs(cells: Cells, bounds: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield messages on wrong values, each with the rows to which it applies."""
+    """Yield messages about wrong values, each with the rows to which it applies."""
     of, y, response, is_discrete = cells.of, cells.y, cells.response, cells.family.is_discrete
     if "lb" in bounds and "ub" in bounds:
         yield (

@@ -135,7 +135,7 @@ def _numbers(column: str, table: Table) -> FloatArray:
 
 
 def _wrongs(column: str, wrong: Any, least: str) -> Iterator[tuple[str, Any]]:
-    """Yield the message on weights that are too small."""
+    """Yield the message about weights that are too small."""
     yield (
         f"{column} is {{weights}}, but a weight must be {least}; correct it or leave the row out",
         wrong,
