@@ -23,7 +23,7 @@ class Advice(str):
         The inputs of a refit that differ from those of the fit, by their names in
         :func:`pyflowers.fit`.
     command : str
-        The complete command; empty until the fit that the advice is about adds it.
+        The complete command; empty until it is added by the fit to which the advice refers.
 
     Examples
     --------

@@ -100,13 +100,13 @@ def _repeatedly(call: Callable[[], object], pauses: Iterable[float]) -> Iterator
 
 
 class Minutes:
-    """Lines in the log on work that is in progress, at most one a minute."""
+    """Lines in the log about work that is in progress, at most one a minute."""
 
     def __init__(self) -> None:
         self.started = self.last = time.monotonic()
 
     def report(self, what: str) -> None:
-        """Write a line on what is done, unless the last one is less than a minute ago."""
+        """Write a line on what is done, unless the last line is less than a minute old."""
         now = time.monotonic()
         if now - self.last >= SECONDS:
             self.last = now

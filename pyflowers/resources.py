@@ -1,6 +1,6 @@
 """Installed resources: Stan programs and example data, from a checkout or a wheel, and versions.
 
-The module also decides from where modules are imported.
+The module also determines the folders from which modules are imported.
 
 A command does not import from the working folder: a ``random.py`` or a folder ``bottleneck`` there
 would replace an installed module, or an optional one that is not installed. The folder is in the

@@ -2,20 +2,21 @@
 
 pyflowers writes folders that list their own files (a run, a comparison, a lecture), and single
 files of a known kind (a report, an executable). A result replaces only a result of the same kind,
-and files that pyflowers did not write stay. The path is resolved first: links and ``..`` are
+and files that pyflowers did not write are kept. The path is resolved first: links and ``..`` are
 followed as the system follows them, and all later steps use the real path.
 
-The record of a folder lists its files with their SHA-256 digests, and its own. With these a reader
-recognises a file that has been damaged, or that was written with another record.
+The record of a folder lists the SHA-256 digests of the folder's files and of the record itself.
+With these digests, a reader recognises a file that has been damaged, or that was written with
+another record.
 
 A staging folder ``.pyflowers-….tmp`` holds ``new``, the result that is being written. During the
 replacement it also holds ``old``, the earlier result, and ``own.json``, the list of the files in
 ``old`` that pyflowers wrote. A folder with any other contents belongs to the user, and so does one
-that other users can enter or that has a link, pipe or device instead of one of these. The process
-locks ``lock`` with flock, and the kernel releases the lock when the process ends for any reason. So
-a staging folder whose lock is free was left by a killed process: :func:`recover` then puts ``old``
-back if nothing has taken its place, and removes the rest unless it holds a file that pyflowers did
-not write.
+that other users can enter or in which a link, pipe or device takes the place of one of these
+entries. The process locks ``lock`` with flock, and the kernel releases the lock when the process
+ends for any reason. So a staging folder whose lock is free was left by a killed process:
+:func:`recover` then puts ``old`` back if nothing has taken its place, and removes the rest unless
+it holds a file that pyflowers did not write.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ LARGEST_RECORD = 100_000_000
 """The size, in bytes, above which a JSON file is not read."""
 
 _FOLDERS, _FILES = {"new", "old", "gone"}, {"lock", "own.json", "new"}
-"""What a staging folder may hold; ``new`` is a folder or a file."""
+"""The entries that a staging folder may hold; ``new`` is a folder or a file."""
 
 _PROBE_BYTES = 1024**2
 _FULL = os.strerror(errno.ENOSPC)
@@ -524,7 +525,7 @@ def _is_staging(folder: Path) -> bool:
 
 
 def _is_private(about: os.stat_result) -> bool:
-    """Whether this is a real folder, not a link, of this user, which nobody else can enter."""
+    """Whether this is a real folder, not a link, that only this user owns and can enter."""
     if not stat.S_ISDIR(about.st_mode):
         return False
     if not hasattr(os, "geteuid"):  # Windows

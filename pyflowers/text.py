@@ -67,7 +67,7 @@ def counted(num: int, noun: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return what a user wrote in quotation marks, or the word nothing.
+    """Return a user's text in quotation marks, or the word nothing if it is empty.
 
     Examples
     --------

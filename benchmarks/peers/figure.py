@@ -159,7 +159,7 @@ def alt_text(rows: Sequence[Row]) -> str:
     """Return the alternative text of the figure."""
     sizes = list(by_size(rows))
     return (
-        f"Time to the first posterior and least effective sample size per second of "
+        f"Time to the first posterior and minimum effective sample size per second of "
         f"{len({row.method.key for row in rows})} methods, at {', '.join(s.label for s in sizes)} "
         "plants × months; the table has the numbers"
     )

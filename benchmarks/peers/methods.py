@@ -178,7 +178,7 @@ METHODS = (
     ),
     Method(
         *("brms", "brms, rstan", "peer", "run_brms.R"),
-        about="always non-centred; the prior on sigma2 through set_prior with a change of "
+        about="always non-centred; the prior on sigma2 is set by set_prior, with a change of "
         "variables",
     ),
     Method(
@@ -196,8 +196,8 @@ METHODS = (
     ),
     Method(
         *("formula-exact", "formula, exact", "pyflowers", "run_formula", "exact"),
-        about="draws without a Markov chain, by weighted points; not for grouseticks, whose two "
-        "factors are not normal",
+        about="draws from weighted points, without a Markov chain; not for grouseticks, which has "
+        "two grouping factors and a response that is not normal",
         regresses=True,
         without=("grouseticks",),
     ),

@@ -265,16 +265,14 @@ def _ratio(engine: Measure, peer: Measure, *, higher: bool) -> float:
 
 
 def _estimates(rows: Sequence[Row]) -> list[str]:
-    """Report whether the estimates are available before the first posterior."""
+    """Report how long the first posterior and the estimates take."""
     engine = _best([r for r in rows if r.method.family == "pyflowers"], _first, higher=False)
     quick = _best([r for r in rows if r.method.family == "estimate"], _first, higher=False)
     if engine is None or quick is None:
         return []
-    sooner = "sooner" if quick[1].middle < engine[1].middle else "later"
     return [
-        f"The estimates of {quick[0].method.label} are available {sooner}, "
-        f"after {number(quick[1].middle)} s; the posterior of *{engine[0].method.label}* "
-        f"is available after {number(engine[1].middle)} s."
+        f"The first posterior of *{engine[0].method.label}* takes {number(engine[1].middle)} s; "
+        f"the estimates of {quick[0].method.label} take {number(quick[1].middle)} s."
     ]
 
 

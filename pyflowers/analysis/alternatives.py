@@ -32,7 +32,7 @@ from pyflowers.programs.prediction import Predictor
 FloatArray = NDArray[np.float64]
 
 LEAST_GAIN = 2.0
-"""The smallest gain in log likelihood for which another family is advised."""
+"""The smallest gain in log likelihood for which another family is recommended."""
 
 MOST_ROWS = 20_000
 """The largest number of rows from which likelihoods are computed; if there are more rows, evenly
@@ -113,8 +113,8 @@ def _known(fit: Fit, predictor: Predictor) -> dict[str, Any]:
 def _most_likely(family: Family, y: FloatArray, eta: FloatArray, known: dict[str, Any]) -> Likely:
     """Return the most likely parameters of a family, given linear predictors.
 
-    Parameters that have linear predictors of their own, or that users give, are held at their
-    posterior means.
+    Parameters with linear predictors of their own are held at their posterior means, and parameters
+    that users set are held at these values.
     """
     from scipy.optimize import minimize
 

@@ -1,8 +1,8 @@
 """Average effects: how the expected response changes with a column, averaged over rows.
 
 An average comparison predicts every row twice, with two values of the column, and averages the
-differences over the rows. An average slope averages derivatives. Both are computed in every draw,
-which gives draws from their posterior.
+differences over the rows. An average slope averages derivatives. Comparisons and slopes are
+computed for every posterior draw, so the results are draws from their posterior.
 
 References
 ----------
@@ -74,8 +74,9 @@ EITHER = "either"
 """Label of an effect that is the same in the population and for the groups of the rows."""
 
 MOST_INTEGRATED = 1_000_000
-"""The largest product of different rows and draws for which the groups of a response with a logit
-link are integrated out in every draw, unless the user requests it."""
+"""If the link is logit, groups are integrated out in every draw for at most this product of
+distinct rows and draws. If the product is larger, fewer draws are used, unless the user gives
+``groups="population"``."""
 
 FEWEST_DRAWS = 500
 """The smallest total number of draws, over all chains, to which this limit reduces them."""
@@ -129,15 +130,15 @@ class Effects(Result):
         How the effects of groups are treated: ``data``, ``none``, ``population`` or, for the
         population and the data, ``both``.
     moved : tuple of str
-        The groups that are defined by a changed column and others, such as ``block:variety``, if
-        each row moves to the group with the new label.
+        The groups that are defined by a changed column and other columns, such as
+        ``block:variety``, if each row moves to the group with the new label.
     whose : mapping of str to str
         The groups that ``population`` and ``data`` stand for, in words.
     step : int
         1 if all draws are used; 4 if every fourth draw is used, and so on.
     ratios : DataArray or None, shape (chain, draw, effect)
-        For differences in a mean that is modelled by its log, the draws of the same effects as
-        ratios; otherwise None.
+        If the log of the mean is modelled and the effects are differences, the draws of the same
+        effects as ratios; otherwise None.
     parameter : str or None
         The parameter of the family that changes; None for the expected response.
     outcomes : tuple of Outcome
@@ -166,7 +167,7 @@ class Effects(Result):
     >>> found.draws().shape
     (4, 1000, 1)
 
-    Differences in a mean that is modelled by its log are also shown as ratios:
+    If the log of the mean is modelled, differences in the mean are also shown as ratios:
 
     >>> frame = pd.DataFrame({"dose": [0, 1, 2, 3, 4, 5], "seizures": [30, 22, 14, 9, 8, 4]})
     >>> fit = pyflowers.fit("seizures ~ dose", frame, family="poisson", seed=1, engine="stanli")
@@ -206,7 +207,7 @@ class Effects(Result):
 
     @property
     def is_of_data(self) -> NDArray[np.bool_]:
-        """Whether each effect is for the groups of the rows, shown after the population's."""
+        """Whether each effect is for the groups of the rows, after one for the population."""
         if self.groups != BOTH:
             return np.zeros(len(self.index), dtype=bool)
         return np.asarray(self.index.get_level_values("groups") == "data")
@@ -398,8 +399,9 @@ def _of_tables(fit: PooledFit, found: list[Effects]) -> Effects:
         if len(apart):
             label = ", ".join(map(str, apart.to_frame().iloc[0]))
             raise DataError(
-                f"effects: tables 1 and {number} have different changes, such as {label}; name the "
-                "change with step or between, so that it is the same in all tables"
+                f"effects: tables 1 and {number} have different changes, such as {label}; give the "
+                "change with --step or --between (in Python, step=… or between=…), so that it is "
+                "the same in all tables"
             )
     ratios = [each.ratios for each in found if each.ratios is not None]
     source = first.source
@@ -577,8 +579,8 @@ def effects(
     sets = row_sets(table, by, weights, is_of_fit=new is None and made is None)
     if differences and len(sets.index) < 2:
         raise ConfigError(
-            "differences compares the effects of several sets of rows; name a column with at least "
-            "two values with by (--by COLUMN)"
+            "--differences (in Python, differences=True) compares the effects between sets of "
+            "rows; add --by (by=…) and a column that has at least two values"
         )
     changes = changes_of(fit, model, table, columns, how, is_of_mean=not outcomes)
     of: str = scale
@@ -641,25 +643,29 @@ def _apart(one: Sequence[Any], other: Sequence[Any], sign: str) -> tuple[str, ..
 
 
 def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool) -> None:
-    """Reject options for changing columns that exclude each other."""
+    """Reject incompatible options for how columns are changed."""
     if how.slopes and (how.between is not None or how.step is not None or scale != "difference"):
         raise ConfigError(
-            "step, between and scale cannot be combined with slopes, which are derivatives; leave "
-            "them out"
+            "slopes are derivatives, so step, between and scale do not apply to them; leave these "
+            "options out"
         )
     if how.means and (
         how.slopes or how.pairs or how.step is not None or scale != "difference" or has_region
     ):
         raise ConfigError(
-            "means are not comparisons, so slopes, pairs, step, scale and rope do not apply to "
-            "them; leave these options out"
+            "marginal means are not comparisons, so slopes, pairs, step, scale and rope do not "
+            "apply to them; leave these options out"
         )
     if how.pairs and (how.slopes or how.step is not None or how.between is not None):
         raise ConfigError(
-            "pairs compares all levels, so slopes, step and between do not apply; leave them out"
+            "--pairs (in Python, pairs=True) compares all levels, so slopes, step and between do "
+            "not apply; leave these options out"
         )
     if how.means and not columns:
-        raise ConfigError("means needs the columns whose levels are averaged; name at least one")
+        raise ConfigError(
+            "marginal means need at least one column; name the column for whose levels they are "
+            "computed"
+        )
 
 
 def _check_scale(
@@ -755,7 +761,7 @@ class _Averages:
         self.every = max(1, num // max(FEWEST_DRAWS, most))
 
     def effects(self, change: Change, ways: Sequence[Groups], scale: str) -> list[_Effect]:
-        """Return the effects of a change: one for each way, or one if they are the same."""
+        """Return an effect for each way of treating groups, or one effect if all are the same."""
         found = [self._effect(change, way, scale) for way in ways]
         if len(found) > 1 and _same(*(each.draws for each in found)):
             found = [replace(found[0], way=EITHER)]
@@ -850,7 +856,8 @@ class _Averages:
                 raise
             raise ConfigError(
                 f"effects: no prediction can be computed for {change.column} {change.label}; "
-                f"choose other values with step or between ({error})"
+                f"choose other values with --step or --between (in Python, step=… or between=…) "
+                f"({error})"
             ) from None
 
 
@@ -879,7 +886,7 @@ def _index(
 
 
 def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
-    """Return predictions in which equal rows of a set are one row, with the sum of their weights.
+    """Return predictions in which equal rows of a set are merged, with the sum of their weights.
 
     In a table of factors, or if group effects are not used, many rows are equal.
     """
@@ -958,7 +965,7 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
         if any(len(label) != len(parts) for label in labels):
             raise DataError(
                 f"effects: the labels of {name} contain colons, so {changed} cannot be changed in "
-                "them; give a table with separate columns as --new (in Python, new)"
+                "them; give a table with separate columns as --new (in Python, new=…)"
             )
         cells = {
             part: np.array([label[parts.index(part)] for label in labels], dtype=object)
@@ -992,7 +999,7 @@ def _region(rope: Sequence[float]) -> tuple[float, float]:
     except (TypeError, ValueError):
         low = high = np.nan
     if not low < high:
-        raise ConfigError(f"rope takes two numbers, the smaller first, got {rope!r}")
+        raise ConfigError(f"rope must be two numbers, the smaller first, got {rope!r}")
     return low, high
 
 

@@ -8,7 +8,8 @@ Posterior SBC [2]_ checks whether the computation is correct for one data set. P
 from the posterior given y, new data y_new of the same design are drawn given these parameters, and
 the model is fitted to y and y_new together. The parameters are then also a draw from the posterior
 given (y, y_new), so their ranks are uniform. Prior SBC averages over all data that the prior
-implies. Posterior SBC tests the computation for the observed data, and needs no proper prior.
+implies. Posterior SBC tests the computation for the observed data, and does not need a proper
+prior.
 
 A program with an effect for each observation, such as b[N], also has an effect for each new row.
 To draw these effects too, the fit to y includes the new rows in its data, but ``held_out`` leaves
@@ -60,7 +61,7 @@ PROB = 0.9999
 """Probability of the simultaneous band that the ranks of a quantity must not leave."""
 
 NOTABLE = 0.02
-"""The smallest expected number of quantities outside their bands by chance that a note reports."""
+"""A note is added if at least this many quantities are expected outside their bands by chance."""
 
 INTERVALS = (0.5, 0.9)
 """Central intervals whose coverage is reported."""
@@ -121,7 +122,7 @@ class Calibration(Result):
         Whether the parameters were drawn from the posterior given observed data, not from the
         prior.
     of_simulation : tuple of str
-        Limitations of the simulated parameters, one sentence each.
+        Limitations of the simulation of the parameters, one sentence each.
     sha256 : str
         Digest of the program.
     priors : mapping of str to float
@@ -224,14 +225,14 @@ class Calibration(Result):
 
     @property
     def ranks(self) -> pd.DataFrame:
-        """The ranks: a table with a row for each quantity of each fit that is counted."""
+        """The ranks, with a row for each quantity of each fit that is not left out."""
         if self.drop:
             return self._all[~self._doubtful(self._all)]
         return self._all
 
     @property
     def num_fits(self) -> int:
-        """The number of fits that are counted."""
+        """The number of fits with ranks that are not left out."""
         return int(self.ranks["task"].nunique())
 
     @property
@@ -507,7 +508,7 @@ def sbc(
         A program that has ``y_rep`` and, unless `posterior` is true, can draw from its prior.
     data : path, DataFrame or mapping, optional
         The design: groups, times, covariates. The observed column is read only if `posterior` is
-        true, or for a formula. Default: the example of the program.
+        true or the program is a formula. Default: the example of the program.
     out : path
         The folder of the batch; see :func:`pyflowers.batch`.
     sims : int

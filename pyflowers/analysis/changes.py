@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class How:
-    """How columns are changed: the arguments of :func:`pyflowers.effects` on changes."""
+    """How columns are changed, as given by the arguments of :func:`pyflowers.effects`."""
 
     slopes: bool = False
     step: float | str | None = None
@@ -89,7 +89,7 @@ def changes_of(
         remedy = f"add a covariate to its formula, as in {model.parameter} ~ x"
     if not wanted:
         if of_group:
-            remedy = "compare groups with contrast"
+            remedy = "compare groups with pyflowers contrast"
         if every:
             remedy = f"name one of the formula's offsets: {', '.join(every)}"
         raise ConfigError(
@@ -98,8 +98,9 @@ def changes_of(
     for column in wanted:
         if column in of_group:
             raise ConfigError(
-                f"effects: {column} is a group; compare its labels with contrast, or average the "
-                f"effects of other columns over the rows of each label with by (--by {column})"
+                f"effects: {column} is a group; compare its labels with pyflowers contrast, or "
+                "average the effects of other columns over the rows of each label, with "
+                f"--by {column} (in Python, by={column!r})"
             )
         if column not in every:
             raise ConfigError(
@@ -107,7 +108,9 @@ def changes_of(
                 f"{', '.join(every) or 'none'}"
             )
     if how.between is not None and len(wanted) != 1:
-        raise ConfigError("between compares two values of one column; name that column")
+        raise ConfigError(
+            "--between (in Python, between=…) compares two values of a column; name that column"
+        )
     levels = model.levels
     found: list[Change] = []
     for column in wanted:
@@ -145,7 +148,7 @@ def _of_levels(
     if how.between is not None:
         between = how.between
         if isinstance(between, str) or len(between) != 2:
-            raise ConfigError(f"between takes two levels of {column}, got {between!r}")
+            raise ConfigError(f"between must be two levels of {column}, got {between!r}")
         asked = [number_text(v) if isinstance(v, float) else str(v) for v in between]
         asked = as_written(asked, levels)
         unknown = next((each for each in asked if each not in levels), None)
@@ -169,7 +172,7 @@ def _among(
     num: int,
     how: How,
 ) -> list[Change]:
-    """Return the changes among values of a column; all `num` rows are set to the same value."""
+    """Return the changes between values of a column; all `num` rows are set to the same value."""
     at = {label: np.full(num, cell) for label, cell in zip(labels, cells, strict=True)}
     if how.means:
         return [Change(column, label, f"at {column} = {label}", (at[label],)) for label in at]
@@ -236,9 +239,9 @@ def _of_numbers(
         is_code = True
     if (how.means or (how.pairs and is_asked)) and not is_code and between is None:
         raise ConfigError(
-            f"effects: {column} has {len(different)} distinct numbers, but pairs and means need a "
-            f"factor or at most {MOST_CODES} whole numbers; give two values with between, or, for "
-            "predictions, a grid"
+            f"effects: {column} has {len(different)} distinct numbers, but pairs of levels and "
+            f"marginal means need a factor or at most {MOST_CODES} whole numbers; compare two "
+            "values with --between (in Python, between=…), or predict with a grid of values"
         )
     is_whole = len(different) > 2 or how.means
     if between is None and step is None and is_code and is_whole and np.isinf(within[0]):
@@ -248,7 +251,9 @@ def _of_numbers(
         try:
             low, high = map(float, between)
         except (TypeError, ValueError):
-            raise ConfigError(f"between takes two numbers for {column}, got {between!r}") from None
+            raise ConfigError(
+                f"between must be two numbers for {column}, got {between!r}"
+            ) from None
     elif step is not None or (len(different) != 2 and np.isinf(within[0])):
         if step == "sd":
             words = f"per sd ({sd:.4g}) of {column}"

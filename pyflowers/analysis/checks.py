@@ -16,7 +16,7 @@ If rows are grouped, values are also compared with the mean of their own group
 vary within them. If times are known, values at consecutive times are compared (`autocorrelation`).
 
 If the program declares a prediction, :mod:`.patterns` looks for patterns in the residuals: patterns
-of the mean and of the spread along covariates, between levels of factors and between groups, and
+in the mean and in the spread along covariates, between levels of factors and between groups, and
 patterns in the order of the rows. Their p-values are adjusted for the number of patterns, and only
 small p-values count as failures.
 
@@ -24,8 +24,8 @@ Groups are also checked: `group_outlier` replicates whole groups, whose means ar
 population. A group that does not belong to the population is therefore found even if the model fits
 its mean.
 
-Predictions of each observation from the others are checked by their probability integral
-transforms (`loo_pit`),
+Predictions of each observation from the other observations are checked by their probability
+integral transforms (`loo_pit`),
 
     PIT[n] = Pr(y_new[n] < y[n] | y without y[n]) + v Pr(y_new[n] = y[n] | y without y[n])
 
@@ -123,8 +123,7 @@ MOST_GROUPED = 1_000_000_000
 these data sets."""
 
 FEWEST_REPLICATES = round(0.5 / LIMIT)
-"""The smallest number of replicated data sets; with fewer, a p-value of 0 would be beyond the limit
-by chance."""
+"""The smallest number of replicated data sets; with fewer, no check could fail."""
 
 SMALL_SPREAD = 0.15
 """The largest root mean square difference in spread that is too small to matter for averages and
@@ -273,11 +272,11 @@ class PredictiveChecks(Result):
     fit : Fit
         The fit.
     checks : tuple of PredictiveCheck
-        A check for each statistic, then for patterns, groups and PITs.
+        The checks: one for each statistic, then those for patterns, groups and PITs.
     groups : GroupMeans or None
         Observed and replicated means of each group; None if the rows are not grouped.
     pit : LooPit or None
-        PITs of leave-one-out prediction; None if the program has no ``log_lik``.
+        PITs from leave-one-out prediction; None if the program has no ``log_lik``.
     num_replicates : int
         Number of replicated data sets.
     notes : tuple of str
@@ -569,7 +568,7 @@ def check(
 
 
 def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[Statistic]:
-    """Return the usual and the requested statistics, including those of groups and times."""
+    """Return the usual and the requested statistics, including statistics of groups and times."""
     usual = usual_statistics(fit)
     wanted = find_statistics(statistics, usual)
     if fit.model.has_categories:
@@ -621,7 +620,7 @@ def _limits_of_quantile(fit: Fit) -> Iterator[str]:
     """Yield a note on what is not checked if the likelihood is used only to estimate a quantile."""
     if fit.model.quantile:
         yield (
-            f"the likelihood of {fit.model.family.name} serves to estimate a quantile and does "
+            f"the likelihood of {fit.model.family.name} is used to estimate a quantile and does "
             f"not describe the spread or the shape of {fit.data.value_name}, so only the share "
             "of the values below the quantile is checked"
         )
@@ -634,7 +633,7 @@ def _check_quantile(
     family, every = fit.model.family, fit.model.predictor_of(fit.draws)
 
     def shares(draws: Draws, rng: np.random.Generator) -> FloatArray:
-        """Return the share of observed and of replicated values in each draw."""
+        """Return the shares of observed and of replicated values below the quantile, by draw."""
         limit = family.described(replace(every, draws=draws).linear())
         sets = fit.data.y, fit.model.y_rep(draws, rng)
         return np.stack([(y < limit).mean(axis=2) for y in sets], axis=2)
@@ -753,7 +752,7 @@ def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, F
 
 
 def _whole_table(fit: Fit, column: str) -> Table:
-    """Return the rows of a fit with all columns of their file; a run keeps only those it uses.
+    """Return the rows of a fit with all columns of their file, not only the columns that it uses.
 
     Raises
     ------
@@ -954,7 +953,7 @@ class LooPit:
         return bool(share > 0.01 + 3 * np.sqrt(0.01 * 0.99 / self.values.size))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the PITs with everything that is needed to plot them again."""
+        """Return the PITs and everything else that is needed to plot them again."""
         band = {name: getattr(self.band, name) for name in ("prob", "points", "lower", "upper")}
         return {
             "values": self.values,

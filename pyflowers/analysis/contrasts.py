@@ -1,6 +1,6 @@
 """Contrasts and probabilities of derived quantities, with their Monte Carlo standard errors.
 
-An expression is evaluated in every draw, so its values are draws from its posterior. A number is
+An expression is evaluated for every draw, so its values are draws from its posterior. A number is
 summarised by its median and an interval, and a condition by its probability, which is the mean of
 its indicator.
 
@@ -14,7 +14,8 @@ If the program declares how it predicts and no quantity is named ``mu``, then ``
 response averaged over the fit's rows, and ``mu[subject 308]`` is its average over the rows where
 the column ``subject`` is ``308``. Several conditions are separated by commas.
 
-Such a fit also has these quantities, unless the posterior has one with their name:
+Such a fit also has the following quantities, unless the posterior has a quantity with the same
+name:
 
 ``effect[x]``, ``effect[f, b - a]``
     The average effects of a column that :func:`pyflowers.effects` shows, or one of them; if an
@@ -27,7 +28,7 @@ Such a fit also has these quantities, unless the posterior has one with their na
 
 Values are written as in a grid, so ``mean[f]`` and ``prediction[x = 0:10:5]`` are vectors. If a
 quantity has several dimensions, a label of one of them selects all elements with this label:
-``r_school[Intercept]`` are the intercepts of all schools.
+``r_school[Intercept]`` stands for the intercepts of all schools.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ _RESULTS = ("effect", "mean", "prediction")
 
 
 def evaluate(text: str, posterior: xr.Dataset, fit: Fit | None = None) -> xr.DataArray:
-    """Evaluate an expression in every draw.
+    """Evaluate an expression for every draw from the posterior.
 
     Parameters
     ----------
@@ -283,7 +284,8 @@ class _Expression:
     def selected(self, begin: int, quantity: xr.DataArray) -> tuple[xr.DataArray, int]:
         """Return the elements whose label begins at `begin`, and the label's end.
 
-        If there are several dimensions, a label of one selects all elements along the others.
+        If there are several dimensions, a label of one dimension selects all elements along the
+        others.
         """
         name, labels = str(quantity.name), labels_of(quantity)
         whole = {element[len(name) + 1 : -1] for element in element_names(quantity)}
@@ -295,7 +297,7 @@ class _Expression:
             return _array(flat(quantity)[:, :, position]), end
         if len(along) > 1:
             raise self.error(
-                f"{label} is a label of several dimensions of {name}; name an element, such as "
+                f"{label} is a label in several dimensions of {name}; name an element, such as "
                 f"{element_names(quantity)[0]}"
             )
         values = np.take(quantity.values, labels[along[0]].index(label), axis=2 + along[0])
@@ -414,7 +416,7 @@ class _Expression:
         return _array(FUNCTIONS[name](value.values), labels)
 
     def not_one_effect(self, ranked: ast.expr, labels: tuple[tuple[str, ...], ...]) -> str:
-        """Return why values of several dimensions cannot be ranked, with an example that can."""
+        """Return why values with several dimensions cannot be ranked, with a valid example."""
         sizes = " × ".join(str(len(along)) for along in labels)
         example = ""
         if isinstance(ranked, ast.Name):
@@ -456,7 +458,7 @@ def _effect(fit: Fit, text: str) -> xr.DataArray:
     labels = list(map(str, found.index.get_level_values("change")))
     if change and change not in labels:
         raise ConfigError(
-            f"{change!r} is not a change of {column}; choose another, such as {labels[0]}"
+            f"{change!r} is not one of the changes in {column}; choose one, such as {labels[0]}"
         )
     draws = np.asarray(found.draws())
     if change:
@@ -498,7 +500,7 @@ def _mean(fit: Fit, text: str) -> xr.DataArray:
 
 
 def _prediction(fit: Fit, text: str) -> xr.DataArray:
-    """Return the expected response at each combination of values, the rest held fixed."""
+    """Return the expected response at each combination of values, with the rest held fixed."""
     made = grid_of(fit, text)
     draws = np.asarray(predict(fit, grid=text).draws())
     if draws.shape[2] == 1:
@@ -572,7 +574,7 @@ def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str],
 
 
 def _longest(text: str, labels: Collection[str]) -> str:
-    """Return the longest label that starts a text, before a comma or bracket; empty without one."""
+    """Return the longest label at the start of a text, before a comma or bracket; empty if none."""
     known = [its for its in labels if re.match(rf"{re.escape(its)}\s*[],]", text)]
     return max(known, key=len, default="")
 
@@ -772,7 +774,7 @@ def _is_number(derived: xr.DataArray) -> bool:
 
 
 def _of_tables(fit: PooledFit, found: list[Contrasts]) -> Contrasts:
-    """Pool the expressions that were evaluated for each of several completed tables."""
+    """Pool the values of expressions that were evaluated for each of several completed tables."""
     derived = list[Any]()
     for several in zip(*(each.derived for each in found), strict=True):
         # A quotient is compared with 1 only if it is above 0 in every draw of every table.
@@ -785,7 +787,7 @@ def _of_tables(fit: PooledFit, found: list[Contrasts]) -> Contrasts:
 def contrast(
     fit: Fit | PooledFit, *expressions: str, joint: bool = False, interval: float | None = None
 ) -> Contrasts:
-    """Evaluate expressions of the posterior's quantities in every draw.
+    """Evaluate expressions for every draw from the posterior.
 
     Parameters
     ----------

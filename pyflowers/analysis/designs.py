@@ -1,4 +1,4 @@
-"""How precise a study will be: data of several sizes are simulated and fitted like the study's.
+"""How precise a study will be: data sets of several sizes are simulated, and each is fitted.
 
 The model is fitted to pilot data. Data are then simulated for each design, with all parameters at
 their posterior medians, except those that the user sets, and with new groups drawn from the
@@ -93,7 +93,7 @@ class Design(Result):
     column : str
         The column of the groups; empty if there are none.
     sims : int
-        Number of data sets of each design.
+        Number of data sets for each design.
     seed : int
         Seed of the simulated data and of the fits.
     engine : str
@@ -205,7 +205,7 @@ class Design(Result):
 
     def contents(self) -> list[Line]:
         """Return the table and its notes."""
-        about = f"{self.sims} data sets of each design, {percent(self.interval)} intervals"
+        about = f"{self.sims} data sets for each design, {percent(self.interval)} intervals"
         return [
             heading(self.called or self.name, about),
             in_file(self.table(), "design.csv"),
@@ -258,7 +258,7 @@ def _error_of_share(is_so: pd.Series[bool]) -> float:
 
 
 def of_fit(fit: Fit, names: Sequence[str], interval: float) -> dict[str, Any]:
-    """Return the interval of some elements of a fit, with a row for each element.
+    """Return the intervals for some elements of a fit, with a row for each element.
 
     Parameters
     ----------
@@ -332,8 +332,8 @@ def design(
 
     The model is fitted to pilot data. The simulations use the posterior medians of that fit,
     except for the parameters in `effects`, and draw new groups from the population. A second run
-    with the same inputs continues where the first stopped. A run with more simulations keeps those
-    that exist.
+    with the same inputs continues where the first stopped. A run with more simulations keeps the
+    existing ones.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ def design(
         The parameters of interest, such as ``{"b[x]": 0.3}``, and their true values. The other
         parameters are not changed; an intercept remains the value where the covariates are 0.
     rows : int, str or sequence of int
-        The numbers of rows of each group or, without groups, of the table: ``[5, 10]``, ``"5,10"``
+        The numbers of rows in each group or, without groups, in the table: ``[5, 10]``, ``"5,10"``
         or ``"10:50:10"``, which includes its end.
     groups : int, str or sequence of int, optional
         The numbers of groups, in the same forms.
@@ -445,7 +445,7 @@ def design(
 
 
 def _pilot(spec: Spec) -> Fit:
-    """Fit the pilot data, by independent draws if the program and the inputs allow it."""
+    """Fit the pilot data, with independent draws if the program and the inputs allow it."""
     if spec.engine == "auto":
         with suppress(PyflowersError):
             fit = sampled(spec, engine="exact")
@@ -497,7 +497,7 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
             raise ConfigError(f"effect: {effect} must be a number, got {value!r}")
     if region is not None and not (len(region) == 2 and region[0] < region[1]):
-        raise ConfigError(f"region must have a low and a higher end, got {region!r}")
+        raise ConfigError(f"region must be two numbers, the smaller first, got {region!r}")
 
 
 def _read_by_predictions(pilot: Fit) -> set[str]:
@@ -512,7 +512,7 @@ def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> st
         if groups or unit:
             raise ConfigError(
                 f"groups: {pilot.name} has no effects of groups; leave groups out, and give the "
-                "rows of the table"
+                "number of rows"
             )
         return ""
     if not groups:
@@ -563,7 +563,7 @@ def _true_values(
 def _refuse_impossible(
     pilot: Fit, effects: Mapping[str, float], at: Mapping[str, NDArray[np.float64]]
 ) -> None:
-    """Reject values that the parameters cannot have, though data could be simulated from them."""
+    """Reject values that the parameters cannot have, although data could be simulated from them."""
     declared = pilot.program.source.blocks.parameters
     for effect, value in effects.items():
         name = effect.partition("[")[0]
@@ -673,7 +673,7 @@ def _columns_of(pilot: Fit) -> pd.DataFrame:
 
 
 def _in_turn(places: NDArray[np.int64], num: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return `num` places, in which each of `places` occurs about equally often.
+    """Return `num` places; each of `places` occurs about equally often among them.
 
     Each pass through the places is in a new random order.
     """

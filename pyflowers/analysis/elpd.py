@@ -19,11 +19,11 @@ Densities and probabilities have no common scale: a density may exceed 1. If mod
 compared with models of real numbers, the latter predict the rounded response: their elpd uses
 P(y[n] − 1/2 < y < y[n] + 1/2 | y without y[n]), integrated by Gauss-Legendre quadrature.
 
-Leave-one-group-out tests the population of a multilevel model: how well it predicts a new plant,
-not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where y_g is
-all observations of group g; the parameters of the new group are integrated over the population.
-Each term comes from a refit. Importance sampling from the full fit does not work here, because the
-posterior of a group's parameters is entirely different without the group.
+Leave-one-group-out tests the population of a multilevel model: how well the model predicts a new
+plant, not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where
+y_g is all observations of group g; the parameters of the new group are integrated over the
+population. Each term comes from a refit. Importance sampling from the full fit does not work here,
+because the posterior of a group's parameters is entirely different without the group.
 
 The engine ``exact`` integrates the effects of a group out. In its fits of formulas, the densities
 of single observations and of whole groups are conditional on all other quantities, with these
@@ -99,7 +99,7 @@ LARGE_ERROR = 0.5
 """The Monte Carlo standard error of an elpd above which a caution is given."""
 
 _MOST_STEPS = 10_000
-_MOST_VALUES = 4_000_000  # the most pointwise likelihoods that are held at a time
+_MOST_VALUES = 4_000_000  # the most pointwise likelihoods in memory at a time
 _NODES_OF_HALF = 24  # Gauss-Legendre nodes in each half of the interval y ± 0.5
 
 
@@ -213,7 +213,7 @@ class ElpdComparison(Result):
         return []
 
     def of_dependent(self) -> list[str]:
-        """Return the caution that rows are predicted from those before them."""
+        """Return the caution that rows are predicted from the rows before them."""
         if not self.dependent:
             return []
         return [
@@ -513,8 +513,8 @@ class LooComparison(ElpdComparison):
             if model.num_bad > MOST_REFITS and not model.no_refit:
                 remedy = (
                     f"{_FOLDS[is_in_shell()]} needs {MOST_REFITS} refits (about "
-                    f"{duration(MOST_REFITS * model.seconds)}) instead of the {model.num_bad} of "
-                    f"{_REFIT[is_in_shell()]}"
+                    f"{duration(MOST_REFITS * model.seconds)}) instead of the {model.num_bad} "
+                    f"that {_REFIT[is_in_shell()]} needs"
                 )
             sentences.append(
                 f"{name}: k-hat of {model.num_bad} of {self.num_obs} observations is above "
@@ -653,7 +653,7 @@ def with_dependent_rows(fits: Sequence[Fit], names: Sequence[str]) -> tuple[str,
 
 
 def _are_rounded(fits: Sequence[Fit]) -> list[bool]:
-    """Return whether each model is of real numbers and compared with models of integers."""
+    """Return which models describe real numbers but are compared with models of integers."""
     found = [not fit.program.counts for fit in fits]
     if all(found):
         return [False] * len(fits)
@@ -662,7 +662,7 @@ def _are_rounded(fits: Sequence[Fit]) -> list[bool]:
             raise ConfigError(
                 f"loo: {fit.called} has densities, other models have probabilities of integers, "
                 f"and the density of {fit.called}, which is computed in Stan, cannot be integrated "
-                "over the rounded response; compare models of one kind"
+                "over the rounded response; compare models of the same kind"
             )
     return found
 
@@ -685,7 +685,7 @@ def _log_probability(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the fields of :class:`ModelElpd`, compared with the terms of the best model."""
+    """Return fields of :class:`ModelElpd`, from the terms of a model and of the best model."""
     return {
         "name": name,
         "elpd": float(terms.sum()),
@@ -726,7 +726,7 @@ def stacking_weights(elpd: NDArray[np.float64]) -> NDArray[np.float64]:
 def _psis(
     fit: Fit, refit: bool, rows: NDArray[np.int64], *, is_rounded: bool
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return log p(y[n] | the others) for rows of a fit, and fields of :class:`ModelLoo`."""
+    """Return log p(y[n] | the other rows) for rows of a fit, and fields of :class:`ModelLoo`."""
     num_obs, num_draws = rows.size, fit.num_chains * fit.num_draws
     elpd, k_hat, within = np.empty((3, num_obs))
     limit, changes = good_k(num_draws), np.zeros(num_draws)
@@ -837,8 +837,8 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
     Raises
     ------
     ConfigError
-        If there is no fit, a program has no ``log_lik``, two fits have the same name, or only one
-        of them has a censored or weighted response.
+        If there is no fit, a program has no ``log_lik``, two fits have the same name, or only some
+        fits have a censored or weighted response.
     """
     fits = checked_fits(fits, "loo")
     if not fits:
@@ -852,7 +852,7 @@ def checked_comparable(fits: Fit | Iterable[Fit]) -> list[Fit]:
 
 
 def _check_terms(term: str, having: Sequence[Fit], fits: Sequence[Fit]) -> None:
-    """Check that all responses or none have a term that changes the data of the likelihood."""
+    """Check that all responses, or none, have a term that changes the data of the likelihood."""
     lacking = [fit for fit in fits if fit not in having]
     if having and lacking:
         raise ConfigError(
@@ -886,7 +886,7 @@ def common_rows(fits: Sequence[Fit]) -> list[NDArray[np.int64]]:
             continue
         order = fit.data.is_reordered(first)
         if order:
-            why = "to the same rows in another order"
+            why = "to the same rows in a different order"
         else:
             why = "to different data"
         nums = fit.data.num_obs, first.num_obs
@@ -1077,7 +1077,7 @@ def leave_one_group_out(
     if of_counts and of_reals:
         raise ConfigError(
             f"loo: {of_counts[0]} gives probabilities and {of_reals[0]} gives densities, which "
-            "have no common scale for whole groups; compare models of one kind, or leave out "
+            "have no common scale for whole groups; compare models of the same kind, or leave out "
             "single observations"
         )
     labels = group_labels(fits[0], column)

@@ -6,22 +6,23 @@ With m_n the expected response of row n in a draw, and v_n its variance,
 
 The conditional R² includes the effects of the rows' groups. In the marginal R², only variance that
 is not due to groups counts as explained: m_n is the mean over the population of groups, and v_n the
-variance of a response of any group, which includes the variance between groups; for a normal model
-these are the R² of [2]_. The R² of residuals replaces v by var_n(y_n - m_n) ([1]_, section 3, as in
-brms).
+variance of a response in a random group, which includes the variance between groups; for a normal
+model, both R² are as in [2]_. The R² of residuals replaces v by var_n(y_n - m_n) ([1]_, section 3,
+as in brms).
 
 LOO-R² is 1 - var_n(e_n) / var_n(y_n), where e_n = y_n - E(y_n | the other rows) by PSIS. Its draws
 are those of the Bayesian bootstrap over rows ([3]_).
 
 The intraclass correlation (ICC) is the variance between groups as a share of the variance of a
-response of any group. On the scale of the link, the latter is the variance of the linear predictor
-plus that of the family on this scale: pi²/3 for logit, 1 for probit, pi²/6 for cloglog, the
-variance itself for the identity, and log(1 + v / m²) for log ([4]_, table 1). On the scale of the
-response, both variances are integrated over the population of groups ([5]_).
+response in a random group. On the scale of the link, the variance of a response is the variance of
+the linear predictor plus the variance of the family on this scale: pi²/3 for logit, 1 for probit,
+pi²/6 for cloglog, the variance itself for the identity, and log(1 + v / m²) for log ([4]_, table
+1). On the scale of the response, both variances are integrated over the population of groups
+([5]_).
 
-For families that are compared by logs, such as lognormal and gamma, R² and ICC refer to log y; for
-numbers of successes, they refer to shares of the trials. The variance of the family student, which
-may be infinite, is its squared scale.
+For families that are compared on the log scale, such as lognormal and gamma, R² and ICC refer to
+log y; for numbers of successes, they refer to shares of the trials. For the family student, whose
+variance may be infinite, the squared scale is used instead of the variance.
 
 References
 ----------
@@ -73,10 +74,11 @@ NUM_BOOTSTRAP = 4000
 _MOST_VALUES = 4_000_000
 
 MOST_INTEGRATED, FEWEST_DRAWS = 100_000, 500
-"""The largest product of rows and draws for which groups are integrated out in every draw of a
-response that is not linear in their effects; and the smallest number of draws that are used."""
+"""If a response is not linear in the effects of groups, and the product of rows and draws is larger
+than the first number, groups are integrated out for fewer draws, but for at least the second
+number."""
 
-_NODES = 8  # exact for the polynomials of a linear mean
+_NODES = 8  # exact for the polynomials that a linear mean leads to
 
 _OF_LATENT = {"logit": np.pi**2 / 3, "probit": 1.0, "cloglog": np.pi**2 / 6}
 _LATENT_FAMILIES = ("bernoulli", "binomial", "cumulative")
@@ -222,13 +224,13 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
     family = fit.model.family
     if family.name == "von_mises":
         raise ConfigError(
-            f"explained: {fit.called} predicts directions, whose variance cannot be divided; "
-            "compare models with loo"
+            f"explained: {fit.called} predicts directions, whose variance cannot be partitioned; "
+            "compare models with pyflowers loo"
         )
     if family.has_categories:
         raise ConfigError(
             f"explained: {fit.called} has categories without an order, for which no explained "
-            "variance is defined; compare models with loo"
+            "variance is defined; compare models with pyflowers loo"
         )
     rows = np.asarray(fit.is_in_likelihood)
     if rows.sum() < 2:
@@ -271,7 +273,7 @@ def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
 
 
 class _Sums:
-    """Sums over rows in each draw: of means, of their squares, and of variances."""
+    """Sums of means, of their squares and of variances over rows, for each draw."""
 
     def __init__(self, rows: NDArray[np.bool_], centre: float) -> None:
         self.rows, self.centre, self.num = rows, centre, int(rows.sum())
@@ -308,7 +310,7 @@ def _response(fit: Fit) -> FloatArray:
 
 
 def _reference(fit: Fit, y: FloatArray) -> FloatArray:
-    """Return numbers of the size of the means, from which a centre for the sums is computed."""
+    """Return numbers of about the size of the means, to compute a centre for the sums."""
     return np.log(y) if fit.model.family.compares_logs else y
 
 
@@ -344,7 +346,7 @@ def _moments(predictor: Predictor) -> tuple[FloatArray, FloatArray]:
 
 
 def _expected(predictor: Predictor) -> FloatArray:
-    """Return the expected response; numbers of successes are shares."""
+    """Return the expected response; for numbers of successes, the expected share of the trials."""
     mean = predictor.expected()
     if predictor.family.has_trials:
         mean = mean / predictor.parameters[TRIALS]
@@ -473,6 +475,6 @@ def _loo_r2(fit: Fit, rows: NDArray[np.int64], y: FloatArray) -> FloatArray:
 
 
 def _weighted_variance(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the variance of values with each row of weights."""
+    """Return the variance of values, weighted by each row of weights."""
     apart = values - values.mean()
     return np.asarray(weights @ np.square(apart) - np.square(weights @ apart))

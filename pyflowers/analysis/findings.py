@@ -24,17 +24,18 @@ from pyflowers.fits.fit import Fit
 from pyflowers.programs.terms import quote
 
 RATIO_IN_WORDS = 1.5
-"""The smallest ratio of observed to predicted variation that a finding states as a number."""
+"""A finding gives the ratio of observed to predicted variation only if it is at least this
+large."""
 
 SHAPE_Z = 3.0
 """The number of standard errors by which the mean or spread of PITs must deviate to be reported as
 the cause."""
 
 MOST_RATINGS = 10
-"""The largest number of different values for which a response is suggested to be ratings."""
+"""A response with at most this many distinct values may be ratings, which the advice mentions."""
 
 LARGEST_SCORE = 200
-"""The largest maximum of a response that is suggested to be a number of points."""
+"""A response with at most this maximum may be a number of points, which the advice mentions."""
 
 MOST_AT_END = 0.02
 """If a larger share of the values is equal to the largest or to the smallest one, values may have
@@ -94,7 +95,7 @@ _DIRECTIONS = {
     True: {"side": "larger", "degree": "more", "many": "more", "away": "farther from"},
     False: {"side": "smaller", "degree": "less", "many": "fewer", "away": "nearer to"},
 }
-"""How the data differ from replicated data, in words, by whether they are larger."""
+"""How the data differ from replicated data, in words; the key is whether they are larger."""
 
 
 def usual_statistics(fit: Fit) -> tuple[str, ...]:
@@ -183,7 +184,7 @@ def _is_unbounded(fit: Fit) -> bool:
 
 
 def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
-    """Return the need of a response with a limit, such as another family."""
+    """Return the need that a response with a limit points to, such as another family."""
     y, formula = fit.data.y, fit.program.declaration.formula
     assert formula is not None
     num, most = len(np.unique(y)), float(y.max())
@@ -249,7 +250,7 @@ def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
 MOST_TIMES = 100
 """The largest ratio of two spreads that is given as a number.
 
-A spread near 0, as in a group with equal counts, would give a meaningless one.
+A spread near 0, as in a group with equal counts, would give a meaningless ratio.
 """
 
 

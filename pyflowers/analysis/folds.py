@@ -61,7 +61,7 @@ class ModelFolds(ModelElpd):
     mcse : array
         Monte Carlo standard error of each term.
     failed : tuple of int
-        Folds, from 1, whose refit failed its diagnostics.
+        Folds, counted from 1, whose refits failed their diagnostics.
     folds : int
         The number of refits.
 
@@ -168,7 +168,7 @@ def k_fold(
     seed: int | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> FoldComparison:
-    """Compare models by how well they predict rows or groups that a refit has left out, in K folds.
+    """Compare models by how well they predict rows or groups that are left out, in K folds.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def k_fold(
     if len(kinds) > 1:
         raise ConfigError(
             "loo: some models give probabilities and others densities, which have no common scale "
-            "in folds; compare models of one kind, or leave out single observations"
+            "in folds; compare models of the same kind, or leave out single observations"
         )
     kept = np.flatnonzero(np.all([fit.is_in_likelihood for fit in found], axis=0))
     if seed is None:
@@ -238,7 +238,7 @@ def k_fold(
         what = f"{len(units)} groups"
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= len(units):
         raise ConfigError(
-            f"loo: folds must be an integer from 2 to the number of units, {what}, got {folds!r}"
+            f"loo: folds must be an integer from 2 to the number of units ({what}), got {folds!r}"
         )
     if labels is None:
         fold = _stratified(found[0].data.rows_of_y[kept, 0], folds, rng)

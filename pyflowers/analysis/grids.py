@@ -1,6 +1,6 @@
 """Grids: tables of the combinations of chosen values, with all other columns held fixed.
 
-A grid names the values of some columns. Its rows are all combinations of these values. Each other
+A grid gives the values of some columns. Its rows are all combinations of these values. Each other
 column is fixed at its mean or, if it is a factor or has two distinct numbers, at its most frequent
 value. In a balanced grid, each of these factors and two-valued columns instead takes all of its
 values, so that averages over the grid give every value the same weight (Searle, Speed and Milliken
@@ -31,7 +31,7 @@ MOST_ROWS = 100_000
 """The largest number of rows of a grid."""
 
 EVERY = "*"
-"""All levels of a factor, all labels of a group, or all distinct numbers of a column."""
+"""Stands for all levels of a factor, all labels of a group, or all distinct numbers of a column."""
 
 _SYNTAX = "such as 'x = 0:10:5, f = *', where 0:10:5 is from 0 to 10 in steps of 5"
 
@@ -86,7 +86,7 @@ def grid(fit: Fit, *, balanced: bool = False, **columns: Any) -> pd.DataFrame:
 
     See Also
     --------
-    pyflowers.predict : Predict the rows of a grid, with ``grid``.
+    pyflowers.predict : Predict the rows of a grid, with the argument ``grid``.
 
     Examples
     --------
@@ -174,12 +174,12 @@ def parse_grid(text: str, known: Sequence[str]) -> dict[str, str]:
     """Return the values of each column in a text such as ``x = 0:10:5, f = low|high, g``.
 
     A comma separates columns only if one of the `known` names follows it; labels may therefore
-    contain commas. A name without values stands for all of them.
+    contain commas. A name without values stands for all values of the column.
 
     Raises
     ------
     ConfigError
-        If the text cannot be read, or names a column twice.
+        If the text cannot be parsed, or names a column twice.
     """
     names = sorted(known, key=len, reverse=True)
     one = "|".join(map(re.escape, names)) or "(?!)"

@@ -1,9 +1,9 @@
 """Follow the advice on failed checks: models are refitted as advised, checked and compared.
 
-The advice on a failed check is another formula, another family or other options of the sampler. All
-of these are fitted, one by one, and the advice on the new fits is then followed as well. Of the
-models that pass all checks, those that predict about as well as the best by PSIS-LOO count as
-equal, and the first that was tried is chosen, because the first advice addresses the most failures.
+The advice on a failed check is another formula, another family or other sampler options. Each
+recommended model is fitted, and the advice on the new fits is then followed as well. Of the models
+that pass all checks, those that predict about as well as the best by PSIS-LOO count as equal, and
+the one that was tried first is chosen, because the first advice addresses the most failures.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tried:
         The inputs that differ from those of the fit whose checks led to this model; empty for the
         first fit.
     reasons : tuple of str
-        The failed checks whose advice led to this model.
+        The failed checks; the advice on these checks led to this model.
     advised_by : Tried or None
         The model that failed these checks; None for the first fit.
     """
@@ -86,7 +86,7 @@ class Tried:
 
     @property
     def advice(self) -> dict[Advice, tuple[str, ...]]:
-        """The advice on these checks that leads to a refit, and the checks that gave it.
+        """The advice on these checks that leads to a refit, and the checks that it addresses.
 
         Advice on sampling is used only if nothing else is wrong with the model.
         """
@@ -103,7 +103,7 @@ class Tried:
 
 
 def _advice_of(*parts: Part) -> dict[Advice, tuple[str, ...]]:
-    """Return the advice in parts of a verdict that leads to a refit, and the checks behind it."""
+    """Return the advice in parts of a verdict that leads to a refit, and the checks addressed."""
     found: dict[Advice, tuple[str, ...]] = {}
     for part in parts:
         for each in (*part.failed, *part.limited):
@@ -114,24 +114,24 @@ def _advice_of(*parts: Part) -> dict[Advice, tuple[str, ...]]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Improvement(Result):
-    """What failed in a fit, which models were tried instead, and which of them passes.
+    """What failed in a fit, which models were tried instead, and which of them was chosen.
 
     Attributes
     ----------
     trials : tuple of Tried
         The fit, then the models that were tried, in order.
     refused : mapping of str to str
-        What could not be tried, with the reason.
+        The models that could not be tried, with the reasons.
     loo : LooComparison or None
         The comparison of the models; None if there is only one, or they cannot be compared.
     no_loo : str
         Why they cannot be compared.
     left : int
-        The number of models that were advised, but not tried, because there were too many.
+        The number of models that were recommended but not tried, because there were too many.
 
     See Also
     --------
-    pyflowers.improve : Follow the advice of failed checks.
+    pyflowers.improve : Follow the advice on failed checks.
 
     Examples
     --------
@@ -204,12 +204,12 @@ class Improvement(Result):
         return self.command_with(str)
 
     def command_with(self, path: ShowPath) -> str:
-        """Return :attr:`command` with each path as a function shows it.
+        """Return :attr:`command`, with paths formatted by a function.
 
         Parameters
         ----------
         path : callable
-            Function that returns a path as it is shown.
+            Function that returns the text for a path.
         """
         if self.best is None or self.best is self.trials[0]:
             return ""
@@ -228,7 +228,7 @@ class Improvement(Result):
         if self.left:
             were = "was" if self.left == 1 else "were"
             said.append(
-                f"{counted(self.left, 'more model')} {were} advised, but not fitted, because "
+                f"{counted(self.left, 'more model')} {were} suggested, but not fitted, because "
                 f"the limit is {MOST_REFITS} refits"
             )
         if self.loo is not None:
@@ -258,7 +258,7 @@ class Improvement(Result):
         DataFrame
             ``after``, the number of the model whose checks suggested it; ``result``; elpd by
             PSIS-LOO and the difference from the best with its standard error; and the cost of
-            the model: the number of parameters and the seconds of its sampling.
+            the model: the number of parameters and the time of sampling in seconds.
         """
         elpd = {}
         if self.loo is not None:
@@ -325,7 +325,7 @@ def follow_advice(
     overwrite: bool = False,
     announce: Callable[[str], object] = logger.info,
 ) -> Improvement:
-    """Fit the models that the failed checks of a fit suggest, check these fits, and compare them.
+    """Fit the models that are recommended after failed checks, check these fits, and compare them.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def follow_advice(
         a model is tried again with other options, a number. If the folder has a run with the same
         inputs, it is read instead of refitted.
     overwrite : bool
-        Whether to replace runs in this folder that had other inputs.
+        Whether to replace runs in this folder that have other inputs.
     announce : callable
         Function that is called with a line before each refit.
 

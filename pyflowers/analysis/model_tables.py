@@ -64,7 +64,7 @@ class ModelTable(Result):
 
     See Also
     --------
-    pyflowers.table : Make the table of one or several fits.
+    pyflowers.table : Make a table of one or several fits.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class ModelTable(Result):
 
     @property
     def _note(self) -> str:
-        """A note that explains the numbers of the table."""
+        """A note that explains the numbers in the table."""
         note = f"Posterior {self.estimate}s, with {percent(self.interval)} intervals in brackets."
         if self.elpd is not None:
             note += " elpd by PSIS-LOO, with standard errors in parentheses."
@@ -222,7 +222,7 @@ class ModelTable(Result):
         return formats.frame(self.sheet)
 
     def to_docx(self) -> Any:
-        """Return a document of python-docx with the table; its ``save`` writes a file for Word.
+        """Return a python-docx document with the table; its ``save`` writes a file for Word.
 
         Raises
         ------
@@ -300,12 +300,12 @@ def table(
     fits : Fit or sequence of Fit
         The models, one for each column. They may have different families, formulas and data.
     names : sequence of str, optional
-        The names of the columns. Default: the names that the fits were given; for the others,
-        Model 1, Model 2, and so on.
+        The names of the columns. Default: the names that the fits were given; for fits without a
+        name, Model 1, Model 2, and so on.
     rows : mapping of str to str, or sequence of str, optional
         The rows, in their order: labels by parameter, such as ``{"b[x]": "Dose"}``, or parameters,
         such as ``["b[x]=Dose", "sigma"]``. A quantity such as ``b`` stands for its elements.
-        Parameters of different models that get one label share a row. Default: all parameters
+        Parameters of different models with the same label share a row. Default: all parameters
         except the effects of groups, quantities of single rows and coefficients of curves.
     estimate : str
         ``median`` or ``mean`` of the posterior.
@@ -326,9 +326,9 @@ def table(
     Raises
     ------
     ConfigError
-        If there is no fit, the names do not match the fits, no model has a parameter, a label is
-        given to two parameters of one model, the fits have different intervals and none is given,
-        or the models cannot be compared by :func:`pyflowers.loo`.
+        If there is no fit, the names do not match the fits, a parameter is in none of the models,
+        two parameters of one model have the same label, the fits have different intervals and none
+        is given, or the models cannot be compared by :func:`pyflowers.loo`.
 
     See Also
     --------
@@ -412,8 +412,9 @@ def _with_one_interval(fits: list[Fit], interval: float | None, names: Sequence[
     for fit, name in zip(fits, names, strict=True):
         if fit.interval != fits[0].interval:
             raise ConfigError(
-                f"interval: {names[0]} has intervals of {percent(fits[0].interval)}, and {name} of "
-                f"{percent(fit.interval)}; choose one for the table, such as 0.95"
+                f"interval: {names[0]} has {percent(fits[0].interval)} intervals and {name} has "
+                f"{percent(fit.interval)} intervals; choose one probability for the table, such as "
+                "0.95"
             )
     return fits
 
@@ -429,7 +430,7 @@ def _default_rows(fit: Fit) -> list[str]:
 
 
 def _joined(models: Sequence[Sequence[str]]) -> list[str]:
-    """Return the elements of all models, with those of one quantity together."""
+    """Return the elements of all models, with the elements of each quantity together."""
     of_models = list[dict[str, list[str]]]()
     for names in models:
         elements = dict[str, list[str]]()
@@ -444,7 +445,7 @@ def _joined(models: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _merged(orders: Iterable[Sequence[str]]) -> list[str]:
-    """Return all names; a new name comes after the name that precedes it in its own order."""
+    """Return all names; a new name comes after the name that precedes it in the same sequence."""
     found = list[str]()
     for names in orders:
         at = 0
@@ -485,7 +486,9 @@ def _asked(rows: Rows, known: Sequence[str]) -> Iterator[tuple[str, str | None]]
     elif isinstance(rows, Sequence) and not isinstance(rows, str):
         pairs = [_split(text, known) for text in rows]
     else:
-        raise ConfigError(f"rows must be a list of parameters, or labels by name, got {rows!r}")
+        raise ConfigError(
+            f"rows must be a list of parameters, or a mapping of parameters to labels, got {rows!r}"
+        )
     if not pairs:
         raise ConfigError("rows: name at least one parameter, such as 'b[x]=Dose'")
     names = {*known, *(name.partition("[")[0] for name in known)}
@@ -524,17 +527,18 @@ def _refuse_overlaps(
             both = [each for each in its if each in table.index]
             if len(both) > 1:
                 raise ConfigError(
-                    f"row {label!r}: {name} has {in_words(both)}; give each its own label"
+                    f"row {label!r}: this is the label of {in_words(both)} in {name}; give each "
+                    "parameter its own label"
                 )
 
 
 def _num_rows(fit: Fit) -> int:
-    """Return the number of observations in the likelihood and those of imputed predictors."""
+    """Return the number of rows in the likelihood, including rows with imputed predictors."""
     return int(fit.is_in_likelihood.sum()) + fit.whole.num_obs - fit.data.num_obs
 
 
 def _num_groups(fit: Fit) -> dict[str, int]:
-    """Return the number of groups by the table's name for their column."""
+    """Return the number of groups in each column of groups, by the column's name in the table."""
     labels = {its.column: its for its in fit.whole.labels.values()}
     found = {name: len(labels[name]) for name in fit.model.groups if name in labels}
     by_group = fit.whole.by_group

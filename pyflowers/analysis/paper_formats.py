@@ -121,7 +121,7 @@ def _head(sheet: Sheet, text: Callable[[str], str]) -> list[str]:
 
 
 def _aligned(lines: list[list[str]], between: str) -> list[str]:
-    """Return lines with cells padded to the width of their column; numbers are right-aligned."""
+    """Return lines with cells padded to the widths of their columns; numbers are right-aligned."""
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     found = []
     for first, *others in lines:
@@ -144,14 +144,14 @@ TEXT_WIDTH = 345.0
 """The width of the text of an article in LaTeX, in points."""
 
 _COMMANDS = {9: r"\small", 8: r"\footnotesize", 7: r"\scriptsize"}
-"""The LaTeX commands for letters in an article whose size is not 10 points."""
+"""The LaTeX commands for font sizes other than the 10 points of an article."""
 
 _OF_LATEX_CELLS = {10: 12.0, 9: 6.0, 8: 6.0, 7: 6.0}
 _OF_WORD_CELLS = dict.fromkeys((11, 10, 9, 8, 7), 10.8)
-"""The letter sizes, the largest first, each with the margins of a cell; in points."""
+"""The font sizes, the largest first, each with the margins of a cell; in points."""
 
 _LETTER_OF_LATEX, _LETTER_OF_WORD = 0.47, 0.55
-"""The average width of a character, as a share of the letter size."""
+"""The average width of a character, as a share of the font size."""
 
 NARROWEST = 14
 """The smallest width at which labels and the names of models are wrapped."""
@@ -171,7 +171,7 @@ def _longest_label(sheet: Sheet) -> int:
 
 
 def _widths(sheet: Sheet) -> list[int]:
-    """Return the width of each column in characters; that of the labels is first."""
+    """Return the width of each column in characters; the column of the labels is first."""
     labels = [cell_len(label(row.label)) for part in sheet.parts for row in part]
     first = min(max(labels, default=0), _longest_label(sheet))
     return [first, *(_width_of(sheet, i) for i in range(len(sheet.models)))]
@@ -180,7 +180,7 @@ def _widths(sheet: Sheet) -> list[int]:
 def _size_that_fits(
     sheet: Sheet, margins: Mapping[int, float], of_letter: float, room: float
 ) -> int:
-    """Return the largest letter size with which a sheet is not wider than the text.
+    """Return the largest font size with which a sheet is not wider than the text.
 
     If there is none, the smallest size is returned.
     """
@@ -243,7 +243,7 @@ def markdown(sheet: Sheet) -> str:
 def latex(sheet: Sheet) -> str:
     """Return a sheet as a ``tabular`` with the rules of the package booktabs.
 
-    If it would be wider than the text of an article, smaller letters are used.
+    If it would be wider than the text of an article, a smaller font is used.
     """
     size = _size_that_fits(sheet, _OF_LATEX_CELLS, _LETTER_OF_LATEX, TEXT_WIDTH)
     begin, end = list[str](), [r"\bottomrule", r"\end{tabular}"]
@@ -284,9 +284,9 @@ def html(sheet: Sheet) -> str:
 
 
 def docx(sheet: Sheet) -> Any:
-    """Return a sheet as a document of python-docx.
+    """Return a sheet as a python-docx document.
 
-    The letters are small enough that no line of a cell is broken.
+    The font is small enough that no line of a cell is broken.
 
     Raises
     ------
@@ -343,7 +343,7 @@ class Prose:
         return "\n".join([*lines, ""])
 
     def docx(self) -> Any:
-        """Return a document of python-docx.
+        """Return a python-docx document.
 
         Raises
         ------
@@ -415,7 +415,7 @@ def _unbroken(cell: str) -> str:
 
 
 def _with_numbers(sentence: str, text: Callable[[str], str], numbers: Callable[[str], str]) -> str:
-    """Return a sentence; one function writes its words, another its signed numbers."""
+    """Return a sentence; one function formats its words, another its signed numbers."""
     made, end = "", 0
     for found in _NUMBER_IN_PROSE.finditer(sentence):
         made += text(sentence[end : found.start()]) + numbers(found[0])

@@ -1,15 +1,15 @@
-"""Patterns in the residuals of a fit: of the mean, of the spread and in the order of the rows.
+"""Patterns in the residuals of a fit: in the mean, in the spread and in the order of the rows.
 
 Data y have the standardised residuals
 
     e[n] = (h(y[n]) − m[n]) / s[n],        e* = e − A (A'A)⁻¹ A' e
 
 where m and s are the posterior means of the expectation and of the standard deviation of h(y[n]), h
-is the identity or, for distributions of logs, the log, and A has the columns of the design and the
-effects of the groups, each multiplied by dm[n] / dη[n] / s[n]. The projection removes what the
-model can fit. Therefore e* hardly depends on the parameters, and has the same distribution for data
-from the model as for data replicated from the fit: these are score tests [1]_, whose distribution
-is simulated.
+is the identity or, for families that are defined by the distribution of log y, the log, and A has
+the columns of the design matrix and of the group effects, each multiplied by dm[n] / dη[n] / s[n].
+The projection removes what the model can fit. Therefore e* hardly depends on the parameters, and
+has the same distribution for data from the model as for data replicated from the fit: these are
+score tests [1]_, whose distribution is simulated.
 
 Linear patterns are sums c = W'e*, where W has the columns of terms that the model may lack, without
 the part that A fits. Their statistic is c' C⁻ c, with C = W'W, divided by the mean square of the
@@ -18,33 +18,33 @@ residuals that the pattern does not explain:
     mean[x]           an effect of each bin of a covariate, or of each level
     curvature[x]      the square of a covariate
     interaction[x:z]  the products of two covariates, or of their levels
-    slopes[x | g]     an effect of x in each group, in a test that their variance is 0 [2]_
+    slopes[x | g]     an effect of x in each group; the test is whether they vary [2]_
 
 The other two kinds are
 
     spread[x]           the means of |e*| in quarters of a covariate, in levels or in groups, each
                         compared with its mean over the replicates (Levene's test [3]_)
-    autocorrelation[x]  the products of e* in neighbours along a covariate, or in consecutive rows
+    autocorrelation[x]  the products of e* for neighbours along a covariate, or for consecutive rows
 
-All statistics are brought to one scale: a sum of squares is replaced by its cube root [4]_, and
+All statistics are put on one scale: a sum of squares is replaced by its cube root [4]_, and
 every statistic is then standardised by its mean and standard deviation over the replicates. The
-p-value of a check is the share of the replicated data sets in which any check of this module
-exceeds it. It is adjusted for the number of checks and for their dependence [5]_, so that a model
-with many covariates does not fail by chance.
+p-value of a check is the share of the replicated data sets in which the statistic of any check of
+this module exceeds the statistic of this check. It is adjusted for the number of checks and for
+their dependence [5]_, so that a model with many covariates does not fail by chance.
 
 If a linear pattern is found, the effects that explain it are added to A, and the checks are
-repeated: checks that then pass need no other remedy. In the same way, the residuals of the data
-are divided by the simplest pattern of spread that explains the others. Unequal spread makes linear
-patterns more likely, and a wrong mean makes patterns of spread more likely. If a remedy for the
-spread explains all patterns, it is the only remedy.
+repeated: checks that then pass need no other remedy. In the same way, the residuals of the data are
+divided by the simplest pattern of spread that explains the other patterns of spread. Unequal spread
+makes linear patterns more likely, and a wrong mean makes patterns of spread more likely. If a
+remedy for the spread explains all patterns, it is the only remedy.
 
 Spread also differs between bins by chance, especially in a family with heavier tails, and its
-relation to the mean differs between families. Therefore, unequal spread is compared with data
-sets from the alternatives that are more likely than the family (:mod:`.alternatives`). If all
+relation to the mean differs between families. Therefore, unequal spread is compared with that of
+data sets from the alternatives that are more likely than the family (:mod:`.alternatives`). If all
 values are positive, unequal spread is also looked for in their logs. As these residuals hardly
-depend on the parameters, this predicts whether a refit with that family passes. Otherwise, the
-spread gets its own term: the covariate, if the residuals pass when they are divided by an
-exponential function of it, or else a curve.
+depend on the parameters, the comparison predicts whether a refit with the alternative passes.
+Otherwise, the spread gets its own term: the covariate, if the residuals pass when they are divided
+by an exponential function of it, or else a curve.
 
 References
 ----------
@@ -95,13 +95,13 @@ MOST_VALUES = 10_000_000
 data sets are replicated, if necessary anew for each remedy that is tried."""
 
 FEWEST_VALUES = 5
-"""With fewer different values of a covariate, only the mean at each value is checked."""
+"""If a covariate has fewer distinct values, only the mean at each value is checked."""
 
 FEWEST_PAIRS = 5
-"""With fewer pairs of neighbours, autocorrelation is not checked."""
+"""If there are fewer pairs of neighbours, autocorrelation is not checked."""
 
 FEWEST_ROWS = 3
-"""A level or group with fewer rows has no spread that could be compared."""
+"""The spread of a level or group with fewer rows is not compared."""
 
 MOST_BINS = 10
 
@@ -116,13 +116,13 @@ FARTHEST = 4.0
 checks find, does not count as a pattern."""
 
 FEWEST_REPLICATES = 200
-"""With fewer replicated data sets, no remedy is sought."""
+"""If there are fewer replicated data sets, no remedy is sought."""
 
 MOST_STEPS = 3
 """The largest number of terms in a remedy."""
 
 FEWEST_FOR_CURVE = 7
-"""With fewer different values of a covariate, the remedy for a curve is a mean for each value."""
+"""If a covariate has fewer distinct values, the remedy for a curve is a mean for each value."""
 
 FEWEST_KNOTS = DEFAULT_SIZES["s"]
 """The number of knots of ``s(x)``."""
@@ -143,13 +143,13 @@ MOST_AT_ONCE = 1_000_000
 _ROUNDING = 1e-4
 
 SMALL_WEIGHT = 1e-6
-"""For rows with smaller weights, what terms would add to the linear predictor is taken as 0."""
+"""For rows with smaller weights, the contribution of further terms to the linear predictor is 0."""
 
 ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
 
 STRUCTURAL = ("mean", "curvature", "interaction", "slopes")
-"""Kinds of patterns that another predictor would explain, in contrast to patterns of the errors."""
+"""Kinds of patterns that another predictor would explain, unlike patterns in the errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,8 @@ class Pattern:
     weights : matrix or None
         For linear patterns, the columns that would explain the pattern, shape (N, k).
     is_signed : bool
-        Whether both tails count. They do not for autocorrelation, as alternation does no harm.
+        Whether both tails count. For autocorrelation, only the upper tail counts, because
+        alternation does no harm.
     bins : tuple of str
         The names of the bins, for a statistic with a value for each bin.
     where : array of int or None
@@ -222,8 +223,8 @@ class Judged:
     by_bin : array, shape (bin,)
         For spread, the ratio of each bin's spread to the spread that the model predicts.
     size : float
-        For spread, the root mean square over the rows of these ratios minus 1, less what chance
-        explains; NaN for other patterns.
+        For spread, the root mean square over the rows of these ratios minus 1, less the part that
+        chance explains; NaN for other patterns.
     """
 
     pattern: Pattern
@@ -270,7 +271,8 @@ class Patterns:
     spreads : tuple of Step
         The remedies for the patterns of spread that these remedies do not explain.
     family : str
-        A family in which the spreads are equal, if they are unequal in the fit; empty if unknown.
+        A family under which the spreads are equal, if they are unequal in the fit; empty if no such
+        family is known.
     remaining : frozenset of str
         The names of the patterns that none of these remedies explains.
     notes : tuple of str
@@ -308,14 +310,14 @@ class Residuals:
         self.mean = np.broadcast_to(mean, shape)[0].mean(axis=0)
         sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
-        self.weight = self.sd  # categories: what all predictors together can fit
+        self.weight = self.sd  # categories: the part that all predictors can fit together
         if self.family.has_columns:
             self.weight = self.sd * fit.data.rows_of_y.sum(axis=1)
         if not self.family.has_categories:
             above, below = (self.family.moments(eta + by, parameters)[0] for by in (step, -step))
             slope = np.broadcast_to(above - below, shape)[0].mean(axis=0) / (2 * step)
             self.weight = slope / self.sd
-        labels = model.labels  # without those that only rows with imputed predictors have
+        labels = model.labels  # without labels that occur only in rows with imputed predictors
         self.groups = {name: labels[name].codes for name in model.partitions}
         self.columns = [model.fixed_design() * self.weight[:, None]]
         for codes, z in model.random_designs():
@@ -324,7 +326,7 @@ class Residuals:
         self.num_fitted = sum(each.shape[1] for each in self.columns)
 
     def of(self, y: FloatArray) -> FloatArray:
-        """Return standardised residuals, shape (R, N), which still contain what the model fits."""
+        """Return standardised residuals, shape (R, N), including the part that the model fits."""
         if self.family.has_columns:
             counts = y.reshape(len(y), -1, self.family.width)
             total = counts.sum(axis=2)
@@ -337,9 +339,10 @@ class Residuals:
     def projection(
         self, extra: Sequence[Any] = (), scale: FloatArray | None = None
     ) -> Callable[[FloatArray], FloatArray]:
-        """Return a function that removes from rows of length N what the model and `extra` fit.
+        """Return a function that removes the part of residuals that the model and `extra` fit.
 
-        With a scale, shape (N,), it removes this from residuals that were divided by the scale.
+        The function takes residuals of shape (R, N). With a scale, shape (N,), these are residuals
+        that were divided by the scale.
         """
         from scipy import linalg, sparse
 
@@ -349,8 +352,8 @@ class Residuals:
         size = np.sqrt(np.asarray(every.multiply(every).sum(axis=0)).ravel())
         every = every[:, size > 1e-10] * (1 / size[size > 1e-10])
         gram = (every.T @ every).toarray()
-        # Columns may be collinear, as an intercept and those of groups are. The small constant
-        # makes the matrix invertible, and leaves 1e-9 of what should be removed.
+        # Columns may be collinear, such as an intercept and the columns of groups. The small
+        # constant makes the matrix invertible, and leaves 1e-9 of the part that should be removed.
         factor = linalg.cho_factor(gram + 1e-9 * np.eye(len(gram)))
         transposed = sparse.csr_array(every.T)
 
@@ -421,7 +424,7 @@ def find_patterns(
 
 @dataclass(frozen=True)
 class _Search:
-    """The residuals in which patterns are looked for: those of the data and of replicated data."""
+    """The residuals of the data and of replicated data, which are searched for patterns."""
 
     fit: Fit
     residuals: Residuals
@@ -467,7 +470,7 @@ def _family_of_spread(search: _Search, remove: Remove, num: int) -> str:
 
 
 def _is_equal(judged: Iterable[Judged]) -> bool:
-    """Return whether all patterns of spread pass."""
+    """Return whether all checks for patterns of spread pass."""
     return all(each.passed for each in judged if each.pattern.kind == "spread")
 
 
@@ -493,14 +496,14 @@ def _explained_spreads(
 
 
 def _both(first: Remove, second: Remove) -> Remove:
-    """Return a function that removes what two functions remove, one after the other."""
+    """Return a function that applies two functions, one after the other."""
     return lambda e: second(first(e))
 
 
 def _spread_that_explains(
     search: _Search, remove: Remove, own: FloatArray, unequal: list[Judged]
 ) -> Judged:
-    """Return the simplest pattern that explains the other unequal spreads, or the strongest."""
+    """Return the simplest pattern that explains the other unequal spreads, or the strongest one."""
     for spread in sorted(unequal, key=lambda each: each.by_bin.size):
         equal = remove(own / _ratios(spread))
         if _is_equal(_judge(search.patterns, equal, map(remove, search.sets()))):
@@ -577,7 +580,7 @@ def _ratios(spread: Judged) -> FloatArray:
 def _remedy(
     search: _Search, worst: Judged, extra: Sequence[Any]
 ) -> tuple[str, Any, tuple[Judged, ...]]:
-    """Return the first terms that explain a pattern, their columns, and what remains of it."""
+    """Return the first terms that explain a pattern, with their columns, and what then remains."""
     fit, residuals = search.fit, search.residuals
     pattern, x = worst.pattern, worst.pattern.columns[0]
     candidates: list[tuple[str, Any]] = []
@@ -639,7 +642,8 @@ def smooth_sizes(fit: Fit, x: str, text: str) -> list[int]:
     x : str
         The covariate.
     text : str
-        A formula; if it has a smooth of x, only larger numbers than its own are returned.
+        A formula; if it has a smooth of x, only larger numbers than that of this smooth are
+        returned.
     """
     table, least = fit.data.table, 0
     assert table is not None
@@ -711,7 +715,7 @@ def _judge(
 
 
 def _strength(pattern: Pattern, statistics: FloatArray) -> FloatArray:
-    """Return the statistics of the data and of the replicates on the scale of all patterns."""
+    """Return the statistics of the data and of the replicates on a scale common to all patterns."""
     scaled = statistics
     if pattern.kind not in ("curvature", "autocorrelation"):
         scaled = np.cbrt(statistics)
@@ -726,7 +730,7 @@ def _strength(pattern: Pattern, statistics: FloatArray) -> FloatArray:
 
 
 def _size(pattern: Pattern, ratio: FloatArray, error: FloatArray) -> float:
-    """Return how much spread differs between rows: root mean square, less what chance explains."""
+    """Return how much the spread differs between rows, less the part that chance explains."""
     assert pattern.where is not None
     share = np.bincount(pattern.where[pattern.where >= 0]) / np.sum(pattern.where >= 0)
     return float(np.sqrt(max(0.0, share @ (np.square(ratio - 1) - np.square(error)))))
@@ -762,7 +766,7 @@ class _Covariates:
     Attributes
     ----------
     numeric : dict of str to array, shape (N,)
-        The values of each covariate of numbers.
+        The values of each numeric covariate.
     levels : dict of str to (array of int, shape (N,), sequence of str)
         The codes and the names of the levels of each factor.
     coded : dict of str to array, shape (N, columns)
@@ -821,7 +825,8 @@ def _linear(
 
 
 Linear = Callable[[str, tuple[str, ...], FloatArray], Iterator[Pattern]]
-"""Function of a kind, columns and their values that yields a linear pattern or nothing."""
+"""Function of a kind, columns and the values of these columns that yields a linear pattern or
+none."""
 
 
 def _means(own: _Covariates, linear: Linear, notes: list[str]) -> Iterator[Pattern]:
@@ -984,7 +989,7 @@ def _rows_in_order(codes: IntArray, values: FloatArray) -> IntArray:
 
 
 def _neighbours(codes: IntArray, values: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return the autocorrelation at lag 1 along values within groups; None with too few pairs.
+    """Return the autocorrelation at lag 1 along values within groups; None if there are few pairs.
 
     Rows of a group with the same value are one point, with the mean of their residuals.
     """

@@ -1,8 +1,8 @@
-"""Results from the fits of several completed tables, pooled as further draws.
+"""Results from the fits to several completed tables, pooled as the draws of further chains.
 
 The draws of a quantity that depends on the table, such as an average over its rows, are computed
-from each fit and its own table. Chains of one table must agree with each other, but those of
-different tables need not, so Monte Carlo errors are those of each table.
+from each fit and its own table. Chains of one table must agree with each other, but chains of
+different tables need not, so Monte Carlo errors are computed for each table.
 
 References
 ----------
@@ -32,7 +32,7 @@ Question = TypeVar("Question", bound=Callable[..., Any])
 
 
 def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Question], Question]:
-    """Return a decorator that lets a function of a fit also take pooled fits.
+    """Return a decorator for a function of a fit, so that it also accepts pooled fits.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Ques
             answers = list[Any]()
             for number, each in enumerate(fit.fits):
                 own, seed = dict(how), how.get("seed")
-                if isinstance(seed, Integral):  # the random numbers of each table are its own
+                if isinstance(seed, Integral):  # each table has its own random numbers
                     own["seed"] = (int(seed) + number) % (LARGEST_SEED + 1)
                 answers.append(question(each, *args, **own))
             return pool(fit, answers)
@@ -59,7 +59,7 @@ def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Ques
 
 
 def as_chains(draws: Sequence[xr.DataArray]) -> xr.DataArray:
-    """Return the draws from several tables, shape (chain, draw, …), as those of further chains."""
+    """Return the draws from several tables as draws of further chains, shape (chain, draw, …)."""
     import xarray as xr  # slow to import
 
     return xr.concat([its.drop_vars("chain", errors="ignore") for its in draws], dim="chain")
@@ -82,7 +82,7 @@ def pooled_columns(
     Returns
     -------
     dict of str to array
-        The Monte Carlo errors, which are those of the mean of the tables' values; effective sample
+        The Monte Carlo errors of the mean of the tables' values; effective sample
         sizes, which are sums over the tables; and ``between``, the share of the variance between
         the tables.
     """

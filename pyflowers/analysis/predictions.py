@@ -1,11 +1,12 @@
 """Predictions of new data: rows of a table, the next observation of each group, and a new group.
 
 Rows of a table are predicted as the program's ``[prediction]`` declares; see
-:mod:`pyflowers.programs.prediction`. Weighted averages over rows predict populations.
+:mod:`pyflowers.programs.prediction`. Weighted averages over rows predict averages over populations.
 
-The next observation of group p is drawn from p(y_new | group p's parameters) in each draw of the
-posterior. For a new group, the parameters are first drawn from the population in that draw. Both
-are draws from the posterior predictive distribution, so their quantiles give its intervals.
+For each posterior draw, the next observation of group p is drawn from p(y_new | group p's
+parameters). For a new group, the parameters are first drawn from the population, given the same
+posterior draw. In both cases, the results are draws from the posterior predictive distribution, so
+their quantiles give its intervals.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ KINDS: Mapping[Kind, Callable[[Predictor], NDArray[np.float64]]] = {
 probabilities of outcomes, which are the expected values of a predictor with an outcome."""
 
 OF_TRIALS = " (successes out of each row's trials)"
-"""Addition to the name of a binomial response."""
+"""Text that is added to the name of a binomial response."""
 
 LARGEST_BLOCK = 4_000_000
 """The largest number of draws, over all rows of a block, that one thread holds in memory."""
@@ -68,7 +69,8 @@ OF_TABLES = (
     *("row", "column", "change", "at", "groups", "outcome"),
     *("median", "mcse", "mcse_median"),
 )
-"""Column names in the tables of predictions and effects, which the user's columns may also have."""
+"""Column names in the tables of predictions and effects; the user's columns may have the same
+names."""
 
 T = TypeVar("T")
 
@@ -268,7 +270,9 @@ def row_sets(
         read.append(weights)
     for name in read:
         if not isinstance(name, str):
-            raise ConfigError(f"by and weights take names of columns, got {type(name).__name__}")
+            raise ConfigError(
+                f"by=… and weights=… take names of columns, got {type(name).__name__}"
+            )
     for column in filter(None, read):
         if is_of_fit and column not in table.cells:
             whole = next((name for name in table.cells if column in name.split(":")), "")
@@ -278,14 +282,14 @@ def row_sets(
                 kept, hint = f"has kept this column only as part of {whole}", ""
             raise DataError(
                 f"{column}: the fit {kept}; give a table with this column as --new (in "
-                f"Python, new){hint}"
+                f"Python, new=…){hint}"
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
         labels = [_by_level(table, column) for column in columns]
         several = np.stack([each.codes for each in labels], axis=1)
         different, codes = np.unique(several, axis=0, return_inverse=True)
-        codes = codes.ravel()  # NumPy 2.0 alone returns a column
+        codes = codes.ravel()  # only NumPy 2.0 returns a column
         texts = [[cell_text(name) for name in its.names] for its in labels]
         # Labels with the same text, such as 1 and 1.0, keep their names.
         shown = [
@@ -328,7 +332,7 @@ def _by_level(table: Table, column: str) -> Labels:
 def in_blocks(
     predictor: Predictor, function: Callable[[Predictor], T]
 ) -> Iterator[tuple[slice, T]]:
-    """Evaluate a function of blocks of rows on all cores, and yield blocks and results in order."""
+    """Apply a function to blocks of rows on all cores, and yield blocks and results in order."""
     num, size = len(predictor.rows), max(1, LARGEST_BLOCK // prod(predictor.lead))
     blocks = [slice(begin, min(begin + size, num)) for begin in range(0, num, size)]
     tasks = [lambda rows=rows: function(predictor.at(rows)) for rows in blocks]
@@ -426,7 +430,7 @@ class RowPredictions(Result):
         return replace(self.predictor, outcome=outcome)
 
     def _blocks(self, outcome: Outcome | None) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield the draws for blocks of rows, those of completed tables as further chains."""
+        """Yield the draws for blocks of rows, with completed tables as further chains."""
         if not self.tables:
             yield from in_blocks(self._predictor(outcome), KINDS[self.kind])
             return
@@ -501,7 +505,7 @@ class RowPredictions(Result):
         found = [self._summary(each) for each in self._events]
         if not self.outcomes:
             return found[0]
-        # All outcomes of a row follow each other.
+        # The outcomes of a row are consecutive.
         num, texts = len(found[0]), list(map(str, self.outcomes))
         order = np.arange(num * len(texts)).reshape(len(texts), num).T.ravel()
         index = found[0].index.repeat(len(texts))
@@ -630,26 +634,27 @@ class RowPredictions(Result):
 
 
 def _of_tables(fit: PooledFit, found: list[Predictions | RowPredictions]) -> RowPredictions:
-    """Pool the predictions of rows by the fits of several completed tables."""
+    """Pool the predictions of rows from the fits to several completed tables."""
     of_rows = [each for each in found if isinstance(each, RowPredictions)]
     if len(of_rows) < len(found):
         raise ConfigError(
-            "predict: only predictions of rows can be pooled; give new, or give kind to predict "
-            "the rows of the completed tables"
+            "predict: only predictions of rows can be pooled; give a table with --new (in Python, "
+            "new=…), or add --kind (kind=…) to predict the rows of the completed tables"
         )
     first = of_rows[0]
     for number, each in enumerate(of_rows[1:], 2):
         if each._table.rows.tolist() != first._table.rows.tolist():
             raise DataError(
-                f"predict: tables 1 and {number} have different rows; give the rows with new"
+                f"predict: tables 1 and {number} have different rows; give the rows to predict as "
+                "one table, --new (in Python, new=…)"
             )
         if first.sets is not None and each.sets is not None:
             apart = each.sets.index.symmetric_difference(first.sets.index)
             if len(apart):
                 label = ", ".join(map(str, apart.to_frame().iloc[0]))
                 raise DataError(
-                    f"predict: tables 1 and {number} have different sets of rows, such as {label}; "
-                    "average by columns that are not imputed"
+                    f"predict: tables 1 and {number} have different labels by which rows are "
+                    f"averaged, such as {label}; average by columns that are not imputed"
                 )
     return replace(first, pooled=fit, tables=tuple(of_rows))
 
@@ -677,8 +682,8 @@ def predict(
     ----------
     fit : Fit or PooledFit
         To predict rows, a fit of a program that declares ``[prediction]``, as every formula does.
-        Otherwise, a fit of a program with ``y_new``. Predictions of rows by the fits of several
-        completed tables are pooled.
+        Otherwise, a fit of a program with ``y_new``. The predictions of rows from the fits to
+        several completed tables are pooled.
     new : path, DataFrame or Table, optional
         The rows to predict, with every column that the program reads except the observed one.
         Default: the fit's rows if `kind`, `by` or `weights` is given, or the program declares
@@ -703,14 +708,15 @@ def predict(
         A parameter of the family, such as ``sigma``, to be predicted instead of the response.
     outcome : str, number or sequence, optional
         The outcomes whose probabilities are predicted, such as ``"> 0"``, ``"<= 2"`` or ``3``.
-        Default: each rating or category; 1, for a response of 0 and 1; ``> 0``, for counts.
+        Default: each rating or category; ``1`` for a response of 0 and 1; ``> 0`` for counts.
     grid : str or mapping, optional
         Predict all combinations of values of some columns, such as ``"x = 0:10:5, f = *"``, with
         the other columns held fixed, instead of the rows of a table; see :func:`pyflowers.grid`.
     balanced : bool
         Whether the grid also contains all levels of the other factors, and both values of columns
-        with two distinct numbers; without `grid`, all factors and all such columns. Predictions
-        are then averaged over these values, with equal weights, unless `by` is given.
+        with two distinct numbers; without `grid`, a grid of the values of all factors and all such
+        columns is used. Predictions are then averaged over these values, with equal weights, unless
+        `by` is given.
     seed : int, optional
         Seed of the predictions. Default: the fit's seed. Each new label and each row has separate
         random numbers, so that the prediction of a row does not depend on the other rows or on
@@ -769,8 +775,8 @@ def predict(
         of_rows_only.insert(0, "groups")
     if of_rows_only:
         raise ConfigError(
-            f"{of_rows_only[0]} applies only to rows of a table; give new, or give kind to predict "
-            "the rows of the fit"
+            f"{of_rows_only[0]} applies only to rows of a table; give a table with --new (in "
+            "Python, new=…), or add --kind (kind=…) to predict the rows of the fit"
         )
     fit.program.require(Capability.Y_NEW)
     seed = _seed_of(fit, seed)
@@ -849,7 +855,7 @@ def _predict_rows(
 
 
 def what_of_outcomes(fit: Fit) -> str:
-    """Return in words the quantities that have probabilities."""
+    """Return, in words, the quantities that have probabilities."""
     if fit.model.has_categories:
         return f"category{_of_response(fit)}"
     return f"outcome of {fit.data.scored_name}"
@@ -861,7 +867,7 @@ def _of_response(fit: Fit) -> str:
 
 
 def _about_mean(fit: Fit) -> Iterator[str]:
-    """Yield the option that predicts the quantity of the family, if that is not the mean."""
+    """Yield a note on the option for predicting the modelled quantity, if this is not the mean."""
     if fit.model.has_rule and fit.model.family.instead_of_mean:
         own = fit.model.family.link_in_words.format(fit.data.value_name)
         yield f"note: this is the mean; {worded('--kind linear')} predicts the {own}"
@@ -885,13 +891,16 @@ def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expect
 
 
 def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
-    """Return the rows of the requested grid; None if there is none."""
+    """Return the rows of the requested grid; None if no grid is requested."""
     if grid is None:
         if not balanced:
             return None
         grid = {}
     if new is not None:
-        raise ConfigError("a grid and new both give the rows; leave one of them out")
+        raise ConfigError(
+            "--grid and --new (in Python, grid=… and new=…) both give the rows to predict; leave "
+            "one of them out"
+        )
     return grid_of(fit, grid, balanced=balanced)
 
 
@@ -910,14 +919,14 @@ def outcomes_of(
         one = model.family.predictors[0]
         raise ConfigError(
             f"kind {kind!r}: the categories{_of_response(fit)} have no order, "
-            "so there is nothing to average; use kind 'probability', or name a linear predictor "
-            f"with parameter, such as {one}"
+            "so there is nothing to average; use kind 'probability', or choose a linear predictor, "
+            f"such as --parameter {one} (in Python, parameter={one!r})"
         )
     if kind != "probability":
         if outcome is not None:
             raise ConfigError(
-                f"outcome applies only to kind 'probability', not to kind {kind!r}; leave one of "
-                "them out"
+                f"outcome applies only to kind 'probability', not to kind {kind!r}; leave "
+                "outcome or kind out"
             )
         return ()
     if parameter is not None:
@@ -929,7 +938,7 @@ def outcomes_of(
     if not family.is_discrete:
         raise ConfigError(
             f"kind 'probability' needs ratings, successes or counts, but family {family.name} has "
-            "real numbers; use kind 'observation', and count its draws"
+            "real numbers; use kind 'observation', and compute the probability from its draws"
         )
     scores = fit.data.scores
     if model.has_categories:
@@ -1001,7 +1010,7 @@ def predictor_of(
 
 
 def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
-    """Reject a rule whose log likelihood differs from the program's."""
+    """Reject a prediction rule whose log likelihood differs from the program's."""
     name = fit.program.declaration.roles.log_lik
     theirs = fit.draws.get(name)
     if fit.model.evaluates or theirs is None or fit.data.table is None:

@@ -19,8 +19,8 @@ and D is between 0 and 1. D is not the same for x and for −x, which has the di
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
 A conclusion is counted as moving if it changes by at least this much. Its change per doubling is
-taken between the powers 0.8 and 1.25, because a quantile of a sample moves in steps from draw to
-draw: near 1, the change would measure the gaps between draws.
+computed between the powers 0.8 and 1.25, because a quantile of a sample moves in steps from draw to
+draw: between powers near 1, the change would measure the gaps between draws.
 
 Raising a flat prior to a power changes nothing, so its influence is not measured.
 
@@ -82,16 +82,16 @@ THRESHOLD = 0.05
 """The smallest sensitivity that matters."""
 
 SHIFT = 0.25
-"""Change of a mean or quantile, in posterior standard deviations, that counts as a move."""
+"""Change in a mean or quantile, in posterior standard deviations, that counts as a move."""
 
 STRETCH = 1.25
-"""Change of a standard deviation, as a factor, that counts as a move."""
+"""Change in a standard deviation, as a factor, that counts as a move."""
 
 CHANCE = 0.05
-"""Change of a probability that counts as a move."""
+"""Change in a probability that counts as a move."""
 
 DECIDES = 1.0
-"""Change of a median, in posterior standard deviations per doubling of the prior, above which the
+"""Change in a median, in posterior standard deviations per doubling of the prior, above which the
 result depends mainly on the prior's weight. It is four times :data:`SHIFT`, which only leads to a
 remark."""
 
@@ -128,7 +128,7 @@ class Scaled:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the component is the same in every draw, as a flat prior is."""
+        """Whether the component has the same density at every draw, as a flat prior does."""
         return not self.refusal and all(np.isnan(k) for k in self.k_hat.values())
 
     @property
@@ -377,7 +377,8 @@ class Sensitivity(Result):
 def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
     """Measure how sensitive the posterior is to the prior and to the likelihood.
 
-    Both are raised to powers near 1 by importance weights, without a refit.
+    Importance weights show how the posterior changes if the prior or the likelihood is raised to a
+    power near 1, without a refit.
 
     Parameters
     ----------
@@ -429,7 +430,7 @@ def sensitivity(fit: Fit, *, interval: float | None = None) -> Sensitivity:
         if fit.program.can(Capability.LOG_LIK):
             reason = "there are no observations"
         if imputed:
-            reason = f"that of {in_words(imputed)}, with imputed values, is not known row by row"
+            reason = f"the likelihood of rows with imputed {in_words(imputed)} is not known"
         notes.append(f"the likelihood is not scaled, as {reason}")
     notes += [each.note for each in components if each.note]
     distances, found = [pd.DataFrame(columns=[each.component for each in components])], []
@@ -530,7 +531,7 @@ def cumulative_jensen_shannon(ascending: FloatArray, weights: FloatArray) -> Flo
     widths = np.diff(ascending, axis=0)
     p = np.arange(1, num)[:, None] / num
     q = np.minimum(np.cumsum(weights, axis=0)[:-1], 1.0)
-    # This sum runs from above, so that the upper tail has full precision.
+    # This sum runs from the largest draw downwards, so that the upper tail has full precision.
     q_above = np.minimum(np.cumsum(weights[::-1], axis=0)[:-1][::-1], 1.0)
     return np.maximum(_distance(p, q, widths), _distance(1 - p, q_above, widths))
 
@@ -584,7 +585,7 @@ def names_of(interval: float = INTERVAL) -> list[str]:
 
 
 def _total_log_lik(fit: Fit) -> FloatArray:
-    """Return the log likelihood at each draw, summed over its observations, shape (S,).
+    """Return the log likelihood at each draw, summed over the observations, shape (S,).
 
     The sum is computed block by block, because the pointwise likelihood may not fit into memory.
     """
@@ -610,7 +611,7 @@ def _blocks(fit: Fit) -> Iterator[tuple[pd.Index, FloatArray, NDArray[np.intp]]]
 
 
 def sensitivities_of(scaled: Scaled, draws: FloatArray, step: int = 1) -> FloatArray:
-    """Return the sensitivity of quantities that are computed from a fit's draws to a component.
+    """Return the sensitivity to a component, for quantities computed from the draws of a fit.
 
     Parameters
     ----------

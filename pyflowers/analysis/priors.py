@@ -1,7 +1,8 @@
 """Draws from the prior, and the data that they imply for the user's design.
 
-Only groups, times and covariates are needed; observed values are read only for a formula. Draws
-come from the program's prior in NumPy if it has one, otherwise from Stan with ``prior_only = 1``.
+Only groups, times and covariates are needed; observed values are read only for a formula. If the
+program has a prior in NumPy, draws come from this prior; otherwise, they come from Stan with
+``prior_only = 1``.
 
 The implied data may span hundreds of orders of magnitude. Each quantile is therefore one of the
 draws, not an average of draws, and values beyond the range of floating-point numbers are infinite.
@@ -327,7 +328,7 @@ def prior(
 
 
 def _notes(program: Program, y_rep: FloatArray | None) -> Iterator[str]:
-    """Yield a note if there are no implied data, or if they are far too large."""
+    """Yield a note if there are no implied data, or if the implied values are far too large."""
     if y_rep is None:
         yield (
             f"the implied data are not shown, because {program.called} has no y_rep: "
@@ -360,7 +361,8 @@ def _refuse_infinite(program: Program, priors: Mapping[str, float | str]) -> Non
 
 
 HUGE = 1e100
-"""Real data have no values above this one, so a note counts the draws that imply them."""
+"""Real data have no values above this one, so a note gives the number of draws that imply such
+values."""
 
 WIDE = 0.98
 """Probability of the wider interval, which shows how far the prior extends."""

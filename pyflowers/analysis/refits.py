@@ -224,7 +224,7 @@ def predict_held_out(
     Parameters
     ----------
     fit : Fit
-        The fit of all observations.
+        The fit to all observations.
     held_out : sequence of array of int
         The sets, each as positions of observations, counted from 0.
     engine : Engine, optional
@@ -291,7 +291,7 @@ def refit_without(
 
 
 def _left_out(fit: Fit, rows: NDArray[np.int64]) -> HeldOut:
-    """Leave rows out of the likelihood; rows in which a predictor is imputed stay in it."""
+    """Leave rows out of the likelihood, but keep all rows in which a predictor is imputed."""
     of_whole = fit.data.rows_in_whole(rows)
     assert of_whole is not None
     part = hold_out(fit.program, fit.whole, of_whole)
@@ -321,7 +321,7 @@ def log_ratio(without: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple
 
 
 def log_mean(log_values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the log of the mean of exp(log_values) over all draws, and its standard error."""
+    """Return the log of the mean of exp(log_values) over all draws, with its standard error."""
     return _log_mean(log_values), _error(log_values)
 
 

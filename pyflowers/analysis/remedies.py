@@ -1,10 +1,9 @@
 """The remedy for each need that a failed predictive check points to.
 
 A failed check points to a need, such as more variation in the response. `REMEDIES` lists the
-remedies for each need, of which the first that applies to the fit is suggested. Whether a remedy
-applies depends on the model: its formula, its family and the alternatives, its covariates and its
-groups. For a fit of a formula, most remedies are another formula or family, as text that can be
-pasted.
+remedies for each need; the first that applies to the fit is recommended. Whether a remedy applies
+depends on the model: its formula, its family and the alternatives, its covariates and its groups.
+For a fit of a formula, most remedies are another formula or family, as text that can be pasted.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pyflowers.programs.formulas.edits import has_imputed, with_student_effects,
 from pyflowers.programs.terms import quote
 
 GROWS = 0.5
-"""The correlation of the spread with the mean, over bins, above which the spread grows with it."""
+"""The spread counts as growing with the mean if their correlation over bins is above this value."""
 
 EDGES = (
     "; only predictions near this limit are affected: average effects and coefficients describe "
@@ -45,7 +44,7 @@ class Case:
     fit : Fit
         The fit.
     words : mapping of str to str
-        Words for the braces in advice, such as ``x``, the covariate.
+        Words that replace the placeholders in the advice, such as ``x``, the covariate.
     """
 
     fit: Fit
@@ -60,7 +59,7 @@ class Case:
 
 
 Remedy = Callable[[Case], str]
-"""Function that returns the advice on a need, or an empty text if it does not apply."""
+"""Function that returns the advice on a need, or an empty text if the remedy does not apply."""
 
 
 def advise(fit: Fit, need: str, words: Mapping[str, str] | None = None) -> str:
@@ -149,14 +148,14 @@ def _alternative(fit: Fit) -> str:
 
 
 def _another_family(case: Case) -> str:
-    """Advise the most likely alternative, if it is more likely than the family."""
+    """Recommend the most likely alternative, if it is more likely than the family."""
     if case.family is None or not _alternative(case.fit):
         return ""
     return refit(case.fit, family=_alternative(case.fit))
 
 
 def _more_zeros(case: Case) -> str:
-    """Advise letting the probability of zeros depend on the covariates of the mean."""
+    """Recommend that the probability of zeros depend on the covariates of the mean."""
     fit = case.fit
     if case.family is None or not case.family.zeros or not fit.model.covariates_of_mean:
         return ""
@@ -166,7 +165,7 @@ def _more_zeros(case: Case) -> str:
 
 
 def _effects_with_tails(case: Case) -> str:
-    """Advise group effects with heavier tails."""
+    """Recommend group effects with heavier tails."""
     formula, labels = case.fit.program.declaration.formula, case.fit.data.by_group
     better = ""
     if formula is not None and labels is not None:
@@ -184,7 +183,7 @@ def _effects_with_tails(case: Case) -> str:
 
 
 def _autoregression(case: Case, time: str = "", gr: str | None = None) -> str:
-    """Return the advice to let residuals depend on the previous ones; empty if it does not apply.
+    """Return the advice to use autoregressive residuals; empty if they cannot be used.
 
     Parameters
     ----------
@@ -219,7 +218,7 @@ def _autoregression(case: Case, time: str = "", gr: str | None = None) -> str:
 
 
 def _along_neighbours(case: Case) -> str:
-    """Advise autoregressive residuals along a covariate."""
+    """Recommend autoregressive residuals, ordered by a covariate."""
     x = case.words["x"]
     found = _autoregression(case, x)
     if not found:
@@ -228,7 +227,7 @@ def _along_neighbours(case: Case) -> str:
 
 
 def _along_rows(case: Case) -> str:
-    """Advise autoregressive residuals in the order of the rows."""
+    """Recommend autoregressive residuals, ordered as the rows are."""
     found = _autoregression(case)
     if not found:
         return ""
@@ -240,7 +239,7 @@ def _along_rows(case: Case) -> str:
 
 
 def _along_time(case: Case) -> str:
-    """Advise autoregressive residuals along the times of the data."""
+    """Recommend autoregressive residuals, ordered by time, or an effect of time."""
     times, labels = case.fit.data.by_time, case.fit.data.by_group
     if times is None:
         return ""
@@ -252,13 +251,13 @@ def _along_time(case: Case) -> str:
 
 
 def _within(advice: str, before: str, after: str) -> str:
-    """Return advice with words around it."""
+    """Return advice with text added before and after it."""
     change = dict(advice.change) if isinstance(advice, Advice) else {}
     return Advice(f"{before}{advice}{after}", **change)
 
 
 def _unless_cut_off(case: Case) -> str:
-    """Advise looking for a limit, or else the most likely alternative to the family."""
+    """Recommend checking for a limit and, if there is none, the most likely alternative family."""
     family = "" if case.family is None else _alternative(case.fit)
     if not family:
         return ""
@@ -266,7 +265,7 @@ def _unless_cut_off(case: Case) -> str:
 
 
 def unless_cut_off(advice: str) -> str:
-    """Return advice on values that end at a limit, if they are not cut off there."""
+    """Return advice to check for a limit, and what to do if values are not cut off there."""
     change = dict(advice.change) if isinstance(advice, Advice) else {}
     return Advice(f"{CUT_OFF}; if not, {advice}{EDGES}", **change)
 
@@ -299,7 +298,7 @@ def answer(fit: Fit, patterns: Patterns) -> str:
 
 
 def _falls_with_mean(fit: Fit, spread: Judged) -> bool:
-    """Return whether the spread of logs falls with the mean: spread is not proportional to it."""
+    """Return whether the spread of logs falls as the mean grows, instead of being constant."""
     where, y = spread.pattern.where, fit.data.y
     assert where is not None
     if not fit.model.family.compares_logs:
@@ -315,7 +314,7 @@ def _falls_with_mean(fit: Fit, spread: Judged) -> bool:
 
 
 def _for_program(fit: Fit, patterns: Patterns) -> str:
-    """Return the advice on patterns of a program in Stan."""
+    """Return the advice on patterns in the residuals of a Stan program."""
     if patterns.family:
         return (
             f"use the family {patterns.family} for the likelihood, which allows such differences "
@@ -348,7 +347,7 @@ def _of_formula(text: str, **change: Any) -> Remedy:
 
 
 def _of_program(text: str, *, counts: bool = False) -> Remedy:
-    """Return a remedy that applies to programs in Stan, or only to programs of counts."""
+    """Return a remedy that applies to Stan programs, or only to Stan programs for counts."""
 
     def remedy(case: Case) -> str:
         if case.family is not None or (counts and not case.fit.program.counts):
@@ -368,7 +367,7 @@ def _with_copy(fit: Fit, text: str) -> str:
 
 
 def _formula_of_counts(case: Case) -> str:
-    """Advise a formula instead of a shipped program of counts in groups."""
+    """Recommend a formula instead of a shipped program for counts in groups."""
     fit, labels = case.fit, case.fit.data.by_group
     reference = fit.program.reference
     is_shipped = case.family is None and not reference.endswith(".stan")
@@ -573,4 +572,4 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
         _said("look for something that alternates in time, and add its effect; {order}"),
     ),
 }
-"""The remedies for each need, of which the first that applies is advised."""
+"""The remedies for each need; the first that applies is recommended."""

@@ -93,18 +93,18 @@ STATISTICS: Mapping[str, Statistic] = {
 """The statistics that are available by name."""
 
 OF_COUNTS = ("mean", "variance_to_mean", "zeros", "maximum")
-"""The usual checks of counts."""
+"""The usual checks for counts."""
 
 OF_MEASUREMENTS = ("mean", "sd", "minimum", "maximum")
-"""The usual checks of measurements. A continuous model never predicts exact zeros, and a ratio to
+"""The usual checks for measurements. A continuous model never predicts exact zeros, and a ratio to
 the mean is meaningless if values may be negative."""
 
 
 OF_BINARY = ("mean",)
-"""The usual check of values that are 0 or 1, whose other statistics follow from the mean."""
+"""The usual check for values that are 0 or 1, whose other statistics follow from the mean."""
 
 OF_RATINGS = ("mean", "sd")
-"""The usual checks of ratings, which are never 0 and nearly always include the highest
+"""The usual checks for ratings, which are never 0 and nearly always include the highest
 rating."""
 
 
@@ -112,7 +112,7 @@ OF_CATEGORIES: tuple[str, ...] = ()
 """Categories have no usual statistic with a name; the share of each is checked."""
 
 OF_QUANTILES: tuple[str, ...] = ()
-"""A model of a quantile describes no other statistic of the values; the share below is checked."""
+"""A model for a quantile describes no other statistic; the share below the quantile is checked."""
 
 OF_DATA = (
     "dispersion_within",
@@ -124,7 +124,7 @@ OF_DATA = (
     "below_quantile",
     "loo_pit",
 )
-"""The names of the checks of groups, times, quantiles and PITs."""
+"""The names of the checks for groups, times, quantiles and PITs."""
 
 
 def shares_of(categories: Sequence[str], *, is_counted: bool) -> list[Statistic]:
@@ -140,7 +140,7 @@ def shares_of(categories: Sequence[str], *, is_counted: bool) -> list[Statistic]
     """
 
     def of(number: int) -> Function:
-        """Return the function of data sets that is the share of a category."""
+        """Return a function that computes the share of a category in data sets."""
         if not is_counted:
             return lambda y: np.asarray((y == number).mean(axis=-1))
         own = slice(number - 1, None, len(categories))
@@ -155,8 +155,8 @@ def shares_of(categories: Sequence[str], *, is_counted: bool) -> list[Statistic]
 def differences_of_shares(counts: FloatArray) -> FloatArray:
     """Return how much the shares of categories differ between units such as groups, shape (R,).
 
-    This is Pearson's X² of the table of units and categories, divided by its degrees of freedom, so
-    that it is about 1 if the units do not differ.
+    This is Pearson's X² for the table of units and categories, divided by its degrees of freedom,
+    so that it is about 1 if the units do not differ.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def find_statistics(
 
 
 def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
-    """Return a statistic, given by its name, by the path of its function, or as a function."""
+    """Return a statistic, given as a name, as the path of a function, or as a function."""
     if callable(wanted):
         name = getattr(wanted, "__name__", type(wanted).__name__)
         return Statistic(name, _of_each(name, wanted), name)
@@ -244,7 +244,7 @@ def _find(wanted: str | Callable[[FloatArray], float]) -> Statistic:
 
 
 def _run_file(file: str) -> dict[str, Any]:
-    """Run a Python file and return its names; it may import modules of the working folder."""
+    """Run a Python file, which may import modules from the working folder, and return its names."""
     with importable():
         return runpy.run_path(file)
 
@@ -398,7 +398,7 @@ class Groups:
         """
         away = y - self.means(y)[:, self.codes]
         sd = np.sqrt(self.means(away**2))[:, self.codes]
-        least = 1e-12 * np.abs(y).max(axis=1, keepdims=True)  # the rounding of constant groups
+        least = 1e-12 * np.abs(y).max(axis=1, keepdims=True)  # smaller sds are rounding errors
         away = np.divide(away, sd, out=np.zeros_like(away), where=sd > least)
         return np.asarray((away[:, pairs[0]] * away[:, pairs[1]]).mean(axis=1))
 

@@ -285,7 +285,7 @@ def check_format(database: sqlite3.Connection, folder: Path) -> None:
 
 
 def check_pages(database: sqlite3.Connection) -> None:
-    """Reject a file whose pages and indexes do not fit together: a write could destroy others."""
+    """Reject a file whose pages and indexes do not match: a write could destroy other pages."""
     ((found,),) = database.execute("PRAGMA integrity_check(1)").fetchall()
     if found != "ok":
         raise ValueError(str(found).splitlines()[-1])

@@ -453,7 +453,8 @@ class Batch:
             failures = self.failures
             if len(failures) and not self.progress.done:
                 raise ConfigError(
-                    f"{self.folder}: no task is done, and {len(failures)} failed, the first with: "
+                    f"{self.folder}: no task has finished, and {len(failures)} failed; the first "
+                    "error is: "
                     f"{failures.iloc[0]}"
                 )
             raise ConfigError(

@@ -199,7 +199,7 @@ def _running(given: Any, workers: int | None) -> Iterator[Pool | Cluster]:
         executor = Pool(workers)
     elif workers is not None:
         raise ConfigError(
-            "workers applies to this machine only; leave it out when you give an executor"
+            "workers=… applies only to this machine; leave it out, or leave executor=… out"
         )
     elif type(given).__module__.partition(".")[0] == "distributed":
         from pyflowers.batches.cluster import Cluster

@@ -41,7 +41,8 @@ def perform(job: Job) -> Outcome:
         if own_key != engine_key:
             raise ToolchainError(
                 f"this worker's {engine.name} differs in its versions or its compiler from the "
-                "engine for which the batch was planned; use the same ones on all machines"
+                "engine for which the batch was planned; use the same versions and compiler on all "
+                "machines"
             )
         started = time.perf_counter()
         # The system ends this process when the time is up, even in the middle of Stan's code.

@@ -1,4 +1,4 @@
-"""The output of the command line: labels are shown safely, and results survive output errors.
+"""The output of the command line: labels are shown safely, and a command continues if output fails.
 
 Everything that a command prints goes through this module. It escapes control characters, which a
 user's labels may contain, and it never raises: when a pipe is closed or the disk is full, the

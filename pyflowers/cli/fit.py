@@ -275,7 +275,7 @@ def _record(outcome: ModelOutcome) -> dict[str, Any]:
 @click.option(
     "--question",
     default="",
-    help="Question that the report answers. [default: one in terms of the table's columns]",
+    help="Question that the report answers. [default: one about the columns of the table]",
 )
 @click.option(
     "--format",
@@ -357,14 +357,14 @@ def _write_draft(
 
     if not folders:
         raise click.UsageError(
-            "--format drafts the methods section on run folders; name them as DIR"
+            "--format drafts the methods section for run folders; give the folders as DIR"
         )
     given_names = {*from_command_line(ctx)} - {"folders", "form", "out", "interval"}
     for parameter in ctx.command.params:
         if parameter.name in given_names:
             raise click.UsageError(
-                f"{parameter.opts[0]} does not apply to the draft of --format; leave one of them "
-                "out"
+                f"{parameter.opts[0]} does not apply to the draft that --format requests; leave "
+                f"out {parameter.opts[0]} or --format"
             )
     if form == "docx":
         if out is None:

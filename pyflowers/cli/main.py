@@ -219,7 +219,7 @@ def _usage(error: click.ClickException) -> str:
         near = nearest(error.option_name, error.possibilities or ())
         text = f"no such option {error.option_name}"
         if error.option_name in _OF_SAMPLERS and _takes(error.ctx, "--draws"):
-            text += "; the options of the sampler are options of their own, such as --draws 2000"
+            text += "; each option of the sampler is a separate option, such as --draws 2000"
         elif near is not None:
             text += f"; did you mean {near}?"
     elif isinstance(error, click.BadParameter) and error.message:

@@ -216,12 +216,12 @@ def _parameters(factor: Any) -> dict[str, Any]:
     "--rows",
     metavar="SIZES",
     required=True,
-    help="Numbers of rows of each group or, without groups, of the table.",
+    help="Numbers of rows in each group or, without groups, in the table.",
 )
 @click.option(
     "--unit",
     metavar="COLUMN",
-    help="Column of the groups of --groups. [default: the only one with group effects]",
+    help="Column of the groups for --groups. [default: the only one with group effects]",
 )
 @click.option(
     "--region",
@@ -230,7 +230,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
     help="Ends of a region; the share of intervals within it is shown.",
 )
 @click.option(
-    "--sims", type=int, default=200, show_default=True, help="Number of data sets of each design."
+    "--sims", type=int, default=200, show_default=True, help="Number of data sets for each design."
 )
 @workers_option
 @plots_option

@@ -176,7 +176,7 @@ _REPEATABLE = (dict, tuple)
 
 
 def inputs(*names: str) -> Decorator:
-    """Return the options of inputs of :class:`pyflowers.Spec`.
+    """Return the options for inputs of :class:`pyflowers.Spec`.
 
     An option that is not given is None, because engines reject options that they do not use.
     """
@@ -184,7 +184,7 @@ def inputs(*names: str) -> Decorator:
 
 
 def _option(name: str, field: FieldInfo) -> Decorator:
-    """Return the option of an input."""
+    """Return the option for an input."""
     kinds = _kinds(field.annotation)
     how: dict[str, Any] = {
         "callback": _READ.get(name, _given_or_none),
@@ -300,7 +300,7 @@ interval_option = click.option(
 overwrite_option = click.option(
     "--overwrite",
     is_flag=True,
-    help="Also replace a run of other inputs: program, data, priors, initial values, engine, "
+    help="Also replace a run with other inputs: program, data, priors, initial values, engine, "
     "options or seed. [default: an error]",
 )
 

@@ -234,7 +234,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--differences",
     is_flag=True,
-    help="Also compare the effects of the sets of rows of --by: differences of differences.",
+    help="Also compare the effects between the sets of rows of --by: differences of differences.",
 )
 @click.option(
     "--joint",
@@ -470,7 +470,11 @@ def _by_group(fits: list[Fit], column: str | None) -> GroupComparison:
     help="Estimate that is shown for each parameter.",
 )
 @click.option("--inline", is_flag=True, help="Show intervals next to the estimates, not below.")
-@click.option("--loo", is_flag=True, help="Add the elpd by PSIS-LOO, for models of the same data.")
+@click.option(
+    "--loo",
+    is_flag=True,
+    help="Add the elpd by PSIS-LOO, for models fitted to the same data.",
+)
 @click.option("--r2", is_flag=True, help="Add R², as loo --explained shows it.")
 @click.option(
     "--format",

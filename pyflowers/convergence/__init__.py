@@ -1,4 +1,4 @@
-"""Convergence diagnostics of all elements of a posterior at once, in NumPy."""
+"""Convergence diagnostics for all elements of a posterior at once, in NumPy."""
 
 from pyflowers.convergence.estimates import (
     e_bfmi,

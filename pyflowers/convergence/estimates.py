@@ -1,4 +1,4 @@
-"""Convergence diagnostics of all elements of a posterior at once.
+"""Convergence diagnostics for all elements of a posterior at once.
 
 With M chains of N draws each, B the variance between and W the variance within chains,
 
@@ -12,7 +12,7 @@ before it. Every chain is split in half first. R-hat and bulk ESS are computed f
 scores of the ranks of the draws, and tail ESS from the indicators of the tails. R-hat, ESS and MCSE
 agree with ArviZ 0.23 up to rounding, and are NaN in the same cases: if a draw is NaN or a chain has
 fewer than four draws. R-hat is also NaN if there is a single chain or the draws never vary. In both
-packages, two values depend on rounding: R-hat if each chain is constant at a different value (in
+packages, rounding affects two results: R-hat if each chain is constant at a different value (in
 exact arithmetic it is infinite), and ESS if a P_t is exactly zero, which can happen with a few
 integer draws.
 
@@ -57,8 +57,8 @@ _ONE_ERROR = (0.1586553, 0.8413447)
 # Draws within this range of each other count as constant, as in ArviZ.
 _RESOLUTION = float(np.finfo(np.float64).resolution)
 
-# Size of a block of draws, small enough for a cache. Computing its statistics needs about 12 times
-# as much memory.
+# Size of a block of draws, small enough for a cache. Computing the statistics of a block needs
+# about 12 times as much memory.
 _BLOCK_BYTES = 2**20
 
 
@@ -198,7 +198,7 @@ def mcse_mean(draws: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    The error of 4,000 independent draws of sd 1 is about 1 / √4000 = 0.016:
+    The error of the mean of 4,000 independent draws with sd 1 is about 1 / √4000 = 0.016:
 
     >>> import numpy as np
     >>> from pyflowers import convergence
@@ -229,7 +229,7 @@ def mcse_sd(draws: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    The error of 4,000 independent normal draws of sd 1 is about 1 / √8000 = 0.011:
+    The error of the sd of 4,000 independent normal draws with sd 1 is about 1 / √8000 = 0.011:
 
     >>> import numpy as np
     >>> from pyflowers import convergence
@@ -284,7 +284,7 @@ def mcse_quantile(draws: ArrayLike, prob: float) -> FloatArray:
 
 
 def quantiles(draws: ArrayLike, probs: Sequence[float]) -> FloatArray:
-    """Return quantiles of the pooled chains, interpolated linearly as NumPy does.
+    """Return quantiles of the pooled chains, interpolated linearly as in NumPy.
 
     Parameters
     ----------
@@ -440,14 +440,14 @@ def _quantile(prob: float) -> Callable[[Block], FloatArray]:
 
 
 def _of_each(draws: ArrayLike, statistic: Callable[[Block], FloatArray]) -> FloatArray:
-    """Return one statistic of every element."""
+    """Return one statistic for every element."""
     return _evaluate(draws, {"": statistic})[""]
 
 
 def _evaluate(
     draws: ArrayLike, wanted: Mapping[str, Callable[[Block], FloatArray]]
 ) -> dict[str, FloatArray]:
-    """Return several statistics of every element, block by block."""
+    """Return several statistics for every element, block by block."""
     array = _validated(draws, ("chain", "draw", "element"))
     num_chains, num_draws, num_elements = array.shape
     step = max(1, _BLOCK_BYTES // (8 * num_chains * num_draws))
@@ -557,7 +557,7 @@ class Block:
         return self.mean_size
 
     def ess_quantile(self, prob: float) -> FloatArray:
-        """Return the ESS of the indicator that a draw is at most a quantile, [1]_ eq. 16.
+        """Return the ESS of the indicator of draws that are at most a quantile, [1]_ eq. 16.
 
         The quantile is interpolated as in ArviZ. Rounding decides whether draws that are equal to
         the quantile are in the tail, so the effective sample size depends on rounding if there are
@@ -644,7 +644,8 @@ def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]
         first = np.maximum.accumulate(np.where(follows[:, :-1], 0, places), axis=-1)
         until = np.where(follows[:, 1:], num_draws - 1, places)
         last = np.minimum.accumulate(until[:, ::-1], axis=-1)[:, ::-1]
-        # Counting from 0, twice the mean rank of a run of ties is the sum of its ends.
+        # Counting from 0, twice the mean rank of a run of ties is the sum of its first and last
+        # rank.
         scores = table[first + last]
     placed = np.empty(ascending.size)
     placed[order] = scores
@@ -693,7 +694,7 @@ def effective_size(chains: FloatArray) -> FloatArray:
 
 
 def _autocorrelation_time(chains: FloatArray, num_lags: int) -> tuple[FloatArray, BoolArray]:
-    """Return τ of each element, and whether its sum ends within `num_lags` lags."""
+    """Return τ for each element, and whether its sum ends within `num_lags` lags."""
     num_draws = chains.shape[-1]
     covariance = _autocovariance(chains, num_lags)
     within = covariance[:, :1] * num_draws / (num_draws - 1)
@@ -720,7 +721,7 @@ def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
 
 
 def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
-    """Return τ of each element by Geyer's sequences, and whether its sum has ended.
+    """Return τ for each element by Geyer's sequences, and whether its sum has ended.
 
     From the last pair only the even lag is added, and only if it is positive or the pair's sum is
     not negative. This is the mean of the sums that end before and after that lag ([1]_, section

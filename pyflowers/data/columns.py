@@ -98,7 +98,7 @@ class TypedColumn:
 
     @cached_property
     def is_mark(self) -> NDArray[np.bool_]:
-        """Whether each cell holds no number and would be a missing value among numbers."""
+        """Whether each cell holds no number, but a mark of a missing value among numbers."""
         if not np.isnan(self.numbers).any():
             return np.zeros(len(self.cells), dtype=bool)
         codes, names = self.coded
@@ -110,7 +110,7 @@ class TypedColumn:
         return bool((np.isnan(self.numbers) & ~self.is_mark).any())
 
     def is_missing(self, levels: Collection[str] | None) -> NDArray[np.bool_]:
-        """Return which cells hold no value; `levels` are those of a factor, if it is one."""
+        """Return which cells hold no value; `levels` are the levels if the column is a factor."""
         if levels is None and not self.holds_labels:
             return self.is_mark
         codes, names = self.coded
@@ -155,7 +155,7 @@ def decimal_point(cell: Any) -> Any:
 
 
 def number_text(value: float) -> str:
-    """Return a number as a label: with 15 digits, and whole numbers without a decimal point."""
+    """Return a number as a label, with 15 digits, or without a decimal point if it is whole."""
     value = float(value)
     if not value.is_integer():
         return f"{value:.15g}"
@@ -165,7 +165,7 @@ def number_text(value: float) -> str:
 
 
 def label_text(cell: Any) -> str:
-    """Return a cell as a label: numbers with 15 digits, and midnight as a date."""
+    """Return a cell as a label; numbers have 15 digits, and a time at midnight becomes a date."""
     if isinstance(cell, str):
         # With more digits, one number could become several labels, as with 0.1 * 3 and 0.3.
         digits = cell.partition("e")[0].partition("E")[0]
@@ -194,7 +194,7 @@ def plain_text(text: str) -> str:
 
 
 def comparable(text: str) -> str:
-    """Return a text in a form that is equal for equal numbers, truth values and dates.
+    """Return a text in a form that is the same for equal numbers, truth values and dates.
 
     Zeros at the end of a decimal fraction, capitals in ``TRUE`` and a time of 00:00:00 do not
     matter; zeros at the beginning do.
@@ -210,7 +210,7 @@ def comparable(text: str) -> str:
 
 
 def as_written(texts: Collection[str], known: Collection[str]) -> list[str]:
-    """Return texts, each written like the known text that equals it in :func:`comparable` form.
+    """Return texts, each replaced by the known text with the same :func:`comparable` form.
 
     A text with no such known text, or with several, is returned unchanged.
     """

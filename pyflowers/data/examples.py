@@ -55,12 +55,12 @@ def is_example(source: str | Path) -> bool:
 
 
 def is_named(source: str | Path) -> bool:
-    """Whether a table can be read again from its source: an example, or a name with an ending."""
+    """Whether a table can be read again from its source: an example, or a file with an ending."""
     return is_example(source) or bool(Path(source).suffix)
 
 
 def table_path(source: str | Path) -> Path:
-    """Return the path of a table: that of an example, or the source itself.
+    """Return the path of a table: the path of an example, or the source itself.
 
     Raises
     ------

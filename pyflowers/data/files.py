@@ -26,7 +26,7 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _EMPTY = "the file is empty; a header and at least one row are needed"
 
 LARGEST = 2_000_000_000
-"""The largest size of an unpacked file, in bytes; a small compressed file can be of any size."""
+"""The largest size of an unpacked file, in bytes; even a small compressed file may exceed it."""
 
 _OTHER_FORMATS = {
     b"\x1f\x8b": "is compressed by gzip; add .gz to its name",
@@ -43,9 +43,9 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        The file, whose ending determines its format, or ``example:NAME`` for a table of
-        :func:`pyflowers.example`. CSV and TSV may be compressed (``.csv.gz``). Only the first sheet
-        of an Excel file (``.xlsx``) is read.
+        The file, whose ending determines its format, or ``example:NAME`` for a table that
+        :func:`pyflowers.example` returns. CSV and TSV may be compressed (``.csv.gz``). Only the
+        first sheet of an Excel file (``.xlsx``) is read.
     sep : str, optional
         Separator of the cells of a CSV or TSV file: one character, or ``tab``. Default: a comma for
         CSV, a tab for TSV.
@@ -222,7 +222,7 @@ def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, 
 
 
 def _quoted_columns(text: str, separator: str, numeric: set[int]) -> set[int]:
-    """Return which columns of numbers hold text: those in quotes, unless all cells are in quotes.
+    """Return the columns of quoted numbers, which hold text unless all cells are in quotes.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def _below_header(
     cells: pd.DataFrame, path: Path, reading: Mapping[str, str] | None = None
 ) -> Table:
     """Return the rows below the first, which holds the column names; leave out unnamed columns."""
-    # Blank rows, usually at the end, are not observations. The others keep their row numbers.
+    # Blank rows, usually at the end, are not observations. The other rows keep their row numbers.
     cells = cells[~(cells == "").all(axis=1)]
     if cells.empty:
         raise DataError(f"{path}: {_EMPTY}")

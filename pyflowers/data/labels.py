@@ -68,7 +68,7 @@ class Labels:
 
 
 def shared(columns: Sequence[Labels]) -> list[Labels]:
-    """Return the columns with the labels of all of them, in order of appearance."""
+    """Return the columns with codes for one shared set of labels, in order of appearance."""
     names = tuple(dict.fromkeys(name for each in columns for name in each.names))
     place = {name: i for i, name in enumerate(names)}
     return [
@@ -96,7 +96,7 @@ def rows_before(
     rows : array of int, shape (num,)
         The positions, from 0; for the first row of a series, its own position.
     repeated : int
-        The first row that has the time of another one in its series; -1 if there is none.
+        The first row that has the same time as another row of its series; -1 if there is none.
     """
     when, own = np.arange(num, dtype=float), np.zeros(num, dtype=np.int64)
     if series is not None:

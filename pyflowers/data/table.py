@@ -55,8 +55,8 @@ class Table(Shown):
     notes : list of str
         Sentences on how the cells were read.
     reading : mapping of str to str
-        The options other than the default with which a file was read: ``sep``, ``decimal`` and
-        ``encoding``.
+        The options with which a file was read, if they differ from the defaults: ``sep``,
+        ``decimal`` and ``encoding``.
     levels : mapping of str to tuple of str
         Levels, in order, of the columns that are factors even if their cells look like numbers:
         categorical columns of a data frame, and columns of text whose cells are all numbers.
@@ -95,7 +95,7 @@ class Table(Shown):
     (('1', '2', '3'), [4, 4, 4])
     >>> table.refuse_repeats(plants, months, "leave --time out")
 
-    Parts of a table; its rows keep their numbers in the file:
+    Parts of a table; the rows keep their numbers in the file:
 
     >>> many = table.only(("plant", "flowers")).at(counts > 7)
     >>> len(many), many.where(0)
@@ -126,7 +126,7 @@ class Table(Shown):
     >>> list(table.numbers_or_factor("plot").categories)
     ['a', 'b']
 
-    Numbers where a model imputes:
+    Placeholders for the numbers that a model imputes:
 
     >>> frame = pd.DataFrame({"age": [20, None, 40, None]})
     >>> filled = pyflowers.from_frame(frame).filled(["age"])
@@ -165,7 +165,7 @@ class Table(Shown):
     def of_cells(
         cls, cells: Mapping[str, NDArray[Any]], source: str, rows: NDArray[np.int64], **rest: Any
     ) -> Table:
-        """Return the table of some columns, each of which is parsed once.
+        """Return a table made of the cells of some columns, each of which is parsed once.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class Table(Shown):
         return f"{self.source}, row {self.rows[row]}"
 
     def refusal(self, sentence: str, row: int | None = None) -> DataError:
-        """Return the error for a sentence about the table.
+        """Return an error whose message is a sentence about the table.
 
         Parameters
         ----------
@@ -607,7 +607,7 @@ class Table(Shown):
         return total.hexdigest()
 
     def only(self, columns: tuple[str, ...]) -> Table:
-        """Return the table with some of its columns.
+        """Return the table with only some of its columns.
 
         Parameters
         ----------
@@ -638,7 +638,7 @@ class Table(Shown):
         return replace(self, columns={**self.columns, **read})
 
     def at(self, rows: NDArray[Any]) -> Table:
-        """Return the table with some of its rows, which keep their numbers.
+        """Return the table with only some of its rows, which keep their numbers.
 
         Whether a column without levels holds numbers or labels depends only on the cells of these
         rows.
@@ -668,7 +668,7 @@ class Table(Shown):
         drop : bool
             Whether to leave such rows out; otherwise, they cause an error.
         option : str
-            Words at the end of the message that state how to leave such rows out.
+            Text at the end of the message that states how to leave such rows out.
 
         Returns
         -------
@@ -745,7 +745,7 @@ class Table(Shown):
         filled = self.with_cells(cells)
         filled._note(
             f"{self.source}: {num} of {len(self)} rows have imputed values of {lacking}; "
-            f"checks, effects, predictions and elpd of rows use only the other {left}"
+            f"checks, effects, predictions and elpd of rows use only the other {left} rows"
         )
         return filled
 
@@ -813,7 +813,7 @@ class Table(Shown):
         return chosen
 
     def _first_wrong(self, name: str, wrong: NDArray[np.bool_]) -> int:
-        """Return the first wrong row whose cell is not a mark of a missing value, or the first.
+        """Return the first wrong row, preferably one whose cell is not a mark of a missing value.
 
         Without such a cell, the column would be numeric, and its marks would be read as missing.
         """

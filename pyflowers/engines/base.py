@@ -35,11 +35,11 @@ ENGINES: dict[str, str] = {
     "exact": "exact (draws without a Markov chain, for programs and formulas that allow it)",
     "auto": "or auto (cmdstan for a program whose executable is ready, otherwise stanli)",
 }
-"""The help text of each engine, in this order.
+"""The help text for each engine, in the order of the help.
 
 The module named after an engine in this package defines its ``ENGINE``. ``find_engine`` treats only
-two names separately: ``cmdstan``, which needs a CmdStan installation, and ``auto``, which chooses
-between ``cmdstan`` and ``stanli``.
+two names as special cases: ``cmdstan``, which needs a CmdStan installation, and ``auto``, which
+chooses between ``cmdstan`` and ``stanli``.
 """
 
 COMPILED_STAN = (
@@ -89,9 +89,9 @@ class SamplerOptions(Record):
         Form of NUTS's inverse metric: ``diag_e``, a variance for each parameter; ``dense_e``, a
         covariance matrix, which suits strongly correlated posteriors of up to a few hundred
         parameters; ``unit_e``, the identity, which is not adapted; ``pilot``, a variance for each
-        parameter from short pilot runs of all chains. If these agree, it is not adapted, and the
-        warm-up only tunes the step size; otherwise the chains run as with ``diag_e``. Only the
-        engine ``stanli`` has ``pilot``.
+        parameter from short pilot runs of all chains. If the pilot runs agree, the metric is not
+        adapted, and the warm-up only tunes the step size; otherwise the chains run as with
+        ``diag_e``. Only the engine ``stanli`` has ``pilot``.
     keep : tuple of str
         For the engine ``exact``: quantities, or elements such as ``mu_plant[2]``, whose draws are
         kept; other group quantities are only summarised. If empty, all draws of group quantities
@@ -210,9 +210,9 @@ class ChainProgress(NamedTuple):
     chain : int
         Its number, from 1.
     iteration : int
-        The iterations that are done, or an upper limit if `is_exact` is False.
+        The number of iterations done, or an upper limit if `is_exact` is False.
     total : int
-        Its iterations, with the warm-up.
+        The total number of iterations, including the warm-up.
     is_warmup : bool
         Whether it is in its warm-up.
     is_exact : bool
@@ -237,17 +237,17 @@ class EngineLacksError(FitError):
 
 
 class ProcessLostError(FitError):
-    """The process that ran Stan ended before it answered, possibly not because of the program."""
+    """The process that ran Stan ended without a result, perhaps not because of the program."""
 
 
 WARM_UP = 100
-"""The most iterations of warm-up of chains that start from a :class:`State`. They tune the step
-size; Stan holds a given metric if there are fewer than 150."""
+"""The maximum number of warm-up iterations for chains that start from a :class:`State`. They tune
+the step size; Stan does not adapt the metric in fewer than 150 iterations."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Where the chains of a fit ended, with step sizes and metrics: the start of other chains.
+    """Where the chains of a fit ended, with step sizes and metrics: a start for other chains.
 
     Attributes
     ----------
@@ -269,13 +269,13 @@ class State:
 
     @property
     def inits(self) -> list[dict[str, NDArray[np.float64]]]:
-        """The initial values of each chain, which are the last ones of its predecessor."""
+        """The initial values of each chain: the last values of the chain that it continues."""
         num = len(self.step_size)
         return [{name: its[i] for name, its in self.values.items()} for i in range(num)]
 
     @property
     def metric(self) -> str:
-        """The form of the metric, as :class:`SamplerOptions` calls it."""
+        """The form of the metric, as in :class:`SamplerOptions`."""
         if self.inv_metric is None:
             return "unit_e"
         return {2: "diag_e", 3: "dense_e"}[self.inv_metric.ndim]
@@ -348,7 +348,7 @@ class Sample:
     metric_held : bool or None
         Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
     end : State or None
-        The state of the chains at their ends; None if other chains cannot start from it.
+        The final state of the chains; None if other chains cannot start from it.
     """
 
     draws: Mapping[str, NDArray[np.float64]]
@@ -365,7 +365,7 @@ class Sample:
 
 
 class Identity(Protocol):
-    """The identity of the draws of a program and an engine, apart from data and options."""
+    """What identifies the draws of a program and an engine, apart from data and options."""
 
     @property
     def engine(self) -> str:

@@ -135,7 +135,8 @@ class CmdStanProgram:
 def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iterator[None]:
     """Report the progress of the chains.
 
-    A chain writes one line for each draw, so only the end of its warm-up can be seen.
+    A chain writes a line for each draw, but none during the warm-up, so progress can be reported
+    only after the warm-up.
     """
     if watch is None:
         yield
@@ -218,7 +219,7 @@ def running(
 ) -> Iterator[tuple[Any, dict[str, Any], Path]]:
     """Yield CmdStanPy's model, the arguments common to its methods, and their output folder.
 
-    CmdStanPy's log is silenced, because the problems that it reports are raised as an error.
+    CmdStanPy's log is silenced, because the problems that it reports are raised as errors.
 
     Raises
     ------
@@ -271,7 +272,7 @@ _INVERSE = re.compile(r"# (Diagonal e|E)lements of inverse mass matrix:")
 
 
 def _end(files: Iterable[str], source: Source) -> State | None:
-    """Return the state of the chains at their ends; None without adaptation."""
+    """Return the final state of the chains; None without adaptation."""
     lasts, metrics, names = list[list[float]](), list[Any](), list[str]()
     for file in files:
         with Path(file).open(encoding="utf-8") as lines:

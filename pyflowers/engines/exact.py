@@ -2,8 +2,9 @@
 
 There is no warm-up, step size or starting point. The "chains" are parts of one set of draws, so
 that the result has the same form as with other engines. The Stan program is not run. Unedited
-programs of formulas get weighted draws from :mod:`.integrated`. Other programs get independent
-draws from their ``ClosedForm``, which must draw exactly the quantities that the program keeps.
+programs that were written for formulas get weighted draws from :mod:`.integrated`. Other programs
+get independent draws from their ``ClosedForm``, which must draw exactly the quantities that the
+program keeps.
 
 If there are more than :data:`LARGEST` draws of group quantities, or the caller names the quantities
 to keep, groups are summarised block by block while they are drawn, and only the draws of named
@@ -50,7 +51,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ExactEngine:
-    """The engine that draws directly from posteriors that allow it."""
+    """The engine that draws without a Markov chain, from posteriors that allow this."""
 
     name: str = "exact"
     uses: frozenset[str] = USES
@@ -60,7 +61,7 @@ class ExactEngine:
         return self.load(program)
 
     def load(self, program: Program) -> LoadedProgram:
-        """Load a program that has the capability ``closed_form``, or ``linear``.
+        """Load a program that has the capability ``closed_form`` or ``linear``.
 
         Raises
         ------

@@ -1,9 +1,9 @@
-"""Worker processes: starting them, asking them questions, and ending them.
+"""Worker processes: starting them, sending them requests, and ending them.
 
-A worker is a Python process that runs a module. It reads questions from its standard input and
-writes answers to its standard output, as pickled messages. A worker runs in a separate session, so
-that Ctrl-C reaches only its owner. The worker's main thread does the work. A second thread reads
-the questions, and ends the process as soon as the input ends, which happens when the owner ends for
+A worker is a Python process that runs a module. It reads requests from its standard input and
+writes responses to its standard output, as pickled messages. A worker runs in a separate session,
+so that Ctrl-C reaches only its owner. The worker's main thread does the work. A second thread reads
+the requests, and ends the process as soon as the input ends, which happens when the owner ends for
 any reason.
 """
 
@@ -33,11 +33,11 @@ MOST_IDLE = 2
 SECONDS_TO_STOP = 2.0
 
 _STARTED = b"<started>"
-"""Text that a worker writes to its standard error before it answers its first question."""
+"""Text that a worker writes to its standard error before it responds to its first request."""
 
 
 class WorkerEndedError(Exception):
-    """A worker ended before it answered; the message describes how.
+    """A worker ended before it responded; the message describes how.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class WorkerEndedError(Exception):
 
 
 class Worker:
-    """A worker process, as its owner uses it.
+    """The interface of a worker process for its owner.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Worker:
         return self._process.poll() is None
 
     def send(self, question: Any) -> None:
-        """Send a question; if the process has ended, :meth:`receive` will report it."""
+        """Send a request; if the process has ended, :meth:`receive` will report this."""
         with suppress(OSError):
             pickle.dump(question, self._to, protocol=5)
             self._to.flush()
@@ -135,7 +135,7 @@ class Worker:
                 stream.close()
 
     def terminate(self) -> None:
-        """Kill the process, from a thread other than the one that waits for its answer."""
+        """Kill the process, from a thread other than the one that waits for its response."""
         with suppress(OSError):
             self._process.kill()
 
@@ -191,7 +191,7 @@ def close_workers() -> None:
 
 
 def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> None:
-    """Answer questions until there are no more: the main loop of a worker.
+    """Respond to requests until there are no more: the main loop of a worker.
 
     Output of the process and its children is discarded, except errors that occur before
     `begin` returns.
@@ -200,7 +200,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
     ----------
     begin : callable
         Function that takes a function for sending extra messages, and returns the function that
-        answers a question.
+        responds to a request.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked, to = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -215,7 +215,7 @@ def serve(begin: Callable[[Callable[[Any], None]], Callable[[Any], Any]]) -> Non
             try:
                 question = pickle.load(asked)
             except (EOFError, OSError, pickle.UnpicklingError):
-                os._exit(0)  # no one is waiting for an answer
+                os._exit(0)  # no one is waiting for a response
             questions.put(question)
 
     def send(message: Any) -> None:

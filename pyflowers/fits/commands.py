@@ -89,9 +89,9 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     Returns
     -------
     dict of str to Any
-        The values by the names of the arguments of :func:`pyflowers.fit`. Of initial values, only
-        a radius or a file is included. A known covariance K is read from a file K.csv, because the
-        record does not name its file.
+        The values by the names of the arguments of :func:`pyflowers.fit`. Initial values are
+        included only if they are a radius or a file. A known covariance K is read from a file
+        K.csv, because the record does not name its file.
     """
     record, data = fit.record, fit.data
     # The user's names for group, time and value, if they differ from the declaration's.
@@ -230,7 +230,7 @@ def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> s
 
 
 def as_bool(value: Any) -> Any:
-    """Return whether effects are centred, for all groups or by group, from yes and no."""
+    """Convert yes and no, the choice for all groups or for each group, into True and False."""
     if isinstance(value, Mapping):
         return {group: its == "yes" for group, its in value.items()}
     return value == "yes"

@@ -16,16 +16,17 @@ median, so m elements have 2m such values. The limit for the largest is the quan
 1 − 0.01 / (2m), but at least 1.01 and at most 1.05. Effects of groups may exceed 1.01 up to this
 limit if their ESS is sufficient. For any other element, an R-hat from 1.01 up to the limit means
 that the draws are imprecise: the chains do not disagree more than their ESS explains. So does an
-ESS of 25 to 100 per chain if R-hat is within its limit. So do treedepth hits, after which draws are
-valid, but costly.
+ESS of 25 to 100 per chain if R-hat is within its limit. Treedepth hits, after which draws are valid
+but costly, are judged in the same way.
 
 A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
 posterior median of a parameter lies outside the central 99% of its prior, or the estimate from the
 likelihood alone does, where the interval is widened by the error of that estimate. A posterior
-median alone does not show a conflict in which the prior dominates: it is then near the prior's.
-The tail probability is divided by the number of priors and, for a vector, of its elements, so that
-data from the prior raise an alarm for about 1% of fits. Under a prior whose density is highest at
-its lower bound, such as a half-t, values near the bound are likely, and only the upper tail counts.
+median alone does not show a conflict in which the prior dominates: it is then near the prior
+median. The tail probability is divided by the number of priors and, for a vector, of its elements,
+so that data from the prior raise an alarm for about 1% of fits. Under a prior whose density is
+highest at its lower bound, such as a half-t, values near the bound are likely, and only the upper
+tail counts.
 
 References
 ----------
@@ -159,7 +160,8 @@ def diagnose(
     independent : mapping of str to float, optional
         Without Markov chains, the measurements of the sampler; R-hat and ESS are then not judged.
     of_groups : collection of str, optional
-        The quantities with an element for each group. A large R-hat may be one of many.
+        The quantities with an element for each group. Their R-hat may exceed 1.01, as the largest
+        of many values.
 
     Returns
     -------
@@ -224,14 +226,14 @@ def _error_of_worst(
     ends = [format_number(float(summary[c].iloc[worst])) for c in (low, high)]
     prob = float(high.removesuffix("%")) - float(low.removesuffix("%"))
     return (
-        f"the draws are valid, and the least precise interval, {prob:g}% of "
-        f"{summary.index[worst]}, is {ends[0]} to {ends[1]} with Monte Carlo errors of {words[0]} "
+        f"the draws are valid, and the least precise interval, the {prob:g}% interval of "
+        f"{summary.index[worst]}, is {ends[0]} to {ends[1]}, with Monte Carlo errors of {words[0]} "
         f"and {words[1]}"
     )
 
 
 def with_remedy(part: Part, remedy: Advice) -> Part:
-    """Return a part whose failed checks all advise one remedy, unless it is empty."""
+    """Return a part whose failed checks all advise one remedy, unless the remedy is empty."""
     checks = list(part.checks)
     for i, check in enumerate(checks):
         if check.failed and remedy:
@@ -283,7 +285,7 @@ def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
 def _by_cause(
     found: Mapping[str, Check], options: SamplerOptions, num_draws: int
 ) -> Iterator[Check]:
-    """If advice would not help before another failure is remedied, replace it with that remedy.
+    """Where another failure must be remedied first, give the advice on that failure instead.
 
     The order is: too few draws for any chain to pass, divergences, chains that disagree widely,
     tree depth, and the rest.
@@ -589,7 +591,7 @@ def _omitted(model: Model, draws: Draws) -> dict[str, pd.Series[float]]:
 
 @dataclass(frozen=True)
 class _Judged:
-    """A prior, the posterior medians of the elements that have it, and their likelihood."""
+    """A prior, and the posterior medians and likelihood estimates of the elements that have it."""
 
     name: str
     prior: PriorDensity
@@ -702,7 +704,7 @@ class _Edges:
 
     @property
     def in_logs(self) -> _Edges:
-        """The logs of the quantiles, of a parameter above 0."""
+        """The same quantiles on the log scale, for a parameter above 0."""
         low = -math.inf
         if self.low > 0:
             low = math.log(self.low)

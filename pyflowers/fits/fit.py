@@ -180,7 +180,7 @@ class Fit(Questions, Result):
 
     @property
     def name(self) -> str:
-        """The name that the fit was given, or else its program's."""
+        """The name that the fit was given, or else the name of its program."""
         return self.record.name or self.program.name
 
     @property

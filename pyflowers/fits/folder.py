@@ -174,7 +174,7 @@ class Trial(Record):
     status : str
         The status of the refit's diagnostics: ``passed``, ``imprecise`` or ``failed``.
     result : str
-        Which of them do not pass.
+        The diagnostics that do not pass.
     """
 
     change: dict[str, Any]

@@ -88,8 +88,9 @@ def to_groups(
     """Return the groups of a fit.
 
     For the arguments, see :class:`~pyflowers.fits.fit.Fit`; for `keep`, see
-    :func:`~pyflowers.fits.posterior.dataset`. `kept_stats` are the statistics of the draws, by
-    default `stats`; if they are fewer, statistics of all iterations are added.
+    :func:`~pyflowers.fits.posterior.dataset`. `stats` are the statistics of all iterations, and
+    `kept_stats` those of the draws in `draws`, by default `stats`. If they differ in length, both
+    are stored.
     """
     places = _places(program, draws, data.observed or "y")
     called = {name: variable for name, (_, variable) in places.items()}
@@ -133,7 +134,7 @@ def pointwise(values: NDArray[Any], data: Data) -> xr.Dataset:
 def _places(program: Program, names: Iterable[str], observed: str) -> dict[str, tuple[str, str]]:
     """Return the group of each quantity, and its name in that group.
 
-    As ArviZ expects, quantities that describe the observed variable have its name.
+    As ArviZ expects, quantities that describe the observed variable have the name of that variable.
     """
     roles, known = program.declaration.roles, program.source.blocks.draws
     of_observed = {
@@ -366,7 +367,7 @@ def _decoded(stored: Any, largest: int) -> NDArray[Any]:
             return values.astype(bool)
         return values
     read = [each.decode() if isinstance(each, bytes) else str(each) for each in values.flat]
-    total = 4 * len(read) * max(map(len, read), default=0)  # all are stored as long as the longest
+    total = 4 * len(read) * max(map(len, read), default=0)  # each is as long as the longest
     if total > largest:
         raise ValueError(f"{stored.name} would take {total:,} bytes")
     return np.array(read, dtype=np.str_).reshape(values.shape)
@@ -451,7 +452,7 @@ def draws_of(
 
 
 def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path) -> None:
-    """Reject draws of other elements than those that were kept.
+    """Reject draws of elements other than those that were kept.
 
     Raises
     ------
@@ -467,7 +468,7 @@ def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path)
 def sizes_of(
     variable: Variable, values: Mapping[str, NDArray[Any]]
 ) -> tuple[int | None, ...] | None:
-    """Return the sizes of a variable, None for those that are expressions; None for a tuple."""
+    """Return the sizes of a variable, with None for each expression; None if it is a tuple."""
     if variable.kind in ("tuple", "complex") or variable.kind.startswith("complex_"):
         return None
     return tuple(map(partial(_size, values=values), variable.sizes))
@@ -501,7 +502,7 @@ def _check_array(
 
 
 def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether a quantity may have no draws, because it may have no elements or is a tuple."""
+    """Whether a quantity may have no draws, because it has no elements or is a tuple."""
     variable = program.source.blocks.draws[name]
     return variable.kind == "tuple" or any(
         _size(size, values) in (0, None) for size in variable.sizes

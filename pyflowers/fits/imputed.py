@@ -300,7 +300,7 @@ def share_between(means: FloatArray, variances: FloatArray) -> FloatArray:
         The mean and the variance of the draws of each table.
     """
     between = (1 + 1 / len(means)) * means.var(axis=0, ddof=1)
-    with np.errstate(invalid="ignore"):  # of a value that never varies, the share is NaN
+    with np.errstate(invalid="ignore"):  # for a value that never varies, the share is NaN
         return np.asarray(between / (variances.mean(axis=0) + between))
 
 
@@ -325,7 +325,8 @@ def check_pooled_folder(folder: Path, num_tables: int) -> None:
     Raises
     ------
     ConfigError
-        If the folder has a ``summary.csv`` that is not of pooled fits, or fits of more tables.
+        If the folder has a ``summary.csv`` that does not belong to pooled fits, or fits of more
+        tables.
     """
     if (folder / SUMMARY).exists() and not is_pooled_folder(folder):
         raise ConfigError(
@@ -335,8 +336,8 @@ def check_pooled_folder(folder: Path, num_tables: int) -> None:
     more = _run_folders(folder)[num_tables:]
     if more:
         raise ConfigError(
-            f"{more[0]} is a fit of a further table; name another folder or move that one, so that "
-            "it is not pooled with these"
+            f"{more[0]} is a fit of an additional table; name another folder, or move that fit so "
+            "that it is not pooled with these"
         )
 
 
@@ -363,7 +364,7 @@ def _worst_part(parts: Sequence[Part]) -> Part:
 
 
 def _worst_check(numbered: Sequence[tuple[Check, int]], name: str) -> Check:
-    """Return the worst of the checks with a name; it states its table and has no command."""
+    """Return the worst of the checks with this name; it states its table and has no command."""
 
     def badness(each: tuple[Check, int]) -> tuple[int, float]:
         check = each[0]
@@ -388,7 +389,7 @@ def numbered_tables(tables: Sequence[Any]) -> Iterator[tuple[int, Any]]:
     """
     if len(tables) < 2:
         raise ConfigError(
-            f"data: a list holds completed versions of one table, but it has {len(tables)}; give "
-            "two or more, or the table itself"
+            f"data: a list must hold at least two completed versions of one table, but this one "
+            f"has {len(tables)}; add the others, or give the table itself"
         )
     yield from enumerate(tables, 1)

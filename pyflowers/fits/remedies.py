@@ -71,7 +71,7 @@ def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) ->
 
 
 def _advised(part: Part) -> dict[str, Any]:
-    """Return all inputs that the advice on a part changes; failures may change different ones."""
+    """Return all inputs that the advice on the failures of a part changes."""
     found: dict[str, Any] = {}
     for check in (*part.failed, *part.imprecise):
         if isinstance(check.advice, Advice):
@@ -80,7 +80,7 @@ def _advised(part: Part) -> dict[str, Any]:
 
 
 def _result(part: Part) -> str:
-    """Return the diagnostics that do not pass, or that all pass, in words."""
+    """Return, in words, which diagnostics do not pass, or that all pass."""
     left = [f"{check.name} {check.number}" for check in (*part.failed, *part.imprecise)]
     return ", ".join(left) or part.tally
 

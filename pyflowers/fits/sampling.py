@@ -60,7 +60,7 @@ SECONDS_FIRST = 10.0
 
 _STARTED = (
     "the chains started from the last states of {}, with a short warm-up; R-hat shows whether they "
-    "disagree, but cannot show a mode of the posterior that none of them had reached there"
+    "disagree, but cannot show a mode of the posterior that no chain of that fit had reached"
 )
 """The note on a fit whose chains started from another fit."""
 
@@ -158,7 +158,7 @@ def fit(
     >>> print(fit.summary().loc["b[age]", "mean"].round(1))
     6.2
 
-    Called again with the same inputs, it reads the run:
+    A second call with the same inputs reads the run:
 
     >>> for _ in range(2):
     ...     fit = pyflowers.fit("iid_normal", engine="exact", out="runs/iid")
@@ -325,8 +325,8 @@ def about_engine(spec: Spec, folder: Path, engine: Engine) -> str:
     if before == engine.name:
         return ""
     return (
-        f"engine: {engine.name}, while the last fit next to this one, {last}, used {before}; to "
-        f"choose one, {worded('use --engine')}"
+        f"engine: this fit uses {engine.name}, but the last fit next to it, {last}, used {before}; "
+        f"to choose one, {worded('use --engine')}"
     )
 
 
@@ -385,7 +385,7 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A fit that is ready to be sampled, so that everything that determines its draws is known.
+    """A fit that is ready to be sampled: everything that determines its draws is known.
 
     Attributes
     ----------

@@ -265,7 +265,7 @@ class Spec(Reading, Sampling):
     )
     link: str | None = asked(
         "Link of a formula's response, such as probit, cloglog, log, identity, inverse or "
-        "softplus; which of them a family allows is in the reference.",
+        "softplus; the reference lists the links of each family.",
         unset="the usual link of the family",
         metavar="NAME",
         strict=True,
@@ -320,7 +320,7 @@ class Spec(Reading, Sampling):
         for name in OF_SAMPLERS_ELSEWHERE:
             if name in given:
                 raise ConfigError(
-                    f"{name}: the options of the sampler are inputs of their own; give each by its "
+                    f"{name}: each option of the sampler is a separate argument; give it by its "
                     "name, such as draws=2000"
                 )
         if isinstance(given.get("link"), str):  # from here on, the family's text names the link

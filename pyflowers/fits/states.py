@@ -129,8 +129,8 @@ def check_start(
     num = len(state.step_size)
     if num != options.chains:
         raise ConfigError(
-            f"warm: {state.fit} has {num} chains, each of which starts one, but {options.chains} "
-            f"chains were requested; leave out --chains, or {_COLD}"
+            f"warm: {state.fit} has {num} chains, each of which starts one of the new fit, but "
+            f"{options.chains} chains were requested; leave out --chains, or {_COLD}"
         )
     if state.metric != options.metric:
         raise ConfigError(

@@ -46,8 +46,8 @@ def update(
     fit : Fit
         The fit.
     formula : str or list of str, optional
-        Another formula. Of the table, only the columns that the fit used can be named; for others,
-        give `data` as well.
+        Another formula. It can name only the columns of the table that the fit used; to use other
+        columns, also give `data`.
     data : path, DataFrame, Table or mapping, optional
         Other data. The default priors of a formula follow the scale of its data, and the
         parametrisation is chosen from them, so they may change.
@@ -108,7 +108,8 @@ def update(
         change["priors"] = named_priors(priors)
     if not change and not warm:
         raise ConfigError(
-            "update: no input is changed; give data, priors, formula or another input of a fit"
+            "update: no input is changed; give data=…, priors=…, formula=… or another input of a "
+            "fit"
         )
     how: dict[str, Any] = {"refit": refit, "overwrite": overwrite, "cores": cores}
     spec = asked_again(fit, change, warm=warm)

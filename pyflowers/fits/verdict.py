@@ -350,9 +350,9 @@ class Verdict:
         ----------
         part : Part
             Checks to add to the part of the same name. A part without checks adds only its note,
-            and only to a part without checks. Checks that all pass are not added if a diagnostic
-            failed, because such draws cannot show that nothing is wrong. If there are too few draws
-            for an ESS, no checks are added.
+            and only to a part that has no checks, either. Checks that all pass are not added if a
+            diagnostic failed, because such draws cannot show that nothing is wrong. If there are
+            too few draws for an ESS, no checks are added.
 
         Returns
         -------

@@ -22,16 +22,16 @@ rarely or never cross between the copies. Therefore R-hat fails for the weights,
 report. The function is the same in all copies. If chains disagree on the function, they are in
 different modes or have moved too little along a ridge, which the findings also show.
 
-On the first task four remedies were tried, with seed 1 and a maximum tree depth of 8, which nearly
+On the first task, four remedies were tried, with seed 1 and a maximum tree depth of 8, which nearly
 every draw reaches. A third of all ascents end more than 200 nats below the best one. From the best
-of 3 ascents per chain, R-hat of f was 1.58. From the best of 40, all chains start within 2 nats of
-each other, and R-hat was 1.30 after 270 draws, because the ridges are long and narrow. A dense
+of 3 ascents per chain, R-hat of f was 1.58. From the best of 40, all chains started within 2 nats
+of each other, and R-hat was 1.30 after 270 draws, because the ridges are long and narrow. A dense
 metric follows them better: after 500 draws, as in the lecture, R-hat was 1.12 on one machine and
 1.20 on another, which rounds differently; after 1,000 iterations of warm-up and 1,000 draws it was
-still 1.09. A maximum tree depth of 9, in twice the time, gave 1.15. Four units shape the curve.
-The position of the fifth unit, at an end or next to another unit, differs between chains and rarely
-changes, and it shifts f by half its sd. So the function does not converge in the time of a lecture,
-and the verdict reports this.
+still 1.09. A maximum tree depth of 9, in twice the time, gave 1.15. Four units shape the curve. The
+fifth unit is at an end or next to another unit. Its place differs between chains and rarely changes
+within a chain, and a change shifts f by half the sd of f. So the function does not converge in the
+time of a lecture, and the verdict reports this.
 
 The lecture's ε for HMC is too large for the first task: its chains get stuck, as their acceptance
 rate shows.
@@ -141,7 +141,7 @@ class NetworkDraws:
         The verdict on the weights; None for the independent draws of ADVI.
     seconds : float
     gradients : int
-        Number of gradients, for NUTS without the warm-up; 0 if they are not counted.
+        Number of gradients, for NUTS without those of the warm-up; 0 if they are not counted.
     acceptance : float
         Mean acceptance rate after warm-up; NaN for ADVI.
     """
@@ -231,7 +231,7 @@ def by_advi(task: RegressionTask, settings: Settings) -> NetworkDraws:
 def by_hmc(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[NetworkDraws, FloatArray]:
-    """Run the lecture's HMC from random starts; also return the log likelihood, with warm-up.
+    """Run the lecture's HMC from random starts; also return log likelihoods, warm-up included.
 
     The first half of the transitions is warm-up. Every fifth draw is kept, because neighbouring
     draws are similar.

@@ -164,7 +164,7 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
 def _run_figures(fit: Fit) -> list[Callable[[Fit], Figure]]:
     """Return the figures of a run folder.
 
-    They are in an order in which two cores finish at about the same time. The traceplot of a single
+    They are ordered so that two cores finish at about the same time. The traceplot of a single
     chain is drawn only for programs with an example table, such as those of the lectures.
     """
     if not fit.posterior:

@@ -47,7 +47,7 @@ MOST_LABELS = 200
 """The largest number of thin lines, one for each label of a group."""
 
 MOST_SPREAD = 1.5
-"""An axis leaves out distant observations if they would lengthen it by more than this factor."""
+"""Distant observations are left out if they would lengthen the axis by more than this factor."""
 
 MOST_OBSERVATIONS = 2000
 """The largest number of observations that are drawn; they are evenly spaced over the rows."""
@@ -130,13 +130,13 @@ def conditional_effects(
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
     if by and spread:
-        raise ConfigError("by and spread cannot be combined; choose one")
+        raise ConfigError("by=… and spread=… cannot be combined; choose one")
     if fit.model.has_categories:
         if by or spread:
             raise ConfigError(
                 f"conditional_effects: each category has a curve, so "
-                f"{'by' if by else 'spread'} does not apply; leave it out, or use predict with a "
-                "grid"
+                f"{'by' if by else 'spread'}=… does not apply; leave it out, or use "
+                "pyflowers.predict with a grid"
             )
         return _of_categories(fit, column, levels.get(column), theme)
     if column in levels:
@@ -408,7 +408,7 @@ def _of_categories(fit: Fit, column: str, levels: list[str] | None, theme: Theme
 
 
 def _limits(y: NDArray[np.float64], quantiles: NDArray[np.float64]) -> tuple[float, float]:
-    """Return limits of an axis that shows the 50% intervals and most observations.
+    """Return the limits of an axis that shows the 50% intervals and most observations.
 
     It shows all intervals and observations, unless a few distant observations or a wide band would
     squeeze the rest.
@@ -586,7 +586,7 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
 def groups_with_lines(fit: Fit, column: str) -> list[str]:
     """Return the columns of groups within which a numeric covariate varies.
 
-    :func:`group_lines` can draw the covariate for each of them. Groups of which a row has several
+    :func:`group_lines` can draw the covariate for each of them. Groups for which a row has several
     labels, as with ``mm``, are left out, because the row would not fit into the panel of one label.
 
     Parameters

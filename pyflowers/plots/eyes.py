@@ -1,4 +1,4 @@
-"""Half-eyes of average effects: the density of each effect, its median and two intervals."""
+"""Half-eye plots of average effects: the density of each effect, its median and two intervals."""
 
 from __future__ import annotations
 

@@ -39,16 +39,17 @@ HEIGHT_OF_EYE = 0.75
 """Height of the highest point of a density, as a share of the row."""
 
 LEAST_OF_EYE = 0.02
-"""A density is drawn only if its 50% interval is longer than this share of its range."""
+"""A density is drawn only if the 50% interval is longer than this share of the range of the
+draws."""
 
 MOST_PANELS = 24
 MOST_TICKS = 6
 MOST_INSIDE = 0.75
-"""Share of observed means within 50% intervals above which the figure warns that this is not
+"""If a larger share of observed means is within 50% intervals, the figure warns that this is not
 evidence of a good fit."""
 
 NEAR_ZERO = 0.2
-"""Largest ratio of the smallest to the largest observation for which an axis includes 0."""
+"""The largest ratio of the smallest to the largest observation for which an axis includes 0."""
 
 ROW_CHARACTERS = 66
 """Characters that fit below a row of panels; longer labels are drawn vertically."""
@@ -390,11 +391,11 @@ def values_of_result(
         Their draws. If there are more than 30 values, those with the 15 largest and the 15 smallest
         medians are drawn.
     interval : float
-        Probability of the wider interval; the narrower one has 50%.
+        Probability of the wider interval; the narrower interval has probability 50%.
     what : str
         The label of the values on the axis.
     of_rows : str
-        The meaning of the names of the rows.
+        What the names of the rows mean.
     sort : str
         ``down`` or ``up`` to sort the rows by their medians. Default: the order of the names,
         unless there are more than 30 values.
@@ -460,7 +461,7 @@ def shrinkage(fit: Fit, *, theme: Theme = LIGHT) -> Figure:
 
     See Also
     --------
-    pyflowers.plots.forest : Draw the posterior of each group only.
+    pyflowers.plots.forest : Draw only the posterior of each group.
 
     Examples
     --------

@@ -37,7 +37,7 @@ LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 def coordinate_ascent(
     comparison: Comparison, *, precision: bool = True, theme: Theme = LIGHT
 ) -> Figure:
-    """Draw the textbook picture: contours of the posterior and of q in four states.
+    """Draw the well-known textbook figure: contours of the posterior and of q in four states.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ MOST_POINTS = 4000
 """The fewest points in a thinned panel. It shows every n-th draw and all divergent draws."""
 
 MOST_VECTOR_POINTS = 60_000
-"""The most points of traceplots that are drawn as lines; with more points, they are images, to keep
-files small."""
+"""The largest number of points for which traceplots are drawn as lines; with more points, they are
+images, to keep files small."""
 
 TRACE_SHARE = 0.82
 """Share of a figure's width that a trace may fill; the density is next to it."""
@@ -58,7 +58,7 @@ GRID = 400
 """Number of points at which a density is drawn."""
 
 STEP = {True: "draw after warm-up", False: "draw"}
-"""Label of the x axis of a traceplot: without a Markov chain there is no warm-up."""
+"""Label of the x axis of a traceplot, by whether the draws come from Markov chains."""
 
 BINS_OF_A_KERNEL = 8
 """Number of bins per standard deviation of a kernel, unless there would be too few or too many."""
@@ -96,7 +96,7 @@ class Element:
 def choose(
     fit: Fit, most: int, parameters: Sequence[str] | None = None
 ) -> tuple[list[Element], str]:
-    """Choose at most `most` elements: the requested ones, or scalars and the worst of the others.
+    """Choose at most `most` elements: the requested ones, or scalars and the worst other elements.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def choose(
 
 
 def _marker(num_draws: int) -> str:
-    """Return the marker of a line of draws; a single draw is a dot."""
+    """Return the marker for a line of draws; a single draw is a dot."""
     if num_draws == 1:
         return "."
     return ""
@@ -249,7 +249,8 @@ def trace(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
     Returns
     -------
     Figure
-        A panel for each parameter, with a line for each chain, and their densities next to it.
+        A panel for each parameter, with a line for each chain, and the densities of the chains next
+        to the lines.
 
     Raises
     ------
@@ -439,7 +440,7 @@ def binomial_interval(level: float, num: int, share: float) -> tuple[int, int]:
 
 
 def _chain_legend(figure: StyledFigure, num_chains: int, theme: Theme) -> None:
-    """Add a legend of several chains above all panels, unless some of them share a colour."""
+    """Add a legend for several chains above all panels, unless some chains share a colour."""
     if 1 < num_chains <= len(theme.chains):
         colours = enumerate(theme.chains[:num_chains], 1)
         lines = [style.key(f"chain {i}", color=colour, lw=2) for i, colour in colours]
@@ -534,7 +535,7 @@ def pairs(fit: Fit, parameters: Sequence[str] | None = None, *, theme: Theme = L
 
 
 def _span(element: Element) -> tuple[float, float]:
-    """Return axis limits around the bulk of the draws, so that outliers do not squeeze them."""
+    """Return axis limits around the bulk of the draws, so that outliers do not squeeze the rest."""
     tail = (1 - SHOWN_SHARE) / 2
     values = element.draws
     if element.is_heavy:
@@ -671,7 +672,7 @@ def _prior_panel(
     left, right = low - margin, high + margin
     is_positive = prior.density is None or not np.any(prior.density(-np.logspace(-6, 6, 25)))
     if not logarithmic and values.min() > 0 and is_positive:
-        left = max(left, right * 1e-6)  # below 0 there is nothing to draw
+        left = max(left, right * 1e-6)  # there is nothing to draw below 0
     grid = np.linspace(left, right, GRID)
     x, jacobian = grid, np.ones(GRID)  # |dx / d log x| on a logarithmic axis
     if logarithmic:

@@ -52,7 +52,8 @@ MOST_COUNTS = 45
 """The largest number of bars in a rootogram."""
 
 MOST_BARS = 30
-"""Number of bars in a histogram; about the largest number if the values are multiples of a step."""
+"""The number of bars in a histogram, or about the largest number if values are multiples of a
+step."""
 
 MOST_QUANTITIES = 12
 
@@ -206,7 +207,7 @@ def _bars(
 def _distribution(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, float, str]:
-    """Draw distribution functions; return the same as :func:`_rootogram`, for points."""
+    """Draw distribution functions; return the results of :func:`_rootogram`, for points."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
@@ -359,7 +360,7 @@ def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
 
 
 def _lattice(values: NDArray[np.float64]) -> float:
-    """Return the smallest difference if all others are multiples of it, as for counts, else 0."""
+    """Return the smallest difference if all differences are multiples of it, else 0."""
     gaps = np.diff(np.unique(values))
     if not gaps.size:
         return 0.0
@@ -394,7 +395,7 @@ def pit_ecdf(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        One panel, with the 99% simultaneous band of uniform values.
+        One panel, with the 99% simultaneous band for uniform values.
 
     Raises
     ------
@@ -446,7 +447,7 @@ def calibration(found: Calibration, *, theme: Theme = LIGHT) -> Figure:
     Returns
     -------
     Figure
-        A panel for each quantity, with the 99.99% simultaneous band of uniform ranks.
+        A panel for each quantity, with the 99.99% simultaneous band for uniform ranks.
 
     Raises
     ------

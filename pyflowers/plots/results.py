@@ -47,12 +47,12 @@ Drawings = dict[str, Callable[[], Figure]]
 
 
 def figures_of(found: Result) -> dict[str, Figure]:
-    """Draw the figures of a result by file name; empty if its kind has none."""
+    """Return the figures of a result by file name; empty if there are none for its kind."""
     return {name: draw() for name, draw in drawings_of(found).items()}
 
 
 def drawings_of(found: Result) -> Drawings:
-    """Return functions that draw the figures of a result; empty if its kind has none."""
+    """Return functions that draw the figures of a result; empty if there are none for its kind."""
     of_kind = _DRAWINGS.get(found.holds)
     if of_kind is None:
         return {}
@@ -195,4 +195,4 @@ _DRAWINGS: dict[str, Callable[[Any], Drawings]] = {
     "prior": _of_prior,
     "sensitivity": _of_sensitivity,
 }
-"""The functions that return the drawings of a result, by the contents of its folder."""
+"""The functions that return the drawings of a result, by the kind of result."""

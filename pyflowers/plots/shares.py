@@ -30,7 +30,7 @@ LEAST = -1.0
 def explained(
     found: Explained, *, labels: Mapping[str, str] | None = None, theme: Theme = LIGHT
 ) -> Figure:
-    """Draw the shares of the variance that models explain, and those of groups.
+    """Draw the shares of the variance that models explain, and the shares that lie between groups.
 
     The intervals have probability 50% and the first fit's ``interval``, 90% by default. The axis
     goes from 0 to 1, and below 0 only for a LOO-R² that is negative.

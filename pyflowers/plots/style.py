@@ -225,7 +225,7 @@ def _write_note(figure: StyledFigure) -> None:
 
 
 def narrow(figure: StyledFigure) -> None:
-    """Make a figure as narrow as a phone, with letters of the same size."""
+    """Make a figure as narrow as a phone, with text of the same size."""
     with applied(figure.theme):
         figure.set_size_inches(NARROW, figure.get_figheight())
         for old in figure.legends[:]:
@@ -281,9 +281,9 @@ def fitted(text: str, inches: float, *, size: float = 9.0, bold: bool = False) -
     inches : float
         The available width.
     size : float
-        Size of the letters in points.
+        Font size in points.
     bold : bool
-        Whether the letters are bold.
+        Whether the text is bold.
     """
     shown = label(text, 80)
     for most in range(len(shown), 3, -1):
@@ -313,7 +313,7 @@ def title(ax: Axes, name: str, columns: int, below: str) -> None:
 
 
 def legend(figure: Any, handles: Sequence[Any], place: str = "upper right", **how: Any) -> None:
-    """Draw a legend above all panels, in as few rows as possible; only the last may not be full."""
+    """Draw a legend above all panels, in as few rows as possible; only the last can be short."""
     figure.handles = handles
     room = figure.get_figwidth()
     widths = [text_width(handle.get_label(), size=8.5) + LEGEND_KEY for handle in handles]

@@ -60,7 +60,7 @@ def spline(
     found += ((left**3 - left) * width**2 / 6)[:, None] * bends[at]
     found += ((right**3 - right) * width**2 / 6)[:, None] * bends[at + 1]
     slope = (values[at + 1] - values[at]) / width[:, None]
-    # At an outer knot the second derivative is 0, so that only the inner one bends the slope.
+    # At an outer knot the second derivative is 0, so only that at the inner knot enters the slope.
     inner = np.where(x < knots[0], -1.0, 1.0)[:, None] * (bends[at] + bends[at + 1])
     slope += inner * width[:, None] / 6
     return np.asarray(found + (x - inside)[:, None] * slope)
@@ -82,8 +82,8 @@ def _second_derivatives(knots: FloatArray, is_periodic: bool) -> FloatArray:
 def _bands(knots: FloatArray, is_periodic: bool) -> tuple[FloatArray, FloatArray]:
     """Return B and D of Wood (2017, Table 5.1): B times second derivatives is D times values.
 
-    For natural splines they have a row for each inner knot, for periodic ones one for each knot
-    but the last.
+    Both have a row for each inner knot of natural splines, or for each knot except the last of
+    periodic ones.
     """
     width = np.diff(knots)
     size = len(width)
@@ -223,7 +223,7 @@ def eigenfunctions(x: Any, *, k: int = 25, c: float = 1.5, state: State) -> Floa
     beyond = np.flatnonzero(np.abs(values - center) > boundary * (1 + 1e-12))
     if beyond.size:
         raise DataError(
-            f"{number_text(values[beyond[0]])} is outside of the range from "
+            f"{number_text(values[beyond[0]])} is outside the range from "
             f"{center - boundary:.6g} to {center + boundary:.6g}, in which the process is defined; "
             "give values in this range, or fit with a larger c"
         )

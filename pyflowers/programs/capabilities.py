@@ -317,7 +317,8 @@ class GroupDraws:
     num_groups : int
         Number of groups.
     blocks : iterable of (slice, mapping of str to array, shape (draw, group))
-        The groups of each block, and the draws of each quantity for them. It is iterated only once.
+        The groups of each block, and the draws of each quantity for them. The iterable is used only
+        once.
     """
 
     names: tuple[str, ...]
@@ -406,8 +407,8 @@ class ClosedForm:
         Function of (data, num_draws, rng), for the engine ``exact``. Returns
         ``pyflowers.programs.IndependentDraws`` of every quantity that the program does not omit.
     log_constant : callable
-        Function of (data). Returns the terms of log p(y, parameters) that are free of parameters
-        and that the Stan program leaves out.
+        Function of (data). Returns the terms of log p(y, parameters) that contain no parameter and
+        that the Stan program leaves out.
 
     Examples
     --------
@@ -519,7 +520,7 @@ class Capabilities:
     rescaling : callable
         Function of the data block and of a limit. Returns advice on what to rescale first if
         sampling fails: a covariate whose mean is further from 0, in standard deviations, than the
-        limit. Empty if there is none.
+        limit. The advice is empty if there is no such covariate.
     linear : callable or None
         Function of the data block that returns the model as a
         ``pyflowers.programs.linear.LinearModel``, whose coefficients and group effects the engine

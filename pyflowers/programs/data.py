@@ -233,7 +233,7 @@ class Data(Shown):
 
     @property
     def num_obs(self) -> int:
-        """Number of observations: of observed values or, if these are counts, of their rows."""
+        """The number of observations; a row of counts of categories is one observation."""
         return int(self.y.size) // (len(self.counted) or 1)
 
     @property
@@ -253,7 +253,7 @@ class Data(Shown):
 
     @property
     def value_name(self) -> str:
-        """The user's name for the observed values; for labels such as ratings, with their numbers.
+        """The user's name for the observed values, followed by their numbering if they are labels.
 
         Labels other than 1, 2, 3 and so on are numbered in their order, as in ``pain (numbered 1 to
         11)``.

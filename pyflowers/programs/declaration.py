@@ -351,8 +351,9 @@ class Terms(Kind):
     levels : mapping of str to tuple of str
         The ordered levels of factors. Default: the sorted levels in the table.
     state : mapping
-        Values that ``scale``, ``poly``, ``s`` and others computed from the table for which the
-        terms were written, listed by function call. Default: computed from the table that is read.
+        Values that ``scale``, ``poly``, ``s`` and other functions computed from the table for which
+        the terms were written, listed by function call. Default: computed from the table that is
+        read.
     """
 
     fills: ClassVar = (None, "a matrix")
@@ -661,7 +662,7 @@ class TableRoles(Record):
     time : str
         The column that orders the rows of a group.
     omit_missing : tuple of str
-        Columns: rows in which one of them is missing are left out, with a note.
+        Columns; a row in which one of them is missing is left out, with a note.
     """
 
     group: str = ""

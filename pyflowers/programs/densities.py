@@ -61,7 +61,7 @@ _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:T\s*\[([^,\[\]]*),([^,\[\]]*)\
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 LKJ, CONSTANT = "lkj", "constant"
-"""The names of a prior of all correlations of a group, and of a fixed value, which a user can state
+"""The names of a prior on all correlations of a group, and of a fixed value, which a user can state
 in addition to the densities."""
 
 
@@ -97,7 +97,7 @@ class StatedPrior:
 
     @property
     def value(self) -> str:
-        """The value of a parameter that this fixes, in Stan."""
+        """The value at which this prior fixes a parameter, in Stan."""
         return f"{self.arguments[0]:.10g}"
 
     def draw(
@@ -187,7 +187,7 @@ def support_of(name: str, arguments: Sequence[float]) -> tuple[float | None, flo
 def tighter(
     one: float | None, other: float | None, choose: Callable[[float, float], float]
 ) -> float | None:
-    """Return the tighter of two bounds, of which `choose` is max or min; None if there is none."""
+    """Return the tighter of two bounds by `choose`, max or min; None if both are missing."""
     if one is None or other is None:
         return other if one is None else one
     return choose(one, other)
@@ -353,7 +353,7 @@ def _normal(mean: float, sd: float) -> PriorDensity:
 
 
 def _student_t(nu: float, mean: float, scale: float) -> PriorDensity:
-    """Return Student's t; the default priors use it, and scipy.stats is slow to import."""
+    """Return Student's t without scipy.stats, which is slow to import; default priors use it."""
     log_constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - math.log(scale)
     log_constant -= 0.5 * math.log(nu * math.pi)
 
@@ -474,7 +474,7 @@ def _family(
     """Return a distribution of SciPy; `arguments` maps Stan's parameters to SciPy's."""
 
     def make(*parameters: float) -> PriorDensity:
-        from scipy import stats  # takes a second; shipped programs do without
+        from scipy import stats  # this import takes a second; shipped programs do not need it
 
         shapes, keywords = arguments(*parameters)
         family = getattr(stats, scipy_name)(*shapes, **keywords)

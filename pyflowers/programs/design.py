@@ -114,8 +114,8 @@ def evaluate(
         The levels of a numeric column that ``C(...)`` converts to a factor. Default: all of its
         values, in order.
     state : mapping, optional
-        Values that ``scale``, ``poly``, ``s`` and others computed from the rows of the fit, to be
-        reused for other rows; see :func:`state_of`. Default: computed from these rows.
+        Values that ``scale``, ``poly``, ``s`` and other functions computed from the rows of the
+        fit, to be reused for other rows; see :func:`state_of`. Default: computed from these rows.
     refuse : callable
         Function that takes a sentence about the data and, if the sentence is about one row, the
         position of that row. Returns the exception to raise.

@@ -121,7 +121,7 @@ def shipped_program(name: str) -> Program:
         hint = suggestion(name, names)
         if "=" in name or "+" in name:
             hint = "a formula has a ~ after the response"
-        with suppress(OSError, ValueError):  # a name that is too long is not a folder's
+        with suppress(OSError, ValueError):  # a name that is too long is not that of a folder
             if Path(name).is_dir():
                 hint = "this is a folder"
         raise ConfigError(

@@ -107,8 +107,8 @@ class Effects:
     eta : float
         The parameter of the LKJ prior on the correlations.
     back : array, shape (L, L), or None
-        The matrix that turns independent effects of the labels into those of this name, a factor of
-        the known covariance of the labels; None if the labels are independent.
+        The matrix that turns independent effects of the labels into the effects of this name: a
+        factor of the known covariance of the labels; None if the labels are independent.
     target : str
         See :class:`Coefficients`.
     """
@@ -193,7 +193,7 @@ class Given:
 
 
 Stated = Parameter | Coefficients | Effects | Penalised | Offset | Given
-"""What a part of a formula can state."""
+"""The records that a part of a formula can add to a :class:`LinearModel`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ class LinearModel:
     offset : array, shape (row,)
         The known part of the linear predictor of the response.
     coefficients, effects, penalised, parameters : tuple
-        What is unknown. The parameters are those of the family.
+        The unknown terms, and the unknown parameters of the family.
     given : dict of str to float
         The other parameters of the family, by the family's names for them.
     predicted : dict of str to Predicted
@@ -238,8 +238,8 @@ class LinearModel:
         The terms of a normal response: the variance of an observation is that of the family, plus
         se², divided by the precision. If the standard deviation of the family is known, it is `se`.
     complete : callable
-        Function of draws by name, each shaped (chain, draw, …), with those of everything listed
-        above. Returns the draws that a fit keeps, except for ``lprior``.
+        Function of the draws of everything listed above, by name, each shaped (chain, draw, …).
+        Returns the draws that a fit keeps, except for ``lprior``.
     """
 
     family: Family

@@ -181,7 +181,7 @@ class Model:
         return found
 
     def another_family(self, name: str) -> Family:
-        """Return the alternative with this name and the model's link, or else the usual family."""
+        """Return the alternative of this name with the model's link, or else with its usual one."""
         found = {each.text: each for each in self.alternatives}
         return found.get(name) or find_family(name)
 
@@ -246,7 +246,7 @@ class Model:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories of such a response; the first is the reference."""
+        """The categories of a response without an order; the first is the reference."""
         if not self.has_categories:
             return ()
         labels = self.data.labels.get(self.data.value)
@@ -293,7 +293,7 @@ class Model:
 
     @property
     def terms_not_predicted(self) -> list[str]:
-        """The terms that predictions leave out, so that predictions cannot serve as data."""
+        """The terms that predictions leave out; such predictions cannot serve as data."""
         return [f"{its.term}()" for its in self._terms if its.is_of_other_data or its.cut]
 
     @property
@@ -326,7 +326,7 @@ class Model:
         return {name.removeprefix("missing_"): self.data.name_of(its) for name, its in found}
 
     def _numbers_of(self, its: OnRows) -> list[str]:
-        """Return the number of rows of each kind of a term, with the value that marks them."""
+        """Return the number of rows of each kind that a term distinguishes, and the kind's code."""
         source = self.data.declaration.data.get(its.variables[0])
         if not isinstance(source, Column):
             return []
@@ -432,7 +432,8 @@ class Model:
     def evaluates(self) -> bool:
         """Whether the likelihood can be computed at any parameters and for any observed values.
 
-        This is not so for Stan's ``log_lik``, which is computed once, for the draws of the fit.
+        This is not possible with Stan's ``log_lik``, which is computed once, for the draws of the
+        fit.
         """
         return self.program.answers_by_rule(self.program.declaration.roles.log_lik)
 
@@ -508,8 +509,8 @@ class Model:
             return self
         if self.has_dependent_rows:
             raise ConfigError(
-                f"{self.program.called}: a row depends on those before it, so that some rows "
-                "cannot be treated without the others; leave ar() or cosy() out"
+                f"{self.program.called}: a row depends on the rows before it, so some rows "
+                "cannot be used without the others; leave ar() or cosy() out"
             )
         block, values = self.program.source.blocks.data, dict(self.data.values)
         size = block[self.data.observed].sizes[0]
@@ -557,9 +558,9 @@ class Model:
         return predictor.with_new_effects(self.groups[column], rng).replicated(rng)
 
     def next_of_groups(self, draws: Draws, rng: np.random.Generator) -> FloatArray:
-        """Return a new observation of each group, (chain, draw, group); only one without groups.
+        """Return a new observation of each group, (chain, draw, group); one if there are no groups.
 
-        The program must have ``Capability.Y_NEW`` by its rule.
+        The program's rule must provide ``Capability.Y_NEW``.
         """
         mean = self.program.declaration.roles.group_mean
         num = 1
@@ -588,8 +589,8 @@ class Model:
     def labels(self) -> dict[str, Labels]:
         """The columns of labels whose rows can be left out together, by the table's names.
 
-        Ratings are not groups. Neither are the combinations of columns over which a formula adds up
-        rows.
+        Ratings are not groups. Neither are the combinations of columns whose rows a formula adds
+        up.
         """
         declared, hidden = self.data.declaration, {self.data.value}
         cell = getattr(declared.data.get("cell"), "column", "")
@@ -600,7 +601,7 @@ class Model:
     def is_of_units(self, dims: Sequence[str]) -> bool:
         """Whether a quantity with these dimensions has a value for each group or row.
 
-        The coefficients of curves are included, because a curve has as many as it needs.
+        The coefficients of curves are included, because a curve may have many of them.
         """
         columns = list(self.data.labels)
         if self.has_rule:

@@ -1,8 +1,8 @@
 """Probabilities of events of the response, such as P(y = 2) and P(y > 0), from its density.
 
-The probability of one number is exp(log p(y)). Those of several are sums: P(y <= k) adds up the
-probabilities of 0 to k, and P(y > k) = 1 - P(y <= k). A rating has finitely many values, so each
-event is a sum over its ratings.
+The probability of one number is exp(log p(y)). Probabilities of several numbers are sums: P(y <= k)
+adds up the probabilities of 0 to k, and P(y > k) = 1 - P(y <= k). A rating has finitely many
+values, so each event is a sum over its ratings.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def has_outcomes(family: Family) -> bool:
 def family_of_outcome(family: Family, outcome: Outcome) -> Family:
     """Return a family whose expected response is the probability of an event.
 
-    For a response that counts units, it is the probability that a unit has the category.
+    If a row counts the units in each category, the event is that a unit is in the category of
+    `outcome`.
     """
     if family.has_columns:
         family = find_family(family.of_unit)

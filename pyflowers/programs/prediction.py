@@ -73,9 +73,9 @@ NODES_OF_CATEGORIES = {2: (16, 1e-6), 3: (8, 1e-5)}
 weight. The error of a probability is below 0.001 for sds up to 3."""
 
 NUM_QUASI_RANDOM = 256
-"""The number of points, to which their mirror images are added, for more linear predictors of
-categories. The error of a probability is about 0.001 for sds up to 1.5, and below 0.01 for sds up
-to 3."""
+"""The number of points, to which their mirror images are added, for four or more linear predictors
+of categories. The error of a probability is about 0.001 for sds up to 1.5, and below 0.01 for sds
+up to 3."""
 
 
 def _log(x: Any) -> Any:
@@ -500,7 +500,7 @@ def _is_by_level(node: ast.AST) -> bool:
 def varying_columns(rule: PredictionRule) -> list[tuple[str, str]]:
     """Return each index in a linear predictor, with the matrix whose effects vary with it.
 
-    The matrix is empty for an effect without one.
+    The name of the matrix is empty for an effect that has none.
     """
     tree = _parsed(rule.linear_predictor)
     products = {
@@ -754,8 +754,8 @@ class Predictor:
         See :data:`Groups`.
     unit : (str, int, float, str) or None
         Name and position of a group effect, the amount by which it is raised above its mean to
-        determine how it enters the linear predictor, and the index for whose labels it is raised;
-        empty for all.
+        determine how it enters the linear predictor, and the index for whose labels it is raised,
+        which is empty for all labels.
     varying : str
         Index variable of a group whose labels have their own effects, regardless of `groups`.
     scores : array, shape (J,), or None

@@ -175,8 +175,8 @@ class Program(Shown):
         ----------
         path : str or Path
             The program, ``NAME.stan``. The declaration is ``NAME.toml`` in the same folder; a
-            program without one takes CmdStan JSON, or a table whose columns have the names of its
-            data variables.
+            program without a declaration takes CmdStan JSON, or a table whose columns have the
+            names of its data variables.
         include_paths : sequence of path
             Folders that are searched for included files, after the program's folder.
         declaration : mapping, optional
@@ -401,7 +401,7 @@ class Program(Shown):
 
     @property
     def priors(self) -> pd.DataFrame:
-        """The prior of each parameter that has a stated one, with the default hyperparameters.
+        """The prior of each parameter whose prior is stated, with the default hyperparameters.
 
         The columns are the prior in Stan's notation, its 5% and 95% quantiles, whether it is the
         default, what these quantiles mean on the scale of the response (for a formula), and the
@@ -615,7 +615,7 @@ class Program(Shown):
             Hyperparameters to change, by name. The name of a vector sets all its elements. The
             densities with which a formula's program was written may be repeated.
         data : Data, optional
-            Data that may also contain hyperparameters, if they are a data block, not a table.
+            The data; a data block, unlike a table, may also contain hyperparameters.
 
         Returns
         -------
@@ -1092,8 +1092,9 @@ class Program(Shown):
         Returns
         -------
         Advice
-            A clause for the verdict, with the options that change the hyperparameters. The refit
-            has the prior on the scale of the data or, if the user chose another prior, the default.
+            A clause for the verdict, with the options that change the hyperparameters. A refit with
+            these options has a prior on the scale of the data or, if the user chose another prior,
+            the default prior.
         """
         y = data.y
         rule, advice = self.declaration.prediction, "choose a prior from what is known beforehand"
@@ -1225,7 +1226,7 @@ def named_priors(priors: Any) -> Any:
 
 
 def densities_of(priors: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the priors that are densities; the others are numbers in priors."""
+    """Return the priors that are given as densities, not as numbers."""
     return {name: its for name, its in (priors or {}).items() if isinstance(its, str)}
 
 

@@ -383,7 +383,9 @@ def _includes(text: str, where: str) -> Iterator[tuple[re.Match[str], str]]:
     for match in _INCLUDE.finditer(text):
         if match["open"]:
             line = text.count("\n", 0, match.start()) + 1
-            raise CompileError(f"{where}, line {line}: a comment begins with /*; end it with */")
+            raise CompileError(
+                f"{where}, line {line}: a comment that begins with /* does not end; end it with */"
+            )
         target = match["quoted"] or match["angled"] or match["bare"]
         if target:
             yield match, target
@@ -401,7 +403,8 @@ def _text(content: bytes, where: str) -> str:
     if end >= 0:
         line = content.count(b"\n", 0, end) + 1
         raise CompileError(
-            f"{where}, line {line}: a NUL character, so the file is damaged; write the file again"
+            f"{where}, line {line}: there is a NUL character, so the file is damaged; write "
+            "it again"
         )
     text = content.decode("utf-8", "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n")

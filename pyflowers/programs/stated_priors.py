@@ -30,7 +30,7 @@ _INVERSES: Mapping[str, Callable[[Any], Any]] = {"exp": np.log, "log": np.exp, "
 
 
 class Stating(Capable, Protocol):
-    """What a stated prior needs from a program."""
+    """The attributes of a program that a stated prior uses."""
 
     @property
     def internal(self) -> frozenset[str]:
@@ -156,7 +156,7 @@ def _row(
 
 
 def _implied(name: str, low: float, high: float, family: Family, response: str) -> str:
-    """Return what the central 90% of a parameter's prior mean for the response, in words."""
+    """Return, in words, what the central 90% of a prior implies for the response."""
     kind, target = name.partition("[")[0], f"expected {response}"
     is_log, is_logit = family.link == "log" or family.scale == "log", family.link == "logit"
     own: Auxiliary | None = None
@@ -207,7 +207,7 @@ def _correlations(program: Stating) -> dict[str, int]:
 def _joint(program: Stating) -> dict[str, str]:
     """Return the priors of the ordered vectors and simplexes of a formula.
 
-    They belong to no single element, whose quantiles depend on the others.
+    These priors belong to no single element, because its quantiles depend on the other elements.
     """
     if program.declaration.formula is None:
         return {}
@@ -217,7 +217,7 @@ def _joint(program: Stating) -> dict[str, str]:
 
 
 class Posed(Protocol):
-    """What a stated prior needs from a model."""
+    """The attributes of a model that a stated prior uses."""
 
     @property
     def program(self) -> Stating:
@@ -263,7 +263,7 @@ def _has_prior(program: Stating, variable: Variable) -> bool:
 
 
 def _derived(program: Stating) -> dict[str, tuple[Callable[[Any], Any], str]]:
-    """Return the quantities that follow from a parameter, each with the function and its name."""
+    """Return the quantities that follow from a parameter, with the function and the parameter."""
     rule = program.declaration.prediction
     if rule is None:
         return {}

@@ -667,7 +667,7 @@ _ALLOWED: Mapping[str, str] = {
     "period": "a number above 0",
     "c": "a number above 1, such as 1.5",
 }
-"""What each option of a function may be."""
+"""The values that each option of a function may have."""
 
 
 def _is_allowed(option: str, value: Any) -> bool:

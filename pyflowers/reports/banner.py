@@ -36,7 +36,7 @@ from pyflowers.reports.markup import (
 from pyflowers.reports.material import Material
 
 MOST_NAMED = 6
-"""The largest number of quantities that are named because they are not calibrated."""
+"""The largest number of quantities that the banner names as not calibrated."""
 
 _QUESTIONS = {
     "computation": "whether its sampling converged",
@@ -50,7 +50,7 @@ _DOUBTS = {
 
 
 def banner(material: Material, sentences: Markup) -> Markup:
-    """Return the banner; `sentences` are those of the sections."""
+    """Return the banner, given the sentences of the sections."""
     kind = kind_of(material)
     alert = Markup()
     if kind != "pass":

@@ -49,7 +49,7 @@ class MethodsDraft(Result):
         return self.prose.latex()
 
     def to_docx(self) -> Any:
-        """Return a document of python-docx; its ``save`` writes a file for Word.
+        """Return a python-docx document; its ``save`` writes a file for Word.
 
         Raises
         ------

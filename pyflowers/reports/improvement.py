@@ -31,29 +31,30 @@ def improve(
     overwrite: bool = False,
     announce: Callable[[str], object] = logger.info,
 ) -> Improvement:
-    """Fit the models that failed checks recommend, check and compare them, and choose one.
+    """Refit a model as the advice on failed checks recommends, and choose one of the fits.
 
-    For each check that fails, the formula, family or option that the check names is fitted with the
-    seed, the engine and the other inputs of the fit. The advice on these models is followed in
-    turn, up to 8 refits in all. Of the models that pass all checks and predict about as well as the
-    best of them by PSIS-LOO, the first that was tried is chosen. A fit that passes is not changed.
+    For each failed check, the model is refitted with the recommended formula, family or option, and
+    with the seed, the engine and the other inputs of the fit. The refits are checked and compared,
+    and the advice on them is followed in turn, up to 8 refits in all. Of the models that pass all
+    checks and predict about as well as the best of them by PSIS-LOO, the one that was tried first
+    is chosen. A fit that passes is not changed.
 
     Parameters
     ----------
     fit : Fit
-        The fit. Other formulas can use only the columns of its table that it used.
+        The fit. Other formulas can use only those columns of its table that the fit used.
     out : path, optional
         Folder for the page ``improvement.html`` and for a run folder of each refit.
-        If it holds such runs already, they are read and not refitted.
+        If the folder already holds such runs, they are read and not refitted.
     overwrite : bool
-        Whether to replace runs in the folder that had other inputs.
+        Whether to replace runs in the folder that have other inputs.
     announce : callable
         Function that is called with a line before each refit. Default: the line is logged.
 
     Returns
     -------
     Improvement
-        What failed, what was tried, what passes and what it costs.
+        What failed, which models were tried, which one was chosen, and what it costs to fit.
 
     Raises
     ------

@@ -183,7 +183,7 @@ class Material:
         return fill("{}", label)
 
     def calibrated(self, found: Calibration) -> Markup:
-        """Return the page's names of the fits whose program was calibrated."""
+        """Return the names, as on the page, of the fits whose programs were calibrated."""
         return self.names_of(fit.name for fit in self.fits if fit.program.name == found.name)
 
     def names_of(self, names: Iterable[str]) -> Markup:
@@ -197,7 +197,7 @@ class Material:
         return fill("{}: {}", self.named(name), said)
 
     def in_words(self, text: str) -> str:
-        """Return the text of an analysis with the models' names as the page shows them."""
+        """Return the text of an analysis, with the names that the page uses for the models."""
         shown, called = dict(self.labels), [fit.called for fit in self.fits]
         for fit in self.fits:
             if called.count(fit.called) == 1:

@@ -81,7 +81,7 @@ def report(
         Calibrations of the fitted programs, as :func:`pyflowers.sbc` returns them.
     sections : sequence of Section
         The sections of the page, in order. Those without content are left out.
-        ``pyflowers.reports.section_of`` makes a section of a result.
+        ``pyflowers.reports.section_of`` makes a section from a result.
     title : str
         The title of the page. Default: the question.
     question : str
@@ -228,7 +228,7 @@ Images = dict[tuple[str, str], Markup]
 
 @dataclass(frozen=True)
 class Chapter:
-    """A section with everything that the page shows of it."""
+    """A section with everything that the page shows from it."""
 
     id: str
     title: str
@@ -239,7 +239,7 @@ class Chapter:
 
 
 def _chapter(section: Section, made: Material, images: Images) -> Chapter:
-    """Return what the page shows of a section, without the pictures that were not drawn."""
+    """Return what the page shows from a section, without the pictures that were not drawn."""
     title = section.title(made)
     own = {name: image for (of, name), image in images.items() if of == section.id}
     return Chapter(
@@ -294,9 +294,9 @@ def _subtitle(made: Material) -> str:
 def _drawn(
     made: Material, phones: Set[str], drawings: Mapping[str, Drawings], work: Callable[[], object]
 ) -> Images:
-    """Draw the figures of sections in other processes while this one does `work`.
+    """Draw the figures of sections in other processes while this process does `work`.
 
-    Those of the sections `phones` are also drawn for phones.
+    The figures of the sections in `phones` are also drawn for phones.
     """
     figures = {(of, name): draw for of, own in drawings.items() for name, draw in own.items()}
     tasks = [
@@ -340,7 +340,7 @@ def to_svg(figure: Figure) -> str:
     """Return a figure in the light theme as SVG for both themes; equal figures give equal text."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with applied(LIGHT):  # which also fixes the ids in the SVG of a figure without a theme
+    with applied(LIGHT):  # also fixes the ids in the SVG of a figure without a theme
         figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata=nothing)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML declaration and the document type

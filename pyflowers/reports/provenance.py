@@ -33,7 +33,7 @@ class Reproduction:
     command : str
         The shell command.
     needs_file : bool
-        Whether the data came from Python, so that they must be saved first.
+        Whether the data came from Python and must be saved to a file first.
     has_paths : bool
         Whether the command names files by paths.
     lacks_inits : bool

@@ -1,7 +1,7 @@
 """A section of the report: a record of everything that the section adds to the page.
 
-The page is built from a list of sections. A new section is a module that defines a
-:class:`Section`; it needs no change elsewhere, except that it must be in the list.
+The page is built from a list of sections. To add a section, write a module that defines a
+:class:`Section`, and add this section to the list.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """The place of a figure on the page. It is left out if the section does not draw the figure.
+    """The place of a figure on the page, left out if the section does not draw the figure.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Picture:
 
 
 Block = Markup | Table | Picture
-"""A piece of a section, from top to bottom: HTML such as a paragraph, a table or a picture."""
+"""A piece of a section: HTML such as a paragraph, a table or a picture."""
 
 
 def _nothing(_: Material) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def _no_text(_: Material) -> Text:
 class Section:
     """A section of the report.
 
-    Every function takes the ``Material`` of the report, which has
-    the fits and the results that are computed from them.
+    Every function takes the ``Material`` of the report: the fits and the results that are computed
+    from them.
 
     Attributes
     ----------

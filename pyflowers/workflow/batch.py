@@ -51,9 +51,11 @@ class BatchData(DataConfig):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.files and (self.file is not None or self.by is not None):
-            raise ValueError("give either files, or file and by")
+            raise ValueError("give either the key files, or the keys file and by")
         if self.by is not None and self.file is None:
-            raise ValueError("by is the name of a column in file, but file is missing")
+            raise ValueError(
+                "the key by names a column of a file, but the key file is missing; add it"
+            )
         return self
 
 

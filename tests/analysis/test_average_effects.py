@@ -383,24 +383,24 @@ def test_a_column_of_two_numbers_is_compared_at_both():
 @pytest.mark.parametrize(
     ("columns", "options", "words"),
     [
-        (("site",), {}, "site is a group; compare its labels with contrast"),
+        (("site",), {}, "site is a group; compare its labels with pyflowers"),
         (("y",), {}, "'y' is not a covariate of hit ~ x * sex + (1 | site); its"),
         (("y",), {}, "its covariates are x, sex"),
-        (("x", "sex"), {"between": (1, 2)}, "between compares two values of one column"),
-        (("x",), {"between": ("low", "high")}, "between takes two numbers for x"),
+        (("x", "sex"), {"between": (1, 2)}, "compares two values of a column; name"),
+        (("x",), {"between": ("low", "high")}, "between must be two numbers for x"),
         (("sex",), {"between": ("f", "x")}, "'x' is not a level of sex; choose two of f, m"),
-        (("sex",), {"between": ("f",)}, "between takes two levels of sex, got ('f',)"),
-        (("sex",), {"between": "fm"}, "between takes two levels of sex, got 'fm'"),
+        (("sex",), {"between": ("f",)}, "between must be two levels of sex, got ('f',)"),
+        (("sex",), {"between": "fm"}, "between must be two levels of sex, got 'fm'"),
         (("x",), {"step": "mean"}, "step must be a finite number other than 0, or 'sd', got"),
         (("x",), {"step": 0}, "step must be a finite number other than 0, or 'sd', got 0"),
         (("sex",), {"slopes": True}, "effects: --slopes does not apply to sex, which is a factor"),
-        (("x",), {"slopes": True, "scale": "ratio"}, "cannot be combined with slopes"),
+        (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives, so step, between"),
         (
             ("x",),
             {"scale": "log"},
             "scale must be one of difference, ratio, average ratio, odds ratio, got 'log'",
         ),
-        (("x",), {"rope": (1, -1)}, "rope takes two numbers, the smaller first"),
+        (("x",), {"rope": (1, -1)}, "rope must be two numbers, the smaller first"),
         (("x",), {"groups": "some"}, "groups must be one of data, none, population"),
     ],
 )
@@ -415,7 +415,7 @@ def test_scales_need_what_they_compare():
     with pytest.raises(ConfigError, match="needs expected values above 0; use scale"):
         pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
     none = "has no covariates other than groups, offsets and trials; "
-    with pytest.raises(ConfigError, match=f"{none}compare groups with contrast"):
+    with pytest.raises(ConfigError, match=f"{none}compare groups with pyflowers contrast"):
         pyflowers.effects(fit_of("y ~ 1 + (1 | site)"))
     with pytest.raises(ConfigError, match=f"{none}name one of the formula's offsets: x"):
         pyflowers.effects(fit_of("y ~ 1 + offset(x) + (1 | site)"))
@@ -569,7 +569,7 @@ def test_figures_of_conditional_effects(theme):
     for options, words in (
         ({"by": "site"}, "by must be a covariate other than x"),
         ({"by": "x"}, "by must be a covariate other than x"),
-        ({"by": "dose", "spread": "site"}, "by and spread cannot be combined"),
+        ({"by": "dose", "spread": "site"}, "by=… and spread=… cannot be combined"),
         ({"spread": "dose"}, "spread must be a column of groups (site), got 'dose'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(words)):

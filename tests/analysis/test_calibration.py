@@ -279,7 +279,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
         num_ranks=50,
         **QUICK,
     )
-    with pytest.raises(ConfigError, match=r"no task is done, and 4 failed, the first with: "):
+    with pytest.raises(ConfigError, match=r"no task has finished, and 4 failed; the first error"):
         found.table()
 
 

@@ -438,7 +438,7 @@ def test_a_quantile_regression_is_checked_by_the_share_below_its_quantile():
     assert below.observed == pytest.approx(np.median((frame.y.to_numpy() < limit).mean(axis=2)))
     assert 0.7 < below.observed < 0.9
     assert abs(below.replicated.mean() - 0.8) < 0.01
-    assert any("serves to estimate a quantile" in note for note in found.notes)
+    assert any("is used to estimate a quantile" in note for note in found.notes)
     more = pyflowers.check(fit, ["median"]).checks
     assert [each.name for each in more] == ["median", "below_quantile"]
     logs = pyflowers.fit("y ~ x", frame, priors={"quantile": 0.8}, link="log", **how)

@@ -131,7 +131,7 @@ def test_sizes(given, expected):
         ({"effects": {"b[z]": 1}}, r"effect: y ~ x has no parameter 'b\[z\]'"),
         ({"effects": {"b[x]": "much"}}, r"effect: b\[x\] must be a number"),
         ({"effects": {"sigma": -1}}, "effect: sigma is -1, but must be ≥ 0"),
-        ({"region": (1, 0)}, "region must have a low and a higher end"),
+        ({"region": (1, 0)}, "region must be two numbers, the smaller first"),
         ({"groups": 5}, "y_x has no effects of groups; leave groups out"),
         ({"unit": "g"}, "y_x has no effects of groups; leave groups out"),
     ],

@@ -170,8 +170,8 @@ def test_a_model_without_r2_has_a_note():
     fit = pyflowers.fit("y ~ 1", frame, family="von_mises", **how)
     found = pyflowers.table(fit, names=["Directions"], r2=True)
     assert not [row for row in found.to_frame().index if row.startswith("R²")]
-    why = "predicts directions, whose variance cannot be divided; compare models with loo"
-    assert f"Directions: {why}" in found.notes
+    why = "predicts directions, whose variance cannot be partitioned; "
+    assert f"Directions: {why}compare models with pyflowers loo" in found.notes
 
 
 def test_failed_sampling_is_a_note():
@@ -418,7 +418,7 @@ BAD = {
     "an interval": (lambda fits: pyflowers.table(fits, interval=90), "between 0 and 1"),
     "two intervals": (
         lambda fits: pyflowers.table([fits[0], fits[1].with_interval(0.5)]),
-        "Model 1 has intervals of 90%, and Model 2 of 50%; choose one",
+        "Model 1 has 90% intervals and Model 2 has 50% intervals; choose one",
     ),
     "no rows": (lambda fits: pyflowers.table(fits, rows=[]), "at least one parameter"),
     "a text of rows": (lambda fits: pyflowers.table(fits, rows="mu"), "must be a list"),
@@ -437,7 +437,7 @@ BAD = {
     ),
     "one label twice in a model": (
         lambda fits: pyflowers.table(fits, rows={"mu": "A", "sigma2": "A"}),
-        "row 'A': Model 1 has mu and sigma2; give each its own label",
+        "row 'A': this is the label of mu and sigma2 in Model 1; give each parameter",
     ),
     "elpd of other data": (
         lambda fits: pyflowers.table(

@@ -181,7 +181,7 @@ def test_commands(tmp_path, capfd):
 
 BAD = [
     ("effect[w]", "'w' is not a covariate"),
-    ("effect[dose, medium - high]", "'medium - high' is not a change of dose"),
+    ("effect[dose, medium - high]", "'medium - high' is not one of the changes in dose"),
     ("effect[x", "the bracket after effect is not closed"),
     ("mean[dose = medium]", "'medium' is not a level of dose"),
     ("mean[]", "names no column"),

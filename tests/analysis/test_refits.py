@@ -309,7 +309,7 @@ def test_rows_in_another_order_are_said_to_be_so():
         for name, frame in (("iid_normal", LECTURE), ("multilevel_poisson", LECTURE[::-1]))
     ]
     with pytest.raises(
-        ConfigError, match=r"to the same rows in another order, .* the same rows of one"
+        ConfigError, match=r"to the same rows in a different order, .* the same rows of one"
     ):
         loo(fits)
 

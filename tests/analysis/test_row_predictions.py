@@ -518,7 +518,7 @@ def test_other_mistakes_are_named():
             pyflowers.predict(fit, NEW, **options)
     with pytest.raises(DataError, match="n is 0 in all rows of f"):
         pyflowers.predict(fit, NEW.assign(n=[0, 1, 1, 0]), by="sex", weights="n")
-    with pytest.raises(ConfigError, match="by and weights take names of columns, got Series"):
+    with pytest.raises(ConfigError, match="by=… and weights=… take names of columns, got Series"):
         pyflowers.predict(fit, NEW, weights=NEW.n)
     with pytest.raises(DataError, match=r"no column 'site'.*or predict without it: --groups none"):
         pyflowers.predict(fit_of("y ~ x + (x | site)"), NEW[["x"]])

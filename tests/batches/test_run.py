@@ -405,7 +405,7 @@ OPTIONS = [
     ({"workers": 0}, "workers must be"),
     ({"seed": -1}, "seed"),
     ({"engine": "none"}, "engine must be"),
-    ({"executor": Pool(1), "workers": 1}, "workers applies to this machine"),
+    ({"executor": Pool(1), "workers": 1}, "workers=… applies only to this machine"),
 ]
 
 

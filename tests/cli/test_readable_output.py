@@ -267,7 +267,7 @@ def test_the_errors_of_the_ends_of_intervals_are_in_the_file_of_a_contrast(with_
 def test_an_option_for_those_of_the_sampler_names_them(option, capsys):
     assert run("fit", "iid_normal", option, "9") == 2
     assert capsys.readouterr().err == (
-        f"error: no such option {option}; the options of the sampler are options of their own, "
+        f"error: no such option {option}; each option of the sampler is a separate option, "
         "such as --draws 2000\n"
     )
     assert run("doctor", option, "9") == 2

@@ -75,7 +75,7 @@ def test_a_run_is_found_again_after_its_program_was_compiled(executables, tmp_pa
     caplog.set_level(logging.INFO, "pyflowers")
     other = pyflowers.fit("iid_normal", seed=2, out=tmp_path / "runs" / "b", **QUICK)
     assert other.record.engine.name == "cmdstan"
-    said = f"engine: cmdstan, while the last fit next to this one, {out}, used stanli; "
+    said = f"engine: this fit uses cmdstan, but the last fit next to it, {out}, used stanli; "
     said += "to choose one, use engine"
     assert said in caplog.text
     caplog.clear()

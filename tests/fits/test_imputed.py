@@ -146,7 +146,7 @@ def test_a_fit_of_a_further_table_is_not_pooled_by_accident(pooled, tmp_path):
         lambda: pyflowers.fit("y ~ x", TABLES[:2], **how),
         lambda: pyflowers.PooledFit(pooled.fits[:2]).save(tmp_path),
     ):
-        with pytest.raises(ConfigError, match="table-3 is a fit of a further table; name another"):
+        with pytest.raises(ConfigError, match="table-3 is a fit of an additional table; name"):
             write()
     assert len(pyflowers.PooledFit.load(tmp_path).fits) == 3
 
@@ -199,8 +199,8 @@ def test_the_command_takes_repeated_data(tmp_path):
 
 
 BAD = [
-    ([], ConfigError, "completed versions of one table, but it has 0; give two or more, or the"),
-    (TABLES[:1], ConfigError, "but it has 1; give two or more, or the table itself"),
+    ([], ConfigError, "completed versions of one table, but this one has 0; add the others, or"),
+    (TABLES[:1], ConfigError, "but this one has 1; add the others, or give the table itself"),
     ([BASE, BASE.iloc[1:]], DataError, "table 2 has 59 observations, but table 1 has 60; give"),
     ([BASE, BASE.assign(x=np.nan)], DataError, "table 2: the data frame, row 1: x is missing"),
     ([BASE, BASE.drop(columns="x")], DataError, "table 2: the data frame: there is no column 'x'"),
@@ -364,10 +364,10 @@ def test_pooled_observations_probabilities_and_averages():
 
 
 def test_what_cannot_be_pooled_is_answered_with_what_can(pooled):
-    with pytest.raises(DataError, match=r"different sets of rows, .*; average by columns"):
+    with pytest.raises(DataError, match=r"different labels by which .*; average by columns"):
         pooled.predict(by="x")
     flowers = pyflowers.fit("iid_normal", [pyflowers.example("flowers")] * 2, **HOW)
-    with pytest.raises(ConfigError, match="rows can be pooled; give new, or give kind"):
+    with pytest.raises(ConfigError, match="rows can be pooled; give a table with --new"):
         flowers.predict()
 
 

@@ -69,14 +69,14 @@ def test_a_file_has_a_key_for_each_input():
         ({"drwas": 1}, "unknown key drwas; did you mean draws?"),
         (
             {"options": {"draws": 9}},
-            "options: the options of the sampler are inputs of their own; give each by its name, "
-            "such as draws=2000",
+            "options: each option of the sampler is a separate argument; give it by its name, such "
+            "as draws=2000",
         ),
         *(
             (
                 {name: {"draws": 9}},
-                f"{name}: the options of the sampler are inputs of their own; give each by its "
-                "name, such as draws=2000",
+                f"{name}: each option of the sampler is a separate argument; give it by its name, "
+                "such as draws=2000",
             )
             for name in ("sampler", "sampler_options", "control", "iter")
         ),

@@ -107,7 +107,7 @@ def test_the_record_and_the_printed_fit_say_where_it_started(fit, warm):
     assert fit.record.start is None
     (note,) = (note for note in warm.notes if "started from" in note)
     assert f"the last states of {FORMULA}" in note
-    assert "a mode of the posterior that none of them had reached" in note
+    assert "a mode of the posterior that no chain of that fit had" in note
     text = "".join(line if isinstance(line, str) else "" for line in warm.contents())
     assert note in text
 
@@ -134,7 +134,7 @@ def test_the_run_folder_keeps_where_the_chains_started_and_ended(warm, folder, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"chains": 3}, r"has 2 chains, each of which starts one, but 3 chains were requested"),
+        ({"chains": 3}, r"has 2 chains, each of which starts one of the new fit, but 3 chains"),
         ({"metric": "dense_e"}, r"is diag_e, but dense_e was requested"),
         ({"formula": "y ~ x"}, r"the same parameters, but only y ~ x \+ \(x \| g\) has sd_g"),
         ({"formula": "y ~ x + (x | g)", "family": "student"}, r"but only the new fit has nu"),
@@ -220,7 +220,7 @@ def test_r_hat_cannot_see_a_mode_that_no_chain_had_reached_and_the_fit_says_so(t
     warm = cold.update(data={"d": 50.0, "share": 0.5}, warm=True)
     assert (warm.draws["mu"] < 0).all()
     assert "R-hat" not in {check.name for check in warm.diagnostics.failed}
-    assert any("a mode of the posterior that none of them had reached" in its for its in warm.notes)
+    assert any("a mode of the posterior that no chain of that fit had" in its for its in warm.notes)
 
 
 def test_the_command_starts_from_a_run(folder, tmp_path, capsys):

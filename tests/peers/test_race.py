@@ -99,10 +99,10 @@ def test_an_engine_of_ours_with_another_posterior_wins_nothing():
 def test_estimates_are_compared_by_time_alone():
     estimate = {"ess": None, "agreement": {"agrees": None, "of": "mu", "shift": 0.2}}
     text = told(result("pyflowers-exact", first=1.5), result("lme4", first=1.0, **estimate))
-    assert "The estimates of lme4 are available sooner, after 1 s" in text
+    assert "posterior of *pyflowers, exact* takes 1.5 s; the estimates of lme4 take 1 s." in text
     assert "wins" not in text
     text = told(result("pyflowers-exact", first=0.5), result("lme4", first=1.0, **estimate))
-    assert "The estimates of lme4 are available later" in text
+    assert "posterior of *pyflowers, exact* takes 0.5 s; the estimates of lme4 take 1 s." in text
 
 
 def test_a_size_that_no_peer_finishes_is_told():

@@ -224,10 +224,10 @@ def test_special_files_and_long_names_are_not_included(folder):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["data { real a; }\n\0model { }"], r"/none/p\.stan, line 2: a NUL character"),
-        (["#include a\n", "\0"], r"a, which /none/p\.stan includes, line 1: a NUL character"),
-        (["/* #include a"], r"/none/p\.stan, line 1: a comment begins with /\*; end it"),
-        (["#include a\n*/ model { }", "/*"], r"a, .* line 1: a comment begins with /\*"),
+        (["data { real a; }\n\0model { }"], r"/none/p\.stan, line 2: there is a NUL character"),
+        (["#include a\n", "\0"], r"a, which /none/p\.stan includes, line 1: there is a NUL"),
+        (["/* #include a"], r"/none/p\.stan, line 1: a comment that begins with /\* does"),
+        (["#include a\n*/ model { }", "/*"], r"a, .* line 1: a comment that begins with /\*"),
         (["#include p.stan\n"], r"p\.stan includes itself"),
         (["#include a\n", "#include b\n", "#include a\n"], r"a includes itself"),
         (["#include missing.hpp\n"], r"missing\.hpp, which it includes, is missing"),

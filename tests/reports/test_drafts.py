@@ -77,7 +77,7 @@ def test_word_reads_the_draft(runs, found, tmp_path):
     ("words", "status", "says"),
     [
         (["RUN"], 2, "a report needs a file; add --out report.html"),
-        (["--format", "md"], 2, "--format drafts the methods section on run folders; name them"),
+        (["--format", "md"], 2, "--format drafts the methods section for run folders; give the"),
         (["RUN", "--format", "docx"], 2, "--format docx writes a file; add --out methods.docx"),
         (["RUN", "--format", "md", "--title", "T"], 2, "--title does not apply to the draft of"),
         (["RUN", "--format", "md", "--seed", "1"], 2, "--seed does not apply to the draft of"),

@@ -102,9 +102,9 @@ def test_the_files_of_a_strangers_run_reach_neither_make_nor_the_disk(run, cmdst
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ({"files": {"p.stan": "data { int N; }\0 model { }"}}, "line 1: a NUL character"),
+        ({"files": {"p.stan": "data { int N; }\0 model { }"}}, "line 1: there is a NUL character"),
         ({"files": {"p.stan": "#include /etc/hostname\n"}}, "/etc/hostname, .* is missing"),
-        ({"files": {"p.stan": "/* model { }"}}, "a comment begins with"),
+        ({"files": {"p.stan": "/* model { }"}}, "a comment that begins with"),
         ({"files": {"p.stan": "\ud800"}}, "declaration"),
     ],
 )

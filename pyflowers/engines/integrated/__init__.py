@@ -1,11 +1,12 @@
-"""The engine ``exact`` for formulas: effects are integrated out, and the rest is weighted.
+"""The engine ``exact`` for formulas: importance sampling after effects are integrated out.
 
 The model comes from the formula's program, as a
 :class:`~pyflowers.programs.linear.LinearModel`. A *method* integrates out its effects and, where
 that has a closed form, its coefficients, and returns the density of the few parameters that
 remain. :mod:`.importance` draws weighted points from this density; :mod:`.gaussian` and
-:mod:`.quadrature` are the methods. The draws are points that are resampled by their weights, each
-with effects that are drawn from their exact distribution given the point.
+:mod:`.quadrature` are the methods. The points are resampled according to their weights. Each
+resampled point, with effects that are drawn from their exact distribution given the point, is a
+draw.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parame
 FloatArray = NDArray[np.float64]
 
 LARGEST_K = 10.0
-"""The largest k-hat that is recorded: it is infinite where too few points have all the weight."""
+"""The largest k-hat that is recorded: k-hat is infinite if too few points have all the weight."""
 
 FEWEST_POINTS = 1_000
 """The smallest number of weighted points, however few draws are requested."""
@@ -67,7 +68,7 @@ CHECKED = 50
 """The number of points at which the error of integrals is measured."""
 
 MOST_NUMBERS = 200_000_000
-"""The largest number of draws of effects, 1.6 GB."""
+"""The largest number of draws of effects, which take 1.6 GB."""
 
 
 class Method(Protocol):
@@ -87,7 +88,7 @@ class Method(Protocol):
 
     @property
     def most_on_lattice(self) -> int:
-        """The largest number of points of a lattice that takes no longer than about a second."""
+        """The largest number of points of a lattice that takes at most about a second."""
 
     @property
     def log_constant(self) -> float:
@@ -232,7 +233,7 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
 
 
 def _without_parameters(method: Method, total: int, rng: Generator) -> Drawn:
-    """Return independent draws of a model in which nothing remains to be weighted."""
+    """Return independent draws from a model in which all parameters are integrated out."""
     points, equal = np.zeros((total, 0)), np.full(total, -math.log(total))
     density = float(method.log_density(points[:1])[0])
     found = Weighted(points, np.full(total, density), equal, -math.inf)
@@ -276,7 +277,7 @@ def _few_points(
 
 @dataclass(frozen=True)
 class IntegratedProgram(WithoutChains):
-    """The unedited program of a formula."""
+    """An unedited program that was written for a formula."""
 
     def sample(
         self,
@@ -295,7 +296,7 @@ class IntegratedProgram(WithoutChains):
         name, declaration = self.program.called, self.program.declaration
         if options.keep:
             raise EngineLacksError(
-                f"{name}: weighted draws are all kept; leave out --keep {options.keep[0]}"
+                f"{name}: all weighted draws are kept; leave out --keep {options.keep[0]}"
             )
         started = time.perf_counter()
         linear = self.program.python.linear

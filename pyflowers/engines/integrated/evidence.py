@@ -84,8 +84,8 @@ def lattice_integral(
     -------
     tuple of (float, float), or None
         The log of the integral, and its difference from the result on a lattice with twice the
-        step, which is far larger than its error. None if more points would be needed to cover the
-        density.
+        step, which is far larger than the actual error. None if more points would be needed to
+        cover the density.
     """
     reaches = np.full((2, len(centre)), _FIRST_REACH)
     while True:

@@ -4,8 +4,8 @@
 
 with normal or flat priors on b. Given sigma and the L_k, (b, r) is normal. With standard normal
 u_k = L_k^-1 r_k, b in units of its prior sd, and C all columns in these units, its precision matrix
-is Q = C'C / sigma² + P, where P is 1 on the diagonal, or 0 for a flat prior. With h = C'y / sigma²,
-and y minus the prediction of the prior means,
+is Q = C'C / sigma² + P, where P is 1 on the diagonal, or 0 for a flat prior. If y is reduced by the
+prediction at the prior means, and h = C'y / sigma²,
 
     log p(y) = -N/2 log(2π sigma²) - 1/2 log|Q| - 1/2 (y'y / sigma² - h' Q^-1 h).
 
@@ -54,10 +54,10 @@ MOST_LABELS = 4_000
 """The largest number of columns of the dense matrix; beyond it, one density takes a second."""
 
 MOST_PRODUCTS = 30_000_000
-"""The largest number of products of cross products that are kept, 0.4 GB."""
+"""The largest number of products of cross products that are kept, which take 0.4 GB."""
 
 OF_ROWS = "effects of rows"
-"""The name of effects with sd sigma, in addition to known standard errors; they are not kept."""
+"""The name of row effects with sd sigma in addition to known standard errors; they are not kept."""
 
 Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
@@ -71,7 +71,7 @@ _DENSE = 64
 def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
     if model.family.as_normal is None:
-        return f"the family {model.family.name} is not normal given the effects"
+        return f"with the family {model.family.name}, the response is not normal given the effects"
     if model.predicted:
         return f"{next(iter(model.predicted))} has a formula"
     sizes = [(its.num_labels * its.num_effects, its.back is None) for its in model.effects]
@@ -130,7 +130,7 @@ class GaussianModel:
         self.first = max(independent, key=lambda its: its.num_labels, default=None)
         self.others = [its for its in model.effects if its is not self.first]
 
-        # The columns of the population: those with a Student t prior last.
+        # The columns of the population, with those that have a Student t prior last.
         students = _students(model)
         matrix = np.hstack(
             [np.empty((len(model.offset), 0)), *(its.columns for its in model.coefficients)]
@@ -196,7 +196,7 @@ class GaussianModel:
         if self.pairs is None:
             self.place = upper
         else:
-            # Elements that are 0 for any parameters are left out.
+            # Elements that are 0 for all values of the parameters are left out.
             is_filled = _num_in_rows(self.pairs) + (self.n22[upper] != 0) > 0
             self.pairs = self.pairs[is_filled]
             self.place = upper[0][is_filled], upper[1][is_filled]
@@ -500,7 +500,7 @@ class _Reduced:
         Returns
         -------
         u : array, shape (draw, K)
-            Those of the dense matrix.
+            The coefficients and effects in the dense matrix.
         first : array, shape (draw, label, M)
             The effects that were eliminated.
         """
@@ -707,7 +707,7 @@ def _cholesky(matrices: FloatArray) -> FloatArray:
     except np.linalg.LinAlgError:
         if len(matrices) == 1:
             return np.full_like(matrices, np.nan)
-        half = len(matrices) // 2  # LAPACK does not say which of them fails
+        half = len(matrices) // 2  # LAPACK does not report which of them fails
         found = np.concatenate([_cholesky(matrices[:half]), _cholesky(matrices[half:])])
     found[is_bad] = np.nan
     return found

@@ -6,14 +6,14 @@ observations of label g, and u its effects, whose distribution is known given φ
     p(y_g | φ) = ∫ p(u | φ) Π_m p(y_m | u, φ) du,
     p(y_n | y_g without n, φ) = p(y_g | φ) / p(y_g without n | φ).
 
-They replace p(y_n | u, φ) in leave-one-out weights [1]. For a label with one observation, the
-weights then need not turn the posterior of its effects into their prior. Their k-hat is therefore
-small, and whole labels can be left out without a refit.
+The latter density replaces p(y_n | u, φ) in leave-one-out weights [1]. For a label with one
+observation, the weights then need not turn the posterior of its effects into their prior. Their
+k-hat is therefore small, and whole labels can be left out without a refit.
 
 Normal responses have closed forms: with leverage h and residual e of row n in its label's fit, its
-density is N(e; 0, sigma² / (1 - h)) at e / (1 - h). For other families the integrals are adaptive
-quadratures. For labels with many observations, p(y_n | …) is the harmonic mean of the likelihood of
-n over the nodes, because one observation hardly changes the effect.
+density is N(e; 0, sigma² / (1 - h)) at e / (1 - h). For other families, the integrals are computed
+by adaptive quadrature. For labels with many observations, p(y_n | …) is the harmonic mean of the
+likelihood of n over the nodes, because one observation hardly changes the effect.
 
 References
 ----------
@@ -58,8 +58,8 @@ _CHUNK = 100_000
 def integrating(program: Program, data: Data, draws: Draws) -> HeldOut | None:
     """Return an object for the densities of a fit, or None if nothing can be integrated out.
 
-    The group with the most labels is integrated out. For responses that are not normal, it must
-    have one effect.
+    The group with the most labels is integrated out. For responses that are not normal, each label
+    of this group must have a single effect.
     """
     linear, model = program.python.linear, Model(program, data)
     if linear is None or not model.evaluates:
@@ -123,7 +123,7 @@ class HeldOut:
         return sum(its.num_labels * its.num_effects for its in self.effects)
 
     def divides_as(self, codes: IntArray) -> bool:
-        """Whether labels, given for all observations, divide them in the same way as the group."""
+        """Whether labels, one for each observation, divide the observations as the group does."""
         pairs = np.unique(np.column_stack([codes[self.rows], self.codes]), axis=0)
         return len(pairs) == len(self.starts) == len(np.unique(pairs[:, 0]))
 

@@ -2,9 +2,9 @@
 
 A parameter with a lower bound is the exponential of a coordinate; one with two bounds is a logistic
 function of it. The coordinates of ordered parameters are the first value and the logs of the
-differences. Those of a correlation matrix of effects are the inverse hyperbolic tangents of its
-canonical partial correlations.
-The density of the coordinates is the density of the parameters times the Jacobian.
+differences. The coordinates of a correlation matrix of effects are the inverse hyperbolic tangents
+of the canonical partial correlations. The density of the coordinates is the density of the
+parameters times the Jacobian.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ MOST_ROUNDS = 5
 """The largest number of rounds in which the proposal is adapted."""
 
 GOOD_SHARE = 0.5
-"""The effective share of the points at which the adaptation ends."""
+"""The adaptation ends when the effective number of points exceeds this share of the points."""
 
 KEPT_SHARE = 0.15
 """The share of the first proposal in all later ones."""
@@ -182,8 +182,8 @@ class Weighted:
         """Return the positions of `num` equally weighted points, in their order.
 
         The resampling is systematic: a point of weight w is repeated num · w times, rounded up or
-        down. Repetitions follow each other, so that effective sample sizes, computed from the
-        autocorrelation, count them once.
+        down. Repetitions of a point are consecutive, so that effective sample sizes, computed from
+        the autocorrelation, count the point once.
         """
         edges = np.cumsum(np.exp(self.log_weights))
         ticks = (rng.random() + np.arange(num)) / num * edges[-1]
@@ -227,7 +227,7 @@ def weigh(
 
 
 def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | Mixture) -> Weighted:
-    """Give weights to points of a proposal, from their log densities."""
+    """Give weights to points drawn from a proposal, given their log densities."""
     ratios = log_density - proposal.log_density(points)
     ratios = np.where(np.isfinite(ratios), ratios, -np.inf)
     if ratios.max() == -np.inf:
@@ -238,7 +238,7 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
 
 
 def check_spread(log_density: LogDensity, found: Weighted) -> None:
-    """Reject weighted points that are much closer to each other than draws of their density.
+    """Reject weighted points that are much more concentrated than their density.
 
     The weights of such points are even, so they do not reveal the problem.
 
@@ -254,7 +254,7 @@ def check_spread(log_density: LogDensity, found: Weighted) -> None:
     moves = _FAR * (vectors * np.sqrt(np.maximum(values, 0.0))).T
     logs = log_density(np.concatenate([centre[None], centre + moves, centre - moves]))
     if np.any(logs[1:] > logs[0] - _LEAST_FALL):
-        raise ArithmeticError("the weighted points are much closer together than the posterior is")
+        raise ArithmeticError("the weighted points are much more concentrated than the posterior")
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ def _differences(
 def _scales(
     log_density: LogDensity, mode: FloatArray, axes: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the scales to both sides along each axis: those of the widest normal fits."""
+    """Return the scales of the widest normal fits on each side of the mode along each axis."""
     size, reaches = len(mode), np.array([1.0, 2.0, 4.0, 7.0])
     moves = (reaches[:, None, None] * np.concatenate([-axes.T, axes.T])).reshape(-1, size)
     values = log_density(np.concatenate([mode[None], mode + moves]))

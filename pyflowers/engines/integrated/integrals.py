@@ -1,7 +1,10 @@
-"""The integrals of labels over one effect, and draws of effects by rejection.
+"""Integrals over one effect for each label of a group, and draws of these effects.
 
-:mod:`.quadrature` has the rule. Two effects of a label have integrals in two dimensions; see
-:mod:`.pairs`.
+A *group* is a column such as ``plant``, its *labels* are its values, and an *effect* is a
+coefficient that varies between the labels. The integral of a label is the likelihood of the rows
+with this label, integrated over the effect of the label. :mod:`.quadrature` describes the
+quadrature rule. If each label has two effects, the integrals have two dimensions; see
+:mod:`.pairs`. Effects are drawn by rejection sampling.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def step_of(family: Family, y: FloatArray) -> float:
 
 
 class Integrand(Protocol):
-    """Rows of labels, in the order of the labels, whose effects are integrated out.
+    """Rows in the order of their labels, whose effects are integrated out.
 
     Attributes
     ----------
@@ -81,7 +84,7 @@ class Integrand(Protocol):
 
 
 class Integrals:
-    """The integrals of labels at several points: modes, widths, and what follows from them.
+    """The integral of each label at T values of the other parameters, with its mode and width.
 
     Parameters
     ----------
@@ -159,7 +162,7 @@ class Integrals:
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales to the left and right of the modes: those of the widest normal fits."""
+        """The scales on the left and right of the modes: those of the widest normal fits."""
         top = self.log_joint(self.modes)
         left, right = np.zeros_like(top), np.zeros_like(top)
         for found, sign in ((left, -1.0), (right, 1.0)):
@@ -189,11 +192,11 @@ class Integrals:
 
 
 class _Drawable(Protocol):
-    """Integrals of labels whose effects are drawn."""
+    """Integrals from whose integrands effects can be drawn."""
 
     @property
     def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales to both sides of the modes, shape (T, label) or (T, label, axis)."""
+        """The left and right scales around the modes, shape (T, label) or (T, label, axis)."""
 
     def log_joint(self, u: FloatArray, /) -> FloatArray:
         """Return the log of each integrand at effects, shape (T, label)."""
@@ -211,7 +214,7 @@ def drawn_by_rejection(
     counts: NDArray[np.intp],
     rng: Generator,
 ) -> FloatArray:
-    """Draw effects by rejection under split Student t distributions around the modes.
+    """Draw effects by rejection sampling, with split Student t proposals around the modes.
 
     Parameters
     ----------
@@ -255,7 +258,7 @@ def drawn_by_rejection(
         t = size * np.where(is_right, other, -one)
         u = its.at_move(t)
         excess = its.log_joint(u) - _log_split_t(t, one, other) - ceiling[own]
-        # Where the density is above its ceiling, all draws are repeated under a higher one.
+        # If the density exceeds its ceiling, the ceiling is raised and all draws are repeated.
         raised = np.zeros_like(ceiling)
         np.maximum.at(raised, own, np.where(excess > 0, excess + _MARGIN, 0.0))
         is_taken = (np.log(rng.random(excess.shape)) < excess) & waiting[rows]

@@ -1,4 +1,4 @@
-"""Two effects of each label: their integrals by quadrature in two dimensions.
+"""Integrals over two effects for each label of a group, by quadrature in two dimensions.
 
 If u = F v, where F F' is the covariance of the effects, then v is standard normal a priori, and the
 integral of a label is
@@ -7,7 +7,8 @@ integral of a label is
 
 At the mode of the integrand, minus the matrix of second derivatives of its log is
 I + Σ_n w_n (F'z_n)(F'z_n)' = L L'. The product of two Gauss-Hermite rules has its axes along the
-columns of L'^-1, each with one scale to either side, as in one dimension; see :mod:`.quadrature`.
+columns of L'^-1, each with one scale on either side of the mode, as in one dimension; see
+:mod:`.quadrature`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PLACES = (-3.5, -1.7, -0.7, 0.0, 0.7, 1.7, 3.5)
 
 
 class PairIntegrals:
-    """The integrals of labels at several points.
+    """The integral of each label over its two effects, at T values of the other parameters.
 
     Parameters
     ----------
@@ -55,13 +56,13 @@ class PairIntegrals:
         self._find_modes()
 
     def _likelihood(self, v: FloatArray, move: float = 0.0) -> FloatArray:
-        """Return the log likelihood of rows at effects, with a moved linear predictor."""
+        """Return the log likelihood of rows, given effects and a shift of the linear predictor."""
         of = self.of
         eta = self.eta + np.sum(self.z * v[:, of.codes], axis=-1) + move
         return np.asarray(of.times * of.log_lik(eta, self.values))
 
     def log_joint(self, v: FloatArray) -> FloatArray:
-        """Return the log of each integrand at effects (T, label, 2), shape (T, label)."""
+        """Return the log of each integrand at effects of shape (T, label, 2), shape (T, label)."""
         total = np.add.reduceat(self._likelihood(v), self.of.starts, axis=1)
         return np.asarray(total - 0.5 * np.sum(v**2, axis=-1) - math.log(2 * math.pi))
 
@@ -96,7 +97,7 @@ class PairIntegrals:
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales to both sides along each axis, shape (T, label, 2), as in one dimension."""
+        """The left and right scales around the modes along each axis, shape (T, label, 2)."""
         top = self.log_joint(self.modes)
         widest = 1 / np.linalg.norm(self.axes, axis=-2)  # those of the prior
         left, right = np.zeros_like(widest), np.zeros_like(widest)
@@ -111,7 +112,7 @@ class PairIntegrals:
 
     @cached_property
     def _log_volume(self) -> FloatArray:
-        """The log of the area of the axes, shape (T, label)."""
+        """The log of the area of the parallelogram that the axes span, shape (T, label)."""
         return np.asarray(np.log(np.abs(np.linalg.det(self.axes))))
 
     def at_move(self, t: FloatArray) -> FloatArray:
@@ -139,7 +140,7 @@ class PairIntegrals:
             yield self.at_move(middle * x + skew * (root - 1)), log_weight
 
     def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
-        """Draw effects by rejection under split Student t distributions, (draw, label, 2)."""
+        """Draw effects by rejection sampling, shape (draw, label, 2)."""
         found = drawn_by_rejection(self, itertools.product(_PLACES, repeat=2), counts, rng)
         factor = np.repeat(np.swapaxes(self.factor, -1, -2), counts, axis=0)
         return np.asarray(found @ factor)

@@ -1,4 +1,4 @@
-"""Any family with one or two effects in one group, or without groups: integrals by quadrature.
+"""Any family, without groups or with one or two effects of one group: integrals by quadrature.
 
 Given the coefficients b, the sd s of the effects and the family's other parameters, the effects of
 different labels are independent, and each is integrated out in one dimension:
@@ -12,9 +12,10 @@ parameter values at once, in a coordinate z,
 
 whose scale is l far to the left and r far to the right, like the integrand's. For example, the
 integrand of a label whose counts are all 0 falls slowly to the left. There are so many nodes that
-more would make no difference. Two effects of a label have integrals in two dimensions; see
-:mod:`.pairs`. What remains is the density of b, s and the other parameters. The effects are drawn
-from their one-dimensional densities by rejection, under a split Student t distribution.
+more nodes would hardly change the result. If each label has two effects, the integrals have two
+dimensions; see :mod:`.pairs`. What remains is the density of b, s and the other parameters. The
+effects are drawn from their one-dimensional densities by rejection sampling, with a split Student t
+distribution as the proposal.
 
 References
 ----------
@@ -47,7 +48,7 @@ NUM_NODES = (9, 15, 25, 41, 65)
 """The numbers of nodes that are tried, in this order."""
 
 NUM_NODES_OF_PAIRS = (5, 9, 15, 25)
-"""The same for each of two dimensions."""
+"""The numbers of nodes per dimension that are tried for two effects, in this order."""
 
 LARGEST_ERROR = 1e-3
 """A number of nodes is enough if more nodes change the log density by less than this."""
@@ -62,7 +63,7 @@ _CHUNK = 60_000
 def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
     family = f"the family {model.family.text}"
-    if model.predicted:  # without this formula, more could be integrated out of a normal model
+    if model.predicted:  # without it, a normal model may have a closed form
         family += f" with a formula for {in_words(list(model.predicted))}"
     dependent = [its.name for its in model.effects if its.back is not None]
     dependent += [its.name for its in model.penalised]
@@ -76,7 +77,7 @@ def reason_against(model: LinearModel) -> str:
             "integrated out"
         )
     if model.effects and model.effects[0].target:
-        return f"effects of {model.effects[0].target} cannot be integrated out"
+        return f"group effects on {model.effects[0].target} cannot be integrated out"
     if model.effects and model.effects[0].num_effects > 2:
         return (
             f"{model.effects[0].num_effects} effects vary by group, and for {family} only two can "
@@ -195,7 +196,7 @@ class OneFactorModel:
         return self._error(points, self.log_density(points), 2 * self.num_nodes + 1)
 
     def _error(self, points: FloatArray, found: FloatArray, num_nodes: int) -> float:
-        """Return the largest change of log densities with more nodes, apart from a constant."""
+        """Return the largest change in log densities with more nodes, apart from a constant."""
         used, self.num_nodes = self.num_nodes, num_nodes
         gaps = self.log_density(points) - found
         self.num_nodes = used
@@ -223,7 +224,7 @@ class OneFactorModel:
         return np.where(np.isfinite(found), found, -np.inf)
 
     def linear(self, values: Values, target: str = "") -> FloatArray:
-        """Return a linear predictor without effects, shape (T, row)."""
+        """Return a linear predictor without the integrated effects, shape (T, row)."""
         offset = self.offsets[target]
         eta = np.broadcast_to(offset, (self._num(values), len(offset)))
         for its, columns in zip(self.model.coefficients, self.columns, strict=True):
@@ -283,7 +284,7 @@ class OneFactorModel:
             factor = found[self.effect.name]
             shape = (len(drawn), self.effect.num_labels, self.effect.num_effects)
             effects = rng.standard_normal(shape) @ np.swapaxes(factor, -1, -2)
-            # All other labels have no observations.
+            # The other labels have no observations.
             effects[:, self.labels] = drawn.reshape(len(drawn), -1, shape[-1])
             found[self.effect.name] = effects
         return found

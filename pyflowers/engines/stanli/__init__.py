@@ -84,7 +84,7 @@ def ask(
     Raises
     ------
     ProcessLostError
-        If the worker ends before it answers.
+        If the worker ends before it returns a result.
     """
     question = kind, source.text, source.sha256, values
     # In each process, only the main thread calls the interpreter.
@@ -144,7 +144,7 @@ def _bars(chains: int) -> Iterator[Callable[[ChainProgress], None]]:
 
 
 def _reporting(watch: Watch | None) -> Callable[[ChainProgress], object]:
-    """Return a function of the progress of each chain that reports the progress of all."""
+    """Return a function that takes the progress of one chain and reports the progress of all."""
     if watch is None:
         return _ignored
     latest: dict[int, ChainProgress] = {}

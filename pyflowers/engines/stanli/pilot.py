@@ -4,8 +4,8 @@ A short pilot of each chain gives draws and gradients of the log density on the 
 The inverse metric of a parameter is the ratio of their standard deviations [1]_. If the posterior
 is Gaussian with independent parameters, this ratio is the variance, however few draws it comes
 from, so the chains agree on it; correlations and scales that vary within the posterior make them
-disagree. If they agree, the metric is held, and only the step size is tuned. If not, the pilots are
-discarded.
+disagree. If they agree, the metric is held fixed, and only the step size is tuned. If not, the
+pilots are discarded.
 
 References
 ----------
@@ -28,7 +28,8 @@ STAGES = ((20, 6), (15, 10))
 """Warm-up iterations and draws of each stage of a pilot; the second uses the first one's metric."""
 
 TUNING = 60
-"""Iterations that tune the step size; Stan holds a given metric if there are fewer than 150."""
+"""Iterations that tune the step size; Stan does not adapt the metric in fewer than 150
+iterations."""
 
 MOST_SPREAD = 0.4
 """The largest standard deviation, among chains, of the logarithm of a parameter's inverse metric
@@ -49,7 +50,7 @@ def held_metric(
     parameters: Collection[str],
     **options: Any,
 ) -> dict[str, Any] | None:
-    """Run the pilots, and return where the chains start and the metric that they hold.
+    """Run the pilots, and return the starting points of the chains and their fixed metric.
 
     Parameters
     ----------

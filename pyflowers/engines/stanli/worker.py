@@ -27,7 +27,7 @@ MOST_PROGRAMS = 64
 """The maximum number of translated programs in the cache."""
 
 NEVER = 2**31 - 1
-"""A progress interval that no chain reaches, so that times are printed, but no progress."""
+"""A progress interval that no chain reaches, so that times are printed but progress is not."""
 
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration: +(\d+) / (\d+) \[ *\d+%\] +\((\w+)\)")
 
@@ -127,7 +127,7 @@ class Interpreter:
         }
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
-        """Open a log density for later questions to this worker."""
+        """Open a log density for later requests to this worker."""
         from pyflowers.engines.bridge import Bridge
 
         model = stanli.bridgestan_model(mir=mir, data=data, seed=seed)

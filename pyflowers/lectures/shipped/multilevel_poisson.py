@@ -52,7 +52,7 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
 
 
 def _num_informative(data: Data) -> int:
-    """Return the number of plants that bound sigma2 from above.
+    """Return the number of plants whose data bound sigma2 from above.
 
     Plants without flowers do not bound it, because their rates may be arbitrarily close to 0.
     """

@@ -100,7 +100,7 @@ class Auxiliary:
 
     @property
     def link(self) -> Link | None:
-        """The link of its linear predictor, by its bounds; None if it cannot have one."""
+        """The link of its linear predictor, which its bounds imply; None if it cannot have one."""
         if self.given is not None or self.is_common:
             return None
         return _LINKS.get(self.declared)
@@ -176,10 +176,10 @@ class Family:
         The source of the scale of priors: ``y``, ``log`` of y, the ``linked`` y, or ``fixed``, as
         for log odds.
     has_trials : bool
-        Whether an observation is a number of successes in ``| trials(n)``.
+        Whether an observation is a number of successes in the trials of ``| trials(n)``.
     excludes : mapping of str to str
         The limits of its type in Stan, ``"0"`` or ``"1"``, that a response cannot reach, each with
-        the families whose responses can.
+        the families whose responses can reach it.
     is_ordinal : bool
         Whether thresholds replace the intercept.
     with_predictors : callable or None
@@ -211,8 +211,8 @@ class Family:
     links : tuple of str
         The names of the other links that it allows.
     of_mean, of_mean_rng : str
-        `stan` and `rng` with other links; empty if those are written with ``{mu}``, or if
-        ``{eta}`` is replaced by the usual link of ``{mu}``.
+        `stan` and `rng` with other links; empty if `stan` and `rng` are written with ``{mu}``, or
+        if ``{eta}`` is replaced by the usual link of ``{mu}``.
     with_link : callable or None
         Function of a link that returns the family with it, if the attributes above do not suffice.
     transformed_data : str
@@ -226,8 +226,8 @@ class Family:
         Function of (y, eta, values) that returns log P(Y <= y) and log P(Y > y), which censored and
         truncated responses need; None if Stan lacks them.
     cumulative : str
-        The distribution in Stan whose name has the ends ``_lcdf`` and ``_lccdf``; `find_family`
-        sets it. Empty without `tails`.
+        The distribution in Stan, as in `stan`, whose functions ``_lcdf`` and ``_lccdf`` are used;
+        `find_family` sets it. Empty without `tails`.
     known : str
         A parameter whose value in each row is data, such as sigma in ``y | se(s)``; empty if there
         is none.
@@ -354,7 +354,7 @@ class Family:
 
     @property
     def estimated(self) -> tuple[Auxiliary, ...]:
-        """Its other parameters, without those that users give."""
+        """Its other parameters, except those that users give."""
         return tuple(each for each in self.auxiliary if each.given is None)
 
     @property
@@ -569,7 +569,7 @@ def _linked(name: str, link: str) -> Family:
     words = {"mu": its.stan, "rest": its.rest, "eta": "{eta}", "trials": "{trials}"}
     cumulative = ""
     if found.tails is not None:
-        # Stan has no distribution functions of counts on the scale of their links.
+        # Stan has no distribution functions for counts on the scale of the link.
         of_mean = found.of_mean if found.is_discrete else ""
         cumulative = (of_mean or found.stan).format(**words)
     return replace(
@@ -588,7 +588,7 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
     via = link.inverse
     if family.link in ("log", "logit"):
         exact = link.via_log if family.link == "log" else link.via_log_odds
-        assert exact is not None  # all links that a family allows have one
+        assert exact is not None  # every link that a family allows has this function
         via = exact
     scale = family.scale
     if scale != "fixed":
@@ -647,7 +647,7 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
 
 
 def _simplified(text: str, link: ResponseLink) -> str:
-    """Return a distribution in Stan for a link, without the inverse of an inverse."""
+    """Return a distribution in Stan for a link; an inverse of an inverse is left out."""
     return text.replace("{mu}", link.stan).replace("inv(inv({eta}))", "{eta}")
 
 
@@ -666,8 +666,8 @@ def average_inv_logit(eta: FloatArray, sd: Any) -> FloatArray:
 
     Where sd is below 2, the integrand is smooth, and Gauss-Hermite nodes are exact. Elsewhere
     inv_logit is written as the distribution function of a logistic variable l, so that the average
-    is taken of Phi((eta - l) / sd) over l; a sum over equally spaced l is exact for any sd. The
-    error is below 1e-8.
+    becomes that of Phi((eta - l) / sd) over l, for which a sum over equally spaced l is exact for
+    any sd. The error is below 1e-8.
     """
     from scipy.special import expit, ndtr
 

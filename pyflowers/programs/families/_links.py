@@ -32,7 +32,7 @@ class ResponseLink:
     stan : str
         Its inverse in Stan, for a linear predictor ``{eta}``.
     of : callable
-        The link of an expected response or of a probability.
+        The link, as a function of an expected response or of a probability.
     inverse : callable
         Its inverse.
     via_log, via_log_odds : callable or None

@@ -26,7 +26,7 @@ THRESHOLD = Auxiliary(
 
 def log_odds(x: FloatArray, link: ResponseLink) -> FloatArray:
     """Return the log odds of F(x) for the distribution function F of a link."""
-    assert link.via_log_odds is not None  # all links of probabilities have one
+    assert link.via_log_odds is not None  # every link for a probability has this function
     return link.via_log_odds(x)
 
 

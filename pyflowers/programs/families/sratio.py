@@ -1,6 +1,6 @@
 """The stopping ratio family of ratings that are reached one after the other.
 
-With the distribution function F of the link, a rating that has been reached is the last one with
+With the distribution function F of the link, a rating that has been reached is the final one with
 probability
 
     P(y = j | y >= j) = F(threshold[j] - eta).

@@ -37,9 +37,9 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the variance of the angle from -π to π, by the density's series.
+    """Return the mean and the variance of the angle from -π to π, from the density's series.
 
-    A larger concentration counts as the largest one for which the series converges.
+    A concentration above the largest one for which the series converges is replaced by that one.
     """
     from scipy.special import ive
 

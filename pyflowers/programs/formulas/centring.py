@@ -177,7 +177,7 @@ def _refuse_standardised(its: Effects, name: str) -> None:
 
 @dataclass(frozen=True)
 class _Groups:
-    """The groups of a model, each with the variance between its labels."""
+    """The groups of a model, for computing the variance between the labels of each group."""
 
     model: Model
 

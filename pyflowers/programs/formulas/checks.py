@@ -264,7 +264,7 @@ def _about_groups(model: Model) -> Iterator[str]:
             _refuse_weights(model, term)
         if len(labels) < FEWEST_GROUPS:
             yield (
-                f"{term.group} has {len(labels)} labels, so that sd_{its.name} rests mostly on its "
+                f"{term.group} has {len(labels)} labels, so sd_{its.name} depends mostly on its "
                 "prior"
             )
         has_residual = any(each.name == "sigma" for each in model.family.auxiliary)
@@ -342,7 +342,7 @@ def _about_labels(model: Model) -> Iterator[str]:
                 if shared:
                     yield (
                         f"labels of {own}, such as {shared[0]}, occur in more than one {outer}; "
-                        f"in {inner}, they are different groups in each"
+                        f"in {inner}, the same label stands for a different group in each {outer}"
                     )
         plain = [g for g in groups if ":" not in g and g != outer]
         for inner in plain if ":" not in outer else []:
@@ -352,12 +352,12 @@ def _about_labels(model: Model) -> Iterator[str]:
             if num < num_pairs <= 1.5 * num and sizes.max() > 1 and num > holders.max() + 1:
                 yield (
                     f"some labels of {inner} occur in more than one {outer}; if they are different "
-                    f"groups in each, write (1 | {outer}/{inner})"
+                    f"groups in each {outer}, write (1 | {outer}/{inner})"
                 )
 
 
 def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
-    """Yield notes on columns of the design that separate successes and failures, or only zeros."""
+    """Yield notes on columns that separate successes from failures, or zeros from other counts."""
     if model.family.has_categories:
         for each in model.parameters:
             yield from _about_lacking_categories(each, priors)

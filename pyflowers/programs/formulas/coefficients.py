@@ -107,9 +107,10 @@ def _adjustment(columns: FloatArray) -> FloatArray:
 def _linked(columns: FloatArray, matrix: FloatArray, origins: Sequence[Origin]) -> NDArray[np.intp]:
     """Return the positions of columns that are nearly combinations of related or other columns.
 
-    The relatives that inflate a column are linked to it, so that a term that is written in another
-    way has the same prior. Columns of 0 and 1 do not count against each other: their coefficients
-    are differences of the response between levels, for which independent priors are wide enough.
+    Related columns that inflate the variance of a column's coefficient are linked to the column, so
+    that a term that is written in another way has the same prior. Columns of 0 and 1 do not count
+    against each other: their coefficients are differences of the response between levels, for which
+    independent priors are wide enough.
     """
     size = np.linalg.norm(columns, axis=0)
     # The triangle has the lengths and angles of the columns, but fewer rows.
@@ -135,7 +136,7 @@ def _linked(columns: FloatArray, matrix: FloatArray, origins: Sequence[Origin]) 
 def _left(
     columns: FloatArray, own: NDArray[np.bool_], others: NDArray[np.bool_], codes: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return the share of the squares of a term's columns that other columns leave unexplained.
+    """Return, for each column of a term, the share of its squares that other columns leave.
 
     For a column of 0 and 1 it is the share that other such columns leave.
     """

@@ -116,7 +116,7 @@ class Smooth:
     num : int
         The number of columns of each curve.
     by : str
-        The factor of which each level has its own curve; empty if there is one curve.
+        The factor whose levels have separate curves; empty if there is one curve.
     levels : tuple of str
         The levels.
     scale : float

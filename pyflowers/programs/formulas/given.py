@@ -169,7 +169,7 @@ def _sds(model: Model, its: Effects, of_all: bool) -> Iterator[_Element]:
 
 
 def _correlations(model: Model, its: Effects, of_all: bool) -> Iterator[_Element]:
-    """Yield the correlations of a group term; those of levels have one prior."""
+    """Yield the correlations of a group term; those of all levels share one prior."""
     cor = f"cor_{its.name}"
     classes = f"cor{model.tag}", *("cor",) * of_all
     if its.term.by:
@@ -195,7 +195,7 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
         raise ConfigError(f"{about}{its.refusal}")
     is_matrix = its.place.startswith("cor") and not its.place.endswith("]")
     if (prior.name == LKJ) != is_matrix:
-        what = f"{LKJ}(…) is a prior of the correlations of a group; give {name} a density"
+        what = f"{LKJ}(…) is a prior for the correlations of a group; give {name} a density"
         if is_matrix:
             what = f"correlations have the prior {LKJ}(…); write {name} ~ {LKJ}(2)"
         raise ConfigError(f"{about}{what}")

@@ -396,8 +396,8 @@ def _without_counted(text: str, left: str) -> tuple[str, tuple[str, ...], str]:
             raise ConfigError(f"formula {text!r}: {call} names {each} twice; keep only one")
     if len(columns) < 2:
         raise ConfigError(
-            f"formula {text!r}: {call} has one column, but counts of categories have at least two; "
-            "add the others, or write the column by itself"
+            f"formula {text!r}: {call} has one column, but counts of categories need at least two; "
+            "add the other columns, or write this column by itself"
         )
     return call, tuple(map(_bare, columns)), columns[0] + left[end + 1 :]
 
@@ -531,8 +531,8 @@ def _with_imputed(formula: Formula, text: str, imputed: tuple[FurtherFormula, ..
     if formula.terms.series:
         raise ConfigError(
             f"formula {text!r}: {formula.terms.series[0]} cannot be combined with "
-            f"mi({columns[0]}), as residuals depend on those of rows whose predictors are not "
-            "known; leave one out"
+            f"mi({columns[0]}), because a residual may depend on that of a row whose predictor "
+            "is missing; leave one of the terms out"
         )
     population = re.sub(r"^\+ ", "", " ".join(rest))
     return replace(formula, population=population, imputed=imputed)
@@ -662,7 +662,8 @@ def _curve(text: str, term: str, function: str) -> CurveTerm:
     assert isinstance(call, ast.Call)
     if len(call.args) > 1 and isinstance(call.args[1], ast.Name):
         raise ConfigError(
-            f"{where}{term} has several columns, but a curve has one; write a term for each"
+            f"{where}{term} has several columns, but a curve takes one; write a term for each "
+            "column"
         )
     by = next((each.value for each in call.keywords if each.arg == "by"), None)
     if by is not None and function != "s":
@@ -763,12 +764,12 @@ def _of_members(
     if len(set(columns)) < max(len(columns), 2):
         raise ConfigError(
             f"{where}needs two or more different columns, each with one member of the row; for "
-            "one, write (1 | g)"
+            "one column, write (1 | g)"
         )
     if weights and len(weights) != len(columns):
         raise ConfigError(
             f"{where}has {counted(len(columns), 'column')} and {counted(len(weights), 'weight')}; "
-            "give a column of weights for each"
+            "give a column of weights for each column of members"
         )
     if _TRUTH[scale] is False and not weights:
         raise ConfigError(f"{where}has no weights that could be scaled; leave scale out")
@@ -810,7 +811,7 @@ def _options_of_group(text: str, inside: str, arguments: str) -> tuple[str, dict
         )
     if len(options) > 1:
         raise ConfigError(
-            f"{where}gr() in ({inside}) takes one of by, cov and dist; leave the others out"
+            f"{where}gr() in ({inside}) takes only one of by=, cov= and dist=; leave the others out"
         )
     return group, options
 
@@ -831,7 +832,7 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
         if not (before.is_plain and term.is_plain):
             raise ConfigError(
                 f"formula {text!r}: {before} and {term} are two terms of {term.group}, but a term "
-                "with options is the only one of its group; leave one of them out"
+                "with options must be the only term of its group; leave one of the two out"
             )
         parts = sorted((before, term), key=lambda t: not read_terms(t.effects).has_intercept)
         own = [read_terms(part.effects).text.removeprefix("0 + ") for part in parts]
@@ -855,8 +856,9 @@ def _merged(text: str, groups: list[GroupTerm]) -> tuple[GroupTerm, ...]:
         both = next((name for name in term.members if name in alone), None)
         if both is not None:
             raise ConfigError(
-                f"formula {text!r}: {both} is a group and a column of members in {term}; copy it "
-                "under another name for one of them"
+                f"formula {text!r}: {both} is both the group of a term and a column of members in "
+                f"{term}; copy {both} under another name in the table, and use the copy in one of "
+                "the two terms"
             )
     return tuple(found.values())
 

@@ -261,7 +261,7 @@ def _with_given_of_levels(part: Part, linear: LinearPredictor, its: Group) -> Pa
 
 
 def _priors_of_effects(its: Group, scaled: Sequence[int]) -> dict[str, str]:
-    """Return the priors of the sds, effect by effect; the effects `scaled` use the default one."""
+    """Return the priors of the sds, effect by effect: the default one for those in `scaled`."""
     sd, num, found = f"sd_{its.name}", len(its.effects), dict[str, str]()
     defaults = {i: f"student_t(3, 0, {sd}_scale[{n}])" for n, i in enumerate(scaled, 1)}
     for i in range(num):
@@ -388,7 +388,7 @@ def _standardised(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _where_stated(part: Part, linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of effects for the engine exact, too, if their priors can be stated."""
+    """Return the part of effects; if their priors can be stated, the engine exact can use it."""
     if its.given_correlations or not all(map(is_density_of_sd, its.given)):
         return part
     state = _stated_with_covariance if its.labels else _stated
@@ -651,7 +651,7 @@ def _with_columns(part: Part, linear: LinearPredictor, its: Group) -> Part:
 
 
 def _with_data(part: Part, linear: LinearPredictor, its: Group) -> Part:
-    """Add the labels of the group, the columns of its effects and the switch of its centring."""
+    """Add the labels of the group, the columns of its effects and the switch for its centring."""
     g, index = its.name, its.index
     part = _with_columns(part, linear, its)
     data, sources = list(part.data), dict(part.sources)
@@ -903,7 +903,7 @@ def _draw_by_levels(its: Group, values: Values, num: int, rng: Generator) -> Dra
 
 
 def _draw_given_of_levels(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:
-    """Draw the sds of all levels in one row; the user gives some, or all, of their priors."""
+    """Draw the sds of all levels as one vector; the user gives some, or all, of their priors."""
     own = _scales_of_levels(its)
     scales = np.ravel(values.get(f"sd_{its.name}_scale", ()))
     scales = scales[np.searchsorted(sorted(set(own)), own)]
@@ -951,7 +951,7 @@ def _factor_at(correlation: FloatArray) -> FloatArray:
 def _draw_given_correlations(
     its: Group, size: int, eta: float, num: int, rng: Generator
 ) -> FloatArray:
-    """Draw Cholesky factors of correlation matrices, of which the user gives some priors."""
+    """Draw Cholesky factors of correlation matrices; the user gives the priors of some elements."""
     pairs = list(itertools.combinations(range(size), 2))
     given = {
         pair: prior.density(-1.0, 1.0)

@@ -10,7 +10,7 @@ and -w of the log likelihood with respect to the linear predictor,
 
 The variances of β are the diagonal of the inverse of the Schur complement of Z'WZ + G⁻¹.
 
-Where a prior holds β away from the data, the other parameters of the family make up for it: sigma
+Where a prior pulls β away from the data, the other parameters of the family make up for it: sigma
 is too large, or the shape of a negative binomial too small, and with them the variances of β. They
 are therefore multiplied by the ratio of their conditional maximum likelihood estimates at the
 solution and at the posterior means, and the steps are repeated. Without a conflict this ratio
@@ -18,7 +18,7 @@ is near 1.
 
 A parameter that has its own linear predictor is solved for in the same way, given the linear
 predictor of the response, and the two solutions alternate. This ignores the information that they
-share; for a normal response there is none.
+share; for a normal response, they share none.
 
 References
 ----------
@@ -443,7 +443,8 @@ class _Effects:
                     matrices = [
                         products + self._precision({**at_means, name: each}) for each in own
                     ]
-                    return _log_integrals(matrices, score) - term.num[i] * log_sds
+                    of_scales: FloatArray = term.num[i] * log_sds
+                    return _log_integrals(matrices, score) - of_scales
 
                 found.append(_peak(log_lik, float(np.log(term.sds[i]))))
             yield (

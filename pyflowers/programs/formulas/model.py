@@ -91,7 +91,7 @@ class Effects:
     term : GroupTerm
         The term.
     name : str
-        The name of the group in the program, which ends the names of its variables.
+        The name of the group in the program, with which the names of its variables end.
     index : str
         The name of the index of its labels, which terms of several linear predictors share.
     terms : str
@@ -267,7 +267,7 @@ class Model:
 
     @cached_property
     def imputed(self) -> tuple[Model, ...]:
-        """The models of the predictors with missing values, which are filled in the table."""
+        """The models of the predictors with missing values, for which the table holds numbers."""
         found, names = [], names_of_imputed(self.formula, self.family)
         modelled = [*self.formula.observed, *names]
         for own in self.formula.imputed:
@@ -286,8 +286,8 @@ class Model:
             wrong = next((name for name in modelled if name in model.columns), None)
             if wrong is not None:
                 raise ConfigError(
-                    f"formula {own.text!r}: {wrong} cannot predict {column}, because it has a "
-                    "formula itself; leave it out"
+                    f"formula {own.text!r}: {wrong} cannot predict {column}, because {wrong} has a "
+                    f"formula itself; leave {wrong} out of the formula of {column}"
                 )
             found.append(model)
         return tuple(found)
@@ -595,7 +595,7 @@ class Model:
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
-        """The labels that stand for 0 and 1 in a response of two labels; empty for numbers."""
+        """The labels that stand for 0 and 1 in a response with two labels; empty for numbers."""
         name, table, family = self.formula.response, self.table, self.family
         given = self.formula.levels
         is_binary = family.is_discrete and family.limits[1] == 1
@@ -750,7 +750,7 @@ class Model:
 
     @cached_property
     def linked(self) -> FloatArray:
-        """The response on about the scale of the linear predictor, minus the offset."""
+        """The response, approximately on the scale of the linear predictor, minus the offset."""
         y, family, link = self.y, self.family, LINKS[self.family.link]
         if family.has_columns:  # the mean of the category numbers
             y = y @ np.arange(1.0, y.shape[1] + 1) / np.maximum(self.trials, 1)
@@ -759,7 +759,8 @@ class Model:
         elif family.counts_successes:
             values = link.of((y + 0.5) / (self.trials + 1))
         elif family.limits == (0, 1):
-            # The links of 0 and 1 are infinite; values move inwards (Smithson and Verkuilen 2006).
+            # Links are infinite at 0 and 1, so values are moved inwards (Smithson and Verkuilen
+            # 2006).
             has_ends = np.isin(y, (0, 1)).any()
             values = link.of((y * (len(y) - 1) + 0.5) / len(y) if has_ends else y)
         elif family.scale == "fixed":
@@ -836,8 +837,8 @@ def with_filled(formula: Formula, table: Table) -> Table:
             continue  # an error that names the columns follows
         if [columns for columns in used if name in columns] != [[name]]:
             raise ConfigError(
-                f"{where}{name} is imputed, so mi({name}) is the only term that it can be in; "
-                "leave it out of the others"
+                f"{where}{name} is imputed, so it can be only in the term mi({name}); leave {name} "
+                "out of the other terms"
             )
         if table.is_factor(name):
             raise ConfigError(
@@ -884,7 +885,10 @@ def _with_ones(effects: str) -> str:
             f"terms {effects!r}: an offset does not vary by group; put it outside the brackets"
         )
     if terms.is_empty and not terms.has_intercept:
-        raise ConfigError(f"terms {effects!r}: nothing varies; write 1, or a column")
+        raise ConfigError(
+            f"terms {effects!r}: a group term needs an effect that varies; write 1 for the "
+            "intercept, or a column"
+        )
     return terms.text
 
 

@@ -38,14 +38,14 @@ class Target:
     name : str
         ``eta``, on which the response depends, or a parameter of the family.
     inverse_link : str
-        The target in Stan, where ``{}`` stands for the sum.
+        The target in Stan, where ``{}`` stands for the sum of terms.
     """
 
     name: str
     inverse_link: str = "{}"
 
     def of(self, total: str) -> str:
-        """Return the expression of the target, given the expression of the sum."""
+        """Return the target in Stan, given the sum of terms in Stan."""
         return self.inverse_link.format(total)
 
 
@@ -136,7 +136,7 @@ class Part:
     predicted : str
         Its summand in the linear predictor of ``[prediction]``; empty if there is none.
     effects : mapping of str to str
-        The population of effects that differ between labels, as in ``[prediction]``.
+        The distribution of effects that differ between labels, as in ``[prediction]``.
     shown : str
         Its summand in the equation that readers see; empty if there is none.
     story : str
@@ -188,8 +188,8 @@ class VectorPriors:
     Attributes
     ----------
     bounds : str
-        The bounds in the type of the elements that are not fixed, such as ``lower=0``; empty
-        without any.
+        The bounds in the type of the elements that are not fixed, such as ``lower=0``; empty if
+        there are none.
     bounds_data : sequence of str
         Lines of the transformed data that compute bounds which differ between elements.
     priors : mapping of str to str

@@ -227,7 +227,7 @@ def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
 
 
 def _type_of_intercept(given: StatedPrior) -> str:
-    """Return the type of an intercept with a given prior, with its bounds or its start."""
+    """Return the type of an intercept with a given prior: its bounds or, without any, an offset."""
     declared_as = bounded("real", "real", None, given)
     if declared_as == "real" and not is_constant(given):
         middle = given.density().quantile
@@ -355,7 +355,7 @@ def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Populat
     )
     if not own.bounds:
         return part
-    # A bounded parameter cannot have a unit.
+    # In Stan, a bounded vector cannot have a multiplier.
     unit = f"vector<multiplier={b}_unit>"
     *kept, _, _ = part.transformed_data[: len(part.transformed_data) - len(own.bounds_data)]
     return replace(
@@ -384,7 +384,7 @@ def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Popu
             )
             for line in computed
         ]
-    else:  # nothing has a unit
+    else:  # no coefficient has a unit
         computed = [line for line in computed if unit not in line and "The sampler" not in line]
     for i, prior in enumerate(its.given, 1):
         if prior is not None and is_constant(prior):
@@ -669,7 +669,7 @@ def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
     )
 
 
-# What the parts state in NumPy
+# The terms and parameters of the parts, for a LinearModel in NumPy
 
 
 def _stated_if_unbounded(

@@ -1,4 +1,4 @@
-"""The prior of a formula's program in NumPy, so that no Markov chain has to sample it, and checks.
+"""Functions in NumPy for a formula's program: its prior, drawn without a Markov chain, and checks.
 
 The program must be unedited, so that its data and draws have the names that
 :mod:`pyflowers.programs.formulas.writer` gives them.

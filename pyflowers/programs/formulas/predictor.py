@@ -66,7 +66,7 @@ class Group:
     Attributes
     ----------
     name : str
-        The name of the group in the program, which ends the names of its variables.
+        The name of the group in the program, with which the names of its variables end.
     by : str
         The column of its labels.
     index : str

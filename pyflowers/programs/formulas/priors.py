@@ -1,4 +1,4 @@
-"""The two sets of default priors of formulas: those of pyflowers and those of brms.
+"""The two sets of default priors for formulas: those of pyflowers and those of brms.
 
 References
 ----------
@@ -55,7 +55,8 @@ class DefaultPriors:
         Function of a model and another parameter of its family that returns the location and the
         scale of the prior on the intercept in the parameter's linear predictor.
     intercepts : mapping of str to str
-        The prior on the intercept of other parameters for which it is not a t distribution.
+        The prior on the intercept, by parameter, for parameters whose prior is not a t
+        distribution.
     scale_of_parameters : float
         The scale of the priors on the sds of group effects on other parameters.
     is_flat : bool
@@ -170,7 +171,7 @@ def scales_of_sds(
 def auxiliary_parameters(
     family: Family, priors: DefaultPriors, model: Model
 ) -> tuple[Auxiliary, ...]:
-    """Return the other parameters of a family, with values for scales that it leaves open."""
+    """Return a family's other parameters; `model` gives the scales that the family leaves open."""
     # A residual sd is on the scale of the response, whatever the link.
     scale = priors.scale(replace(model, family=find_family(family.name)))
     return tuple(

@@ -240,7 +240,7 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
     about, how = f"formula {formula!r}: ", "write ar(time = t, gr = g), where t and g are columns"
     if terms.residuals:
         raise ConfigError(
-            f"{about}{call} is a second term of the residuals; keep one ar() or cosy()"
+            f"{about}{call} is a second term for the residuals; keep one ar() or cosy()"
         )
     if name == "cosy":
         return _with_units(terms, about, call, inside)
@@ -328,7 +328,7 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
     if family.name not in WITH_SIGMA:
         raise ConfigError(
             f"{about}family {family.name} has no residuals for {terms.residuals}(); choose "
-            "gaussian or student, or add a group term or a curve along the time, such as gp(t)"
+            "gaussian or student, or add a group term or a curve of the time, such as gp(t)"
         )
     if family.link != "identity":
         raise ConfigError(
@@ -450,7 +450,7 @@ def row_likelihood(
     terms, family
         The terms and the family.
     density, cumulative : str
-        The distributions of the row, of which the second has ``_lcdf`` and ``_lccdf``.
+        The distribution of the row for its density and for its functions ``_lcdf`` and ``_lccdf``.
     sink : str
         The variable.
     """
@@ -524,7 +524,7 @@ AFTER_PREVIOUS = [
 def rows_in_series(
     distribution: Callable[[str, str], str], rng: Callable[[str, str], str]
 ) -> list[str]:
-    """Return the statements for each row, in the order of time, of rows that depend on others.
+    """Return the statements for each row of a series, which depends on the row before it in time.
 
     Parameters
     ----------
@@ -558,8 +558,8 @@ def rows_in_units(family: Family, sigma: str) -> dict[str, list[str]]:
     Returns
     -------
     mapping of str to list of str
-        The `likelihood`, and of the generated quantities, what comes `before_pointwise`, and the
-        statements for each row, `pointwise`.
+        The statements of the `likelihood` and, in the generated quantities, those before the loop
+        over rows, `before_pointwise`, and those for each row, `pointwise`.
     """
     is_student = family.name == "student"
     columns, own, nu, first = 2, "normal", "", ""
@@ -614,12 +614,12 @@ def about_terms(terms: ResponseTerms, response: str) -> Sequence[str]:
     if terms.residuals == "cosy":
         found.append(
             f"Any two residuals of a {terms.gr} have the correlation cosy; the log likelihood of a "
-            f"row is that given the rows before it in its {terms.gr}."
+            f"row is conditional on the rows before it in its {terms.gr}."
         )
     if terms.residuals == "ar":
         found.append(
             f"The residual of a row is ar times that of the row before it, {_when(terms)}, plus an "
-            "error with the distribution of the family; its log likelihood is that given the row "
-            "before."
+            "error with the distribution of the family; the log likelihood of a row is conditional "
+            "on the row before it."
         )
     return found

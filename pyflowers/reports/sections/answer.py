@@ -62,7 +62,7 @@ CERTAIN = 0.999
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield the answer of the best model, a figure, and the ranking of the models."""
+    """Yield the answer from the best model, a figure, and the ranking of the models."""
     if is_bad(material):
         yield paragraph(
             fill("<strong>The verdict is bad: do not rely on the results below.</strong>"),
@@ -184,7 +184,7 @@ def _of_groups(found: Effects, fit: Fit) -> Text:
 
 @dataclass(frozen=True)
 class _Row:
-    """The row of an effect among all effects, and that of the same effect for the data's groups."""
+    """The position of an effect, and that of the same effect for the groups of the data."""
 
     own: int
     of_data: int | None

@@ -1,4 +1,4 @@
-"""Calibrations of the programs by simulated data."""
+"""Calibrations of the programs with simulated data."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from pyflowers.reports.section import Block, Drawings, Picture, Section, Table, 
 from pyflowers.text import counted
 
 FIGURE = "checks.png"
-"""The figure of a model's checks that the page shows, among those of the result."""
+"""The name of the figure of a model's checks that the page shows."""
 
 
 def title(material: Material) -> str:

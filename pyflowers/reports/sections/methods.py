@@ -1,4 +1,4 @@
-"""The methods side by side, on each model: the sampler, closed-form VB and approximations."""
+"""The methods side by side for each model: the sampler, closed-form VB and approximations."""
 
 from __future__ import annotations
 

@@ -137,13 +137,13 @@ def _of_model(material: Material) -> Iterator[str]:
 
 
 def _of_imputed(fit: Fit) -> Iterator[str]:
-    """Yield the number of observations with imputed predictors, and the uses of the others."""
+    """Yield the number of observations with imputed predictors, and the results without them."""
     num, complete = fit.whole.num_obs, fit.data.num_obs
     if complete < num:
         yield (
             f"{num - complete:,} observations have imputed values of "
             f"{in_words(list(fit.model.imputed.values()))}; checks, average effects and elpd are "
-            f"those of the other {complete:,}."
+            f"based on the other {complete:,} observations."
         )
 
 

@@ -68,7 +68,7 @@ def _in_a_word(material: Material) -> str:
 
 
 def banner(material: Material) -> Text:
-    """Return the outcomes of diagnostics and prior checks, and where to read about missing fits."""
+    """Return the outcomes of diagnostics and prior checks, and where missing fits are explained."""
     return join([*_headline(material), _of_refused(material)])
 
 
@@ -132,7 +132,7 @@ def _of_priors(material: Material) -> Text:
 
 
 def _of_refused(material: Material) -> Text:
-    """Return where the reader learns why models were not fitted."""
+    """Return which part of the page gives the reasons why models were not fitted."""
     if not material.refused:
         return ""
     was = "were"

@@ -32,6 +32,12 @@ def normal_table(num=160, seed=6):
     return frame.assign(**labels)
 
 
+def of_neighbours(labels):
+    """Return a covariance that falls with the distance of labels."""
+    places = np.arange(len(labels))
+    return pd.DataFrame(0.7 ** np.abs(places[:, None] - places), index=labels, columns=labels)
+
+
 NORMAL = [
     "y ~ x + z",
     "y ~ 0 + x",
@@ -52,6 +58,7 @@ NORMAL = [
     "y ~ s(x, k = 6) + (1 | a)",
     "y ~ s(x, by = few, k = 5) + (1 | b)",
     "y ~ gp(z, k = 8) + (x | a)",
+    "y ~ x + (x | gr(b, cov = A)) + (1 | a)",
     "y | se(s) ~ x + (1 | a)",
     "y | se(s, sigma = TRUE) ~ x + (1 | a) + (1 | b)",
     "y | weights(w, kind = precision) ~ x + (1 | a)",
@@ -63,6 +70,7 @@ OFTEN = (
     "y ~ x + (x | a) + (1 | b)",
     "y ~ x + (1 | a); sigma ~ z",
     "y ~ s(x, k = 6) + (1 | a)",
+    "y ~ x + (x | gr(b, cov = A)) + (1 | a)",
 )
 """The formulas that the slow tests compare; the others are left to scripts/campaigns."""
 
@@ -70,9 +78,11 @@ OFTEN = (
 @pytest.mark.parametrize("formula", mostly_campaign(NORMAL, OFTEN))
 def test_normal_models_agree_with_nuts(formula):
     frame = normal_table()
-    exact = pyflowers.fit(formula, frame, seed=1, engine="exact")
+    known = {"A": of_neighbours(sorted(frame.b.unique()))} if "cov" in formula else {}
+    exact = pyflowers.fit(formula, frame, known=known, seed=1, engine="exact")
     assert exact.diagnostics.passed
-    nuts = pyflowers.fit(formula, frame, seed=2, engine="stanli", draws=10_000, adapt_delta=0.98)
+    how = {"draws": 10_000, "adapt_delta": 0.98, "known": known}
+    nuts = pyflowers.fit(formula, frame, seed=2, engine="stanli", **how)
     check_against_nuts(exact, nuts)
 
 

@@ -56,7 +56,7 @@ def test_even_weights_of_points_that_are_too_close_together_fail():
     points = proposal.draw(4_000, rng)
     even = weights_of(points, np.zeros(4_000), proposal)
     close = replace(even, log_weights=np.full(4_000, -np.log(4_000)))
-    with pytest.raises(ArithmeticError, match="much closer together"):
+    with pytest.raises(ArithmeticError, match="much more concentrated"):
         check_spread(log_gammas, close)
     wide = SplitT(mode, axes, np.full(3, 1.3), np.full(3, 1.3), 7.0)
     check_spread(log_gammas, weigh(log_gammas, wide, 4_000, rng))

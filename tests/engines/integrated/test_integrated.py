@@ -137,7 +137,7 @@ def test_an_intercept_whose_default_prior_has_no_numbers_in_the_data_is_stated(r
             "2 group terms, and for the family gaussian with a formula for sigma only one",
         ),
         ("y ~ x + (x + z | g); sigma ~ x", "3 effects vary by group, and for the family gaussian"),
-        ("y ~ x; sigma ~ (1 | g)", "effects of sigma"),
+        ("y ~ x; sigma ~ (1 | g)", "group effects on sigma"),
         ("y ~ s(x); sigma ~ z", "with a formula for sigma, s_x cannot be integrated out"),
         (
             "y | se(s) ~ x",

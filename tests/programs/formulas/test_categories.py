@@ -286,9 +286,9 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         (lambda: pyflowers.predict(fit, kind="expected"), "have no order, so there is nothing to"),
         (
             lambda: pyflowers.predict(fit, kind="linear"),
-            "name a linear predictor with parameter, s",
+            "choose a linear predictor, such as --pa",
         ),
-        (lambda: pyflowers.predict(fit, kind="observation"), "use kind 'probability', or name"),
+        (lambda: pyflowers.predict(fit, kind="observation"), "use kind 'probability', or choose"),
         (lambda: pyflowers.predict(fit, outcome="car"), "is not a category of choice; did you mea"),
         (lambda: pyflowers.predict(fit, outcome="> 1"), "'> 1' is not a category of choice; choos"),
         (lambda: pyflowers.effects(fit, kind="expected"), "have no order, so there is nothing to"),

@@ -752,7 +752,7 @@ def test_few_groups_and_labels_of_two_groups_are_noted():
     frame["inner"] = [*np.tile(list("rstuv"), 6), *np.tile(list("uvwxy"), 6)]
     for formula, said in (
         ("y ~ 1 + (1 | g)", ""),
-        ("y ~ 1 + (1 | few)", "few has 3 labels, so that sd_few rests mostly on its prior"),
+        ("y ~ 1 + (1 | few)", "few has 3 labels, so sd_few depends mostly on its prior"),
         (
             "y ~ 1 + (1 | outer/inner)",
             "labels of inner, such as u, occur in more than one outer; in outer:inner",

@@ -269,9 +269,7 @@ def test_columns_with_names_that_clash(tmp_path):
 
 def test_beyond_its_interval_a_process_is_refused(fits):
     rows = new_rows().head(1).assign(x=40.0)
-    with pytest.raises(
-        DataError, match=r"row 1: .*40 is outside of the range .* fit with a larger c"
-    ):
+    with pytest.raises(DataError, match=r"row 1: .*40 is outside the range .* fit with a larger c"):
         pyflowers.predict(fits("gp"), rows)
 
 

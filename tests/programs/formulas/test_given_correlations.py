@@ -133,7 +133,7 @@ def test_all_that_follows_a_fit(tmp_path):
         ),
         ({"cor_g[x,z]": "constant(0.3)"}, "cannot be fixed; give it a narrow density, such as"),
         ({"cor_g[x,z]": "normal(0, 1) T[0, ]"}, "a correlation lies between -1 and 1, and its"),
-        ({"cor_g[x,z]": "lkj(2)"}, "lkj(…) is a prior of the correlations of a group; give"),
+        ({"cor_g[x,z]": "lkj(2)"}, "lkj(…) is a prior for the correlations of a group; give"),
     ],
 )
 def test_what_cannot_be_given_is_one_sentence(given, message):

@@ -267,7 +267,7 @@ BAD = [
     ("b", "normal(0, 1) T[1, 0]", "no value lies between the bounds; correct them"),
     ("b", "normal(0, 1) T[a, ]", "'a' is not a number"),
     ("b", "uniform(2, 1)", "the first bound of uniform must be below the second"),
-    ("b", "lkj(2)", "lkj(…) is a prior of the correlations of a group; give b a density"),
+    ("b", "lkj(2)", "lkj(…) is a prior for the correlations of a group; give b a density"),
     ("cor", "normal(0, 1)", "correlations have the prior lkj(…); write cor ~ lkj(2)"),
     ("cor_g[Intercept,x]", "beta(2, 2)", "a correlation lies between -1 and 1, and its density"),
     ("cor", "lkj(0)", "argument 1 of lkj must be above 0, got 0"),

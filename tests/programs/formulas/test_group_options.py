@@ -239,11 +239,11 @@ def test_a_covariance_that_no_term_names_is_refused():
             "takes by=f, cov=A or dist=student after the group; correct id=1",
         ),
         ("y ~ (1 | gr(g, dist=cauchy))", "write dist=student, or leave dist out"),
-        ("y ~ (1 | gr(g, by=site, dist=student))", "takes one of by, cov and dist; leave the"),
+        ("y ~ (1 | gr(g, by=site, dist=student))", "takes only one of by=, cov= and dist=; leave"),
         ("y ~ (1 | gr(g, f))", "takes by=f, cov=A or dist=student after the group; correct f"),
         ("y ~ (1 | gr(g/f))", "takes one group; write gr(g), where g is a column or a:b"),
         ("y ~ (1 | gr())", "takes one group; write gr(g)"),
-        ("y ~ (1 | gr(g, by=site)) + (0 + x | g)", "a term with options is the only one of its"),
+        ("y ~ (1 | gr(g, by=site)) + (0 + x | g)", "a term with options must be the only"),
     ],
 )
 def test_a_bad_option_is_one_sentence_with_a_remedy(formula, message):

@@ -291,9 +291,9 @@ BAD = [
     ("y ~ x + z; x | mi() ~ z", "write mi(x) there"),
     ("y ~ mi(x) * z; x | mi() ~ z", "write mi(x) there"),
     ("y ~ mi(x) + (mi(x) | g); x | mi() ~ z", "write mi(x) as a term by itself"),
-    ("y ~ mi(x) + x:z; x | mi() ~ z", "mi(x) is the only term that it can be in"),
-    ("y ~ mi(x) + s(x); x | mi() ~ z", "mi(x) is the only term that it can be in"),
-    ("y ~ mi(x); sigma ~ x; x | mi() ~ z", "mi(x) is the only term that it can be in"),
+    ("y ~ mi(x) + x:z; x | mi() ~ z", "so it can be only in the term mi(x); leave x out"),
+    ("y ~ mi(x) + s(x); x | mi() ~ z", "so it can be only in the term mi(x); leave x out"),
+    ("y ~ mi(x); sigma ~ x; x | mi() ~ z", "so it can be only in the term mi(x); leave x out"),
     ("y ~ mi(x) + mi(x); x | mi() ~ z", "occurs twice"),
     ("y ~ mi(x); x | mi() ~ z; x | mi() ~ 1", "occurs twice"),
     ("y ~ mi(x); x | mi(z) ~ z", "mi() takes no argument before the ~"),
@@ -345,7 +345,7 @@ def test_what_needs_a_distribution_of_all_data_is_refused(fit, tmp_path):
         pyflowers.design(FORMULA, table(), out=tmp_path / "design", engine="stanli", **asked)
     notes = pyflowers.sensitivity(fit).notes
     assert any(
-        "the likelihood is not scaled, as that of x, with imputed values" in n for n in notes
+        "the likelihood is not scaled, as the likelihood of rows with imputed x" in n for n in notes
     )
 
 

@@ -226,7 +226,7 @@ def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_pa
         ("(1 | mm(g, g3))", "there is no column 'g3'; did you mean g?"),
         ("(1 | mm(g, g2, weights=c(w1, w3)))", "there is no column 'w3'; the columns are"),
         ("(1 | mm(g, g2)) + (0 + x | mm(g, g2))", "are two terms of mm(g,g2), but a term with"),
-        ("(1 | mm(g, g2)) + (1 | g)", "g is a group and a column of members in (1 | mm(g, g2))"),
+        ("(1 | mm(g, g2)) + (1 | g)", "g is both the group of a term and a column of members"),
         ("(1 | mm(g, g2, weights=c(w1, low)))", "low is -1, but a weight in (1 | mm(g, g2"),
         ("(1 | mm(g, g2, weights=c(none, none)))", "all weights in (1 | mm(g, g2, weights=cbind("),
         ("mm(g, g2)", "write it as a group, (1 | mm(g1, g2))"),

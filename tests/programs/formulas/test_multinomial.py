@@ -308,7 +308,7 @@ def test_what_has_no_meaning_is_one_sentence(fit):
     calls = [
         (
             lambda: pyflowers.predict(fit, kind="linear"),
-            "name a linear predictor with parameter, s",
+            "choose a linear predictor, such as --pa",
         ),
         (
             lambda: pyflowers.predict(fit, outcome="car"),

@@ -334,7 +334,7 @@ class Case:
 
 OF_NUMBERS = {"probability": "needs ratings, successes or counts"}
 OF_STUDENT = {"population": "the population of r_g is a Student t distribution"}
-OF_SEVERAL = {"linear": "name a linear predictor with parameter"}
+OF_SEVERAL = {"linear": "choose a linear predictor, such as"}
 
 CASES = {
     "sigma": Case(

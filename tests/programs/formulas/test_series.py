@@ -226,7 +226,7 @@ def test_dates_are_times():
         ("y ~ ar(t, g, cov = TRUE)", "gaussian", "cov = TRUE is not supported, as the first row"),
         ("y ~ ar(t, gr = g, q = 1)", "gaussian", "cannot have q = 1; write ar(time = t, gr = g)"),
         ("y ~ ar(t + 1)", "gaussian", "time is 't + 1', which is not a column; write ar(time = t"),
-        ("y ~ ar(t, g) + ar(x, g)", "gaussian", "ar(x, g) is a second term of the residuals; keep"),
+        ("y ~ ar(t, g) + ar(x, g)", "gaussian", "ar(x, g) is a second term for the residuals;"),
         ("y ~ ar(when, g)", "gaussian", "there is no column 'when'"),
         ("y ~ x * ar(t, g)", "gaussian", "write it as a term by itself, such as y ~ x + ar("),
         ("y ~ x; sigma ~ ar(t, g)", "gaussian", "describes the residuals of the response; move"),

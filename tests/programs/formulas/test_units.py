@@ -208,7 +208,7 @@ def test_the_elpd_of_a_row_is_not_said_to_be_that_given_all_others(fits):
         (
             "y ~ cosy(g) + ar(gr = g)",
             "gaussian",
-            "is a second term of the residuals; keep",
+            "is a second term for the residuals; keep",
         ),
         ("y ~ x:cosy(g)", "gaussian", "write it as a term by itself, such as y ~ x + cosy(gr = g)"),
         ("y ~ x; sigma ~ cosy(g)", "gaussian", "describes the residuals of the response; move it"),

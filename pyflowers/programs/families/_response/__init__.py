@@ -121,7 +121,7 @@ def _ends(response: Collection[str]) -> tuple[str, str]:
 
 
 def has_dependent_rows(response: Collection[str]) -> bool:
-    """Whether rows depend on each other in a response with these variables of its terms."""
+    """Whether the rows of a response whose terms have these variables depend on each other."""
     return not set(OF_OTHER_ROWS).isdisjoint(response)
 
 
@@ -135,7 +135,7 @@ def can_be_series(family: Family, response: Sequence[str]) -> bool:
 def has_terms(family: Family, response: Sequence[str]) -> bool:
     """Whether a family can have a response with these variables."""
     if has_dependent_rows(response):
-        return False  # families are compared on some rows, whose likelihood needs the others
+        return False  # families are compared on some of the rows, which depend on other rows
     for its in on_rows(response):
         if its.needs_tails and family.tails is None:
             return False

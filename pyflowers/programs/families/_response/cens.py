@@ -1,4 +1,4 @@
-"""The term ``cens(c)``: rows of which only a bound, or an interval, of the response is known.
+"""The term ``cens(c)``: rows for which only a bound, or an interval, of the response is known.
 
 Its variables are ``cens`` and ``y2``. ``cens`` is 0 for rows that are not censored, 1 for right-,
 -1 for left- and 2 for interval-censored rows, whose responses are in (y, y2].
@@ -42,7 +42,7 @@ CODES = {"none": 0, "right": 1, "left": -1, "interval": 2}
 
 
 def _log_lik(density: FloatArray, rows: Rows) -> FloatArray:
-    """Return the log likelihood of rows of which some are censored, within their bounds."""
+    """Return the log likelihood of rows, some of which are censored, within their bounds."""
     cens, here = rows.values["cens"], rows.tails(rows.y)
     start, end = rows.below, rows.upto
     below, above = here
@@ -98,7 +98,7 @@ def as_censored(
 
 
 def recorded(y: FloatArray, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of simulated responses, of which some are censored.
+    """Return the variables of simulated responses, some of which are censored.
 
     The rows that are censored in the data block, whose times of censoring are therefore known, are
     censored at these times; no other row is.
@@ -123,9 +123,9 @@ def _limits(
     rng: Generator,
     every: tuple[FloatArray, Any],
 ) -> FloatArray:
-    """Return a time of right-censoring for each row of each replicate; infinite if none is seen.
+    """Return a time of right-censoring for each row of each replicate; infinite if never censored.
 
-    `every` has the responses of all rows, and which of them are censored.
+    `every` has the responses of all rows, and whether each of them is censored.
     """
     all_y, all_censored = every
     found = np.full(shape, np.inf)
@@ -218,7 +218,7 @@ def _has_words(column: str, table: Table) -> bool:
 
 
 def _codes(column: str, table: Table) -> FloatArray:
-    """Return the number of each row's kind of censoring."""
+    """Return the number that stands for each row's kind of censoring."""
     if not _has_words(column, table):
         return table.numbers(column)
     texts = table.texts(column)
@@ -273,7 +273,7 @@ def _likelihood(row: RowInStan, lines: Sequence[str], *, has_intervals: bool) ->
 
 
 def _recorded(family: Family, *, has_intervals: bool) -> list[str]:
-    """Return the statements that censor the draw of a row as the row is."""
+    """Return the statements that censor the draw for a row in the way the row is censored."""
     least, most = "fmin", "fmax"
     if family.is_discrete:
         least, most = "min", "max"

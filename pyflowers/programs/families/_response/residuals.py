@@ -1,8 +1,9 @@
 """Residuals that depend on each other, ``ar(time, gr)`` and ``cosy(gr)``, in NumPy.
 
-``previous`` is the number, from 1, of the row before a row in its series, or its own number for the
-first row. The residual of a row is `ar` times that of the row before, plus an error. ``unit`` is
-the number, from 1, of a row's unit. Any two residuals of a unit have the correlation `cosy`.
+``previous`` has, for each row, the number (from 1) of the row before it in its series, or its own
+number if it is the first. The residual of a row is `ar` times that of the row before, plus an
+error. ``unit`` is the number, from 1, of a row's unit. Any two residuals of a unit have the
+correlation `cosy`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def with_series(family: Family) -> Family:
 
 
 def along_series(errors: FloatArray, values: Values) -> FloatArray:
-    """Return residuals, of which each is `ar` times the previous one plus its error."""
+    """Return residuals, each of which is `ar` times the previous one plus its error."""
     previous, found = np.asarray(values["previous"]) - 1, errors.copy()
     done = previous == np.arange(len(previous))
     while not done.all():
@@ -151,7 +152,7 @@ def with_units(family: Family) -> Family:
 
 
 def _earlier(z: FloatArray, unit: Any) -> tuple[Any, FloatArray, FloatArray]:
-    """Return the number of earlier rows of the unit, and the sums of their z and of its squares."""
+    """Return the number of earlier rows of the unit, and their sums of z and of its square."""
     order = np.argsort(unit, kind="stable")
     place = np.arange(len(order))
     starts = np.searchsorted(unit[order], unit[order])
@@ -182,7 +183,7 @@ def in_units(
     values : mapping
         The family's parameters, and the units.
     normal : array, shape (chain, draw, N)
-        Standard normal draws of the rows.
+        Standard normal draws, one for each row.
     rngs : sequence of numpy.random.Generator
         The generator of each unit.
     """

@@ -1,4 +1,4 @@
-"""The term ``se(s)``: standard errors, which are the sd of a row or, with a sigma, a part of it.
+"""The term ``se(s)``: standard errors, each the sd of a response or, with a sigma, a part of it.
 
 Its variable is ``se`` if sigma is estimated in addition, and otherwise ``sigma``.
 """

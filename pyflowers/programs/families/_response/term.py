@@ -1,4 +1,4 @@
-"""The records of a term of a response, and what its functions are given.
+"""The records that describe a term of a response, and the arguments of its functions.
 
 A :class:`ResponseTerm` is a kind of term, such as ``cens``. With the arguments of a formula's call,
 ``cens(c)``, it gives a :class:`Written`: what the term adds to the program. The program then lists
@@ -97,7 +97,7 @@ class Rows:
 
 
 def log_between(low: Tails, high: Tails) -> FloatArray:
-    """Return the log of a probability between two values, from the tails that are smaller."""
+    """Return the log of the probability between two values, from the tails that are smaller."""
     is_left = low[0] < low[1]
     large, small = np.where(is_left, high[0], low[1]), np.where(is_left, low[0], high[1])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -133,16 +133,17 @@ class OnRows:
         Parameters of the family that differ between rows: a function of the parameter and the
         values of the rows.
     known : str
-        A parameter of the family whose values are the variable of the same name.
+        A parameter of the family whose values are in the variable of the same name.
     needs_sigma : bool
         Whether the term needs a sigma that is a standard deviation.
     role : str
         The field of :class:`.LinearModel` that takes the variable; without one, the engine exact
         does not support the term.
     multiplies : bool
-        Whether the log likelihood of a row is multiplied, so that it is not that of a single row.
+        Whether the term multiplies the log likelihood of a row, so that it is not that of a single
+        row.
     is_of_other_data : bool
-        Whether likelihoods with and without the term are those of different data.
+        Whether likelihoods with and without the term refer to different data.
     cut : str
         The word for responses whose residuals the term makes unknown, such as ``censored``.
     note : str
@@ -206,7 +207,7 @@ class RowInStan:
     family : Family
         The family.
     density, cumulative : str
-        The distributions of the row, of which the second has ``_lcdf`` and ``_lccdf``.
+        The distribution of the row for its density and for its functions ``_lcdf`` and ``_lccdf``.
     sink : str
         The variable that is set.
     lower, upper : str

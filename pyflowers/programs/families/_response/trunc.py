@@ -74,7 +74,7 @@ def _drawn(rows: Rows, rng: Generator) -> FloatArray:
 
 
 def _inverted(rows: Rows, bounds: tuple[FloatArray, FloatArray], rng: Generator) -> FloatArray:
-    """Draw responses within bounds by bisecting for the value with a random probability below it.
+    """Draw responses within bounds; each is a quantile of a random probability, found by bisection.
 
     Bisection works on a scale that is linear near 0 and logarithmic far from it.
     """
@@ -130,7 +130,7 @@ def written(given: Given) -> Written:
     def about(response: str) -> list[str]:
         return [
             f"The table has no {response} outside the bounds of trunc(), and replicated data have "
-            "none either; predictions are those without these bounds."
+            "none either; predictions are for the distribution without these bounds."
         ]
 
     return Written(

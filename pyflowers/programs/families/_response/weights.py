@@ -27,7 +27,7 @@ from pyflowers.programs.families._response.term import (
 from pyflowers.text import suggestion
 
 KINDS = ("rows", "precision", "survey")
-"""What weights may be."""
+"""The kinds of weights."""
 
 _MEANINGS = {
     "rows": "the number of rows for which the row stands",
@@ -42,8 +42,8 @@ _ABOUT = {
     ),
     "precision": ("The variance of a row is divided by {w}, in LOO and in replicated data, too."),
     "survey": (
-        "The log likelihood of a row is multiplied by {w} over its mean, which estimates what a "
-        "fit to the whole population would give; the design of the survey is not known, so "
+        "The log likelihood of a row is multiplied by {w} divided by its mean, which estimates "
+        "what a fit to the whole population would give; the design of the survey is not known, so "
         "intervals and LOO's standard errors may be too narrow, and replicated data are those of "
         "the sample without weights."
     ),
@@ -51,7 +51,7 @@ _ABOUT = {
 
 
 def _log_lik(found: FloatArray, rows: Rows) -> FloatArray:
-    """Return the log likelihood of rows that count more or less than one."""
+    """Return the log likelihood of rows whose weights may differ from 1."""
     weights = np.asarray(rows.values["weights"])
     if "weights_mean" in rows.response:
         weights = weights / rows.values["weights_mean"]
