@@ -1,4 +1,4 @@
-"""What changes in an average effect: levels, values or derivatives of columns."""
+"""What an average effect compares: levels or values of a column, or the slope along it."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ class ElpdComparison(Result):
         ]
 
     def files(self) -> dict[str, pd.DataFrame]:
-        """Return the table by file name."""
+        """Return the table by the name of its file."""
         return {"loo.csv": self.table()}
 
     def to_dict(self) -> dict[str, Any]:

@@ -528,7 +528,7 @@ class Prepared:
         """Return the fit in a run folder if its draws would be the same, or the reasons why not."""
         if not (folder / FILE).is_file():
             return None, ("there is no run yet",)
-        now = self.record  # an engine that cannot run the program is an error, not a reason
+        now = self.record  # if the engine cannot run the program, this is an error and not a reason
         try:
             with reading_run(folder) as run:
                 changes = run_changes(run.record, now)

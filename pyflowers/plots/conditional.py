@@ -115,7 +115,8 @@ def conditional_effects(
     names, levels = list(fit.model.covariates_and_offsets), fit.model.levels
     if fit.data.table is None:
         raise ConfigError(
-            f"conditional_effects: {fit.called} was fitted to a data block; fit it to a table"
+            f"conditional_effects: {fit.called} was fitted to values of the data block; fit "
+            "the model to a table"
         )
     if column not in names:
         raise ConfigError(

@@ -809,7 +809,7 @@ class Declaration(Record):
         return self.model_copy(update=changes)
 
     def label_order(self, column: str) -> str | tuple[str, ...]:
-        """Return the order of a column's labels, or a list of them in order."""
+        """Return how labels are ordered: the name of an order, or the labels in order."""
         orders = [getattr(s, "order", "") for s in self.data.values() if s.index_of == column]
         listed = next((order for order in orders if isinstance(order, tuple)), None)
         if listed is not None:

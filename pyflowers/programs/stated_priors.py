@@ -168,7 +168,7 @@ def _implied(name: str, low: float, high: float, family: Family, response: str) 
     if own is not None and own.link is not None:
         kind, target = kind.removesuffix(f"_{own.name}"), own.name
         is_log = own.is_predictor or "exp" in own.link.inverse
-        if own.is_predictor:  # of a category, which the description names
+        if own.is_predictor:  # the coefficient of one category; the description names it
             target = "the odds"
         is_logit = "inv_logit" in own.link.inverse
     if family.is_ordinal and own is None:

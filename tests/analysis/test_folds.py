@@ -144,7 +144,7 @@ def test_many_large_k_hats_are_answered_with_folds():
 def test_bad_requests_are_refused_in_a_sentence(plants, capfd):
     for options, words in (
         ({"folds": 1}, "folds must be an integer from 2"),
-        ({"folds": 13}, "12 rows, got 13"),
+        ({"folds": 13}, r"12 rows\), got 13"),
         ({"folds": 2.5}, "got 2.5"),
         ({"folds": True}, "got True"),
         ({"folds": 4, "column": "plant"}, "3 groups, got 4"),

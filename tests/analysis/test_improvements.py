@@ -114,7 +114,7 @@ def test_the_most_refits_are_counted(curved, monkeypatch):
     found = follow_advice(pyflowers.Fit.load(curved))
     assert found.left == 1
     assert found.chosen is None
-    assert "1 more model was advised" in found.notes[0]
+    assert "1 more model was suggested" in found.notes[0]
 
 
 def test_the_limits_of_the_printed_elpd_are_among_the_notes(improved):

@@ -253,7 +253,7 @@ def test_imprecise_draws_state_their_monte_carlo_error():
     worst = int(summary[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy().argmin())
     check = found.imprecise[-1]
     error = float(mcse_quantile(draws[..., worst : worst + 1], 0.05)[0])
-    assert f"90% of r[{worst}], is" in check.finding
+    assert f"the 90% interval of r[{worst}], is" in check.finding
     assert f"Monte Carlo errors of {format_number(error)} and" in check.finding
     assert "must be ≥ 400" in check.finding
     assert str(found).startswith("2 of 3 diagnostics show imprecision")

@@ -215,7 +215,8 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
         return
     if its.lower is not None and prior.upper is not None and prior.upper <= its.lower:
         raise ConfigError(
-            f"{about}{its.name} is above {its.lower:g}, where this density is 0; correct it"
+            f"{about}{its.name} must be above {its.lower:g}, where this density is 0; give another "
+            "density"
         )
 
 

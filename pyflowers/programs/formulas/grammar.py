@@ -628,7 +628,7 @@ _SERIES = re.compile(r"(?:ar|cosy)\(.*\)")
 
 
 def _without_series(terms: str) -> tuple[str, list[str]]:
-    """Return the sum of terms without ``ar(…)`` and ``cosy(…)``, and their calls."""
+    """Remove ``ar(…)`` and ``cosy(…)`` from a sum of terms; return the sum and these calls."""
     every = list(summands(terms))
     calls = [term for sign, term in every if sign == "+" and _SERIES.fullmatch(term)]
     if not calls:

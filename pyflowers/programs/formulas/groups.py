@@ -65,7 +65,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of intercepts, one for each label, as they are sampled."""
+    """Return the part for intercepts, one for each label, as they are sampled."""
     g, size = its.name, f"N_{its.index}"
     eta, predicted = _of_rows(its, f"r_{g}")
     centre = ""

@@ -91,7 +91,7 @@ class Effects:
     term : GroupTerm
         The term.
     name : str
-        The name of the group in the program, with which the names of its variables end.
+        The name of the group in the program, the suffix of the names of its variables.
     index : str
         The name of the index of its labels, which terms of several linear predictors share.
     terms : str

@@ -534,7 +534,7 @@ def given_parameter(each: Auxiliary, value: float) -> Part:
 
 
 def thresholds(linear: LinearPredictor, each: Auxiliary) -> Part:
-    """Return the part of the thresholds of ratings, which take the place of the intercept."""
+    """Return the part for the thresholds of ratings, which replace the intercept."""
     name, sampled = each.name, each.name
     if linear.is_shifted:
         sampled = f"{name}_at_means"

@@ -300,7 +300,7 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         ),
         (
             lambda: pyflowers.plots.conditional_effects(fit, "x", spread="g"),
-            "so spread does not apply; leave it out",
+            "so spread=… does not apply; leave it out",
         ),
         (
             lambda: pyflowers.fit(FORMULA, table(), family="categorical", engine="exact"),

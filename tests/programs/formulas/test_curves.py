@@ -513,7 +513,7 @@ def test_a_bad_prior_of_an_sd_of_a_smooth_is_one_sentence():
     for given, message in (
         ({"sds_x": "constant(1)"}, "sds_x cannot be fixed; give it a density"),
         ({"sds_w": "exponential(1)"}, "the formula has no sds_w; did you mean sds_x?"),
-        ({"sds_x": "normal(0, 1) T[, 0]"}, "sds_x is above 0, where this density is 0"),
+        ({"sds_x": "normal(0, 1) T[, 0]"}, "sds_x must be above 0, where this density is 0"),
     ):
         with pytest.raises(ConfigError) as caught:
             Program.from_formula("y ~ s(x, k=5)", table(), priors=given)

@@ -298,7 +298,7 @@ def test_all_that_follows_a_fit(tmp_path):
         (ALONE, "sd_g[d]", "exponential(1)", "the formula has no sd_g[d]; did you mean sd_g["),
         (BOTH, "sd_h", "exponential(1)", "the formula has no sd_h; did you mean sd_g?"),
         (BOTH, "sd_g[b,x]", "constant(0)", "sd_g[b,x] must be above 0; give another value"),
-        (BOTH, "sd_g[x]", "uniform(-2, -1)", "is above 0, where this density is 0; correct it"),
+        (BOTH, "sd_g[x]", "uniform(-2, -1)", "must be above 0, where this density is 0; give"),
         (BOTH, "sd_g[b,x]", "lkj(2)", "is a prior for the correlations of a group; give sd_g[b,x]"),
         (
             BOTH,

@@ -279,7 +279,7 @@ BAD = [
     ("sd_g", "constant(-1)", "must be above 0; give another value"),
     ("cor_g[Intercept,x]", "constant(1)", "cor_g[Intercept,x] must be below 1; give another"),
     ("cor_g[Intercept,x]", "constant(-1)", "cor_g[Intercept,x] must be above -1; give another"),
-    ("sd_g", "uniform(-2, -1)", "is above 0, where this density is 0; correct it"),
+    ("sd_g", "uniform(-2, -1)", "must be above 0, where this density is 0; give"),
     ("b", "", "write a density with numbers"),
     ("b", "normal(0, 1); } print(1", "write a density with numbers"),
     ("b", "normal(0, 1));\n target += 1; //", "write a density with numbers"),

@@ -157,7 +157,7 @@ def bound(given: str, table: Table) -> FloatArray:
 
 
 def bound_source(given: str) -> dict[str, Any]:
-    """Return the source of a column, or of a number."""
+    """Return the source in the declaration for a bound: a column or a number."""
     if not is_number(given):
         return {"column": given}
     number = float(given)

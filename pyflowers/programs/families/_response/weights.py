@@ -143,7 +143,7 @@ def _wrongs(column: str, wrong: Any, least: str) -> Iterator[tuple[str, Any]]:
 
 
 def _refusal(family: Family) -> str:
-    """Return why a family cannot have precisions, which change its sigma."""
+    """Return the reason why a family cannot take precisions, which change its sigma."""
     if family.name not in WITH_SIGMA:
         return (
             "takes no weights of the kind precision, which divide a variance sigma²; choose "
