@@ -147,7 +147,7 @@ def test_bad_requests_are_refused_in_a_sentence(plants, capfd):
         ({"folds": 13}, r"12 rows\), got 13"),
         ({"folds": 2.5}, "got 2.5"),
         ({"folds": True}, "got True"),
-        ({"folds": 4, "column": "plant"}, "3 groups, got 4"),
+        ({"folds": 4, "column": "plant"}, r"3 groups\), got 4"),
         ({"folds": 2, "column": "height"}, "no column 'height'"),
     ):
         with pytest.raises(ConfigError, match=words):
