@@ -54,9 +54,6 @@ SMALL_CHANGE = 0.02
 MOST_EFFECTS = 2_000
 """The largest number of group effects for which the likelihood of their sds is computed."""
 
-MOST_DENSE = 100
-"""The number of effects up to which dense matrices are solved faster than sparse ones."""
-
 LEAST_FALL = 5.0
 """The drop of a log likelihood that excludes values, at about 3.2 standard errors."""
 
@@ -249,25 +246,22 @@ def _of_auxiliary(
 ) -> LikelihoodAlone:
     """Return the estimate of another parameter of the family, given the linear predictor."""
 
-    def log_lik(log_values: FloatArray) -> FloatArray:
-        found = []
-        for value in np.exp(log_values):
-            here = {**other, name: np.full((1, 1, 1), value)}
-            with np.errstate(all="ignore"):
-                found.append(np.sum(family.log_lik(y, eta[None, None], here)))
-        return np.array(found, dtype=np.float64)
+    def log_lik(log_value: float) -> float:
+        value = np.full((1, 1, 1), np.exp(log_value))
+        with np.errstate(all="ignore"):
+            return float(np.sum(family.log_lik(y, eta[None, None], {**other, name: value})))
 
     return _peak(log_lik, np.log(float(np.ravel(other[name])[0])))
 
 
-def _peak(log_density: Callable[[FloatArray], FloatArray], start: float) -> LikelihoodAlone:
+def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlone:
     """Return the peak of a function of a parameter's log, and its width.
 
     The variance is infinite if the function does not fall by `LEAST_FALL` on both sides: the
     likelihood then does not bound the parameter.
     """
     grid = start + np.linspace(-4, 10, 57)
-    values = log_density(grid)
+    values = np.array([log_density(at) for at in grid])
     top = int(np.nanargmax(np.where(np.isfinite(values), values, -np.inf)))
     ends = values[[0, -1]]
     is_bounded = (values[top] - np.where(np.isnan(ends), -np.inf, ends) > LEAST_FALL).all()
@@ -284,7 +278,7 @@ def _peak(log_density: Callable[[FloatArray], FloatArray], start: float) -> Like
     at = float(np.clip(at, grid[top - 1], grid[top + 1]))
     # With steps as wide as the grid's, the peak of a precise parameter looks too wide.
     h = min(step, 0.5 / np.sqrt(max(curvature, 1e-12)))
-    low, middle, high = log_density(at + np.array([-h, 0.0, h]))
+    low, middle, high = (log_density(at + d) for d in (-h, 0.0, h))
     curvature = (2 * middle - low - high) / h**2
     variance = np.inf
     if curvature > 0:
@@ -428,6 +422,8 @@ class _Effects:
         """
         if self.z is None or len(r) > MOST_EFFECTS:
             return
+        from scipy.sparse.linalg import splu
+
         weighted = self.z.T.multiply(w).tocsr()
         products, score = weighted @ self.z, weighted @ (self.z @ r) + self.z.T @ u
         at_means = {name: its.sds for name, its in self.terms.items()}
@@ -436,15 +432,14 @@ class _Effects:
             for i in range(len(term.sds)):
 
                 def log_lik(
-                    log_sds: FloatArray, i: int = i, name: str = name, term: _Term = term
-                ) -> FloatArray:
-                    own = np.tile(term.sds, (len(log_sds), 1))
-                    own[:, i] = np.exp(log_sds)
-                    matrices = [
-                        products + self._precision({**at_means, name: each}) for each in own
-                    ]
-                    of_scales: FloatArray = term.num[i] * log_sds
-                    return _log_integrals(matrices, score) - of_scales
+                    log_sd: float, i: int = i, name: str = name, term: _Term = term
+                ) -> float:
+                    own = term.sds.copy()
+                    own[i] = np.exp(log_sd)
+                    factor = splu((products + self._precision({**at_means, name: own})).tocsc())
+                    log_det = np.sum(np.log(np.abs(factor.U.diagonal())))
+                    explained = 0.5 * score @ factor.solve(score)
+                    return float(explained - 0.5 * log_det - term.num[i] * log_sd)
 
                 found.append(_peak(log_lik, float(np.log(term.sds[i]))))
             yield (
@@ -485,22 +480,6 @@ class _Effects:
         if self.z is None:
             return np.zeros(0)
         return np.asarray(self.factor.solve(self.score - self.cross @ step))
-
-
-def _log_integrals(matrices: Sequence[Any], score: FloatArray) -> FloatArray:
-    """Return s'M⁻¹s / 2 - log |M| / 2 for sparse matrices M; small ones are solved together."""
-    from scipy.sparse.linalg import splu
-
-    if len(score) <= MOST_DENSE:
-        dense = np.stack([each.toarray() for each in matrices])
-        solved = np.linalg.solve(dense, score[:, None])[..., 0]
-        return np.asarray(0.5 * solved @ score - 0.5 * np.linalg.slogdet(dense)[1])
-    found = []
-    for each in matrices:
-        factor = splu(each.tocsc())
-        log_det = np.sum(np.log(np.abs(factor.U.diagonal())))
-        found.append(0.5 * score @ factor.solve(score) - 0.5 * log_det)
-    return np.array(found)
 
 
 def _columns_of_group(its: Group, values: Mapping[str, Any], rows: Any) -> Any:
