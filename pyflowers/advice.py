@@ -85,10 +85,14 @@ def is_in_shell() -> bool:
 _NUMBER = r"[\w.\[\]:]+=[^\s,;)]+"
 _PRIORS = re.compile(rf"--prior (?:'[^']+'|{_NUMBER})(?:(?: and)? --prior {_NUMBER})*")
 _PRIOR = re.compile(r"--prior (?:'([^'~]+?) ~ ([^']+)'|([\w.\[\]:]+)=([^\s,;)]+))")
-_VALUE = re.compile(r"--([a-z][a-z-]*) (\d[\d.]*\d|\d|[a-z]\w*(?:\(\w+\))?)(?=[\s,;:.)]|$)")
+_WORD = r"\d[\d.]*\d|\d|[A-Z]{2,}|[a-z]\w*(?:\(\w+\))?"
+_VALUE = re.compile(rf"--([a-z][a-z-]*) ({_WORD})(?=[\s,;:.)]|$)")
 _NAME = re.compile(r"--(?!from\b)([a-z][a-z-]*)")
-_TAKES_TEXT = ("engine", "family", "kind")
-"""The options whose values are words; after any other option, a word is not its value."""
+_TAKES_TEXT = ("engine", "family", "kind", "parameter")
+"""The options whose values are words; after any other option, a word is not its value.
+
+A word in capitals, such as TABLE, takes the place of a value after any option.
+"""
 
 
 def worded(text: str) -> str:
@@ -99,6 +103,8 @@ def worded(text: str) -> str:
     >>> from pyflowers.advice import in_shell, worded
     >>> worded("refit with --family negbinomial --adapt-delta 0.95; double --warmup")
     'refit with family="negbinomial", adapt_delta=0.95; double warmup'
+    >>> worded("give a table with --new TABLE")
+    'give a table with new=TABLE'
     >>> with in_shell():
     ...     worded("refit with --family negbinomial")
     'refit with --family negbinomial'
@@ -119,7 +125,7 @@ def _argument_name(option: str) -> str:
 def _argument(found: re.Match[str]) -> str:
     """Return an option with its value as an argument in Python."""
     option, value = found[1], found[2]
-    if not value[0].isdigit():
+    if not value[0].isdigit() and not value.isupper():
         if option not in _TAKES_TEXT:
             return found[0]
         value = f'"{value}"'

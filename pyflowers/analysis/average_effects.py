@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.analysis.changes import Change, How, changes_of
 from pyflowers.analysis.findings import is_binary
 from pyflowers.analysis.pooled import as_chains, of_each_table, pooled_columns
@@ -400,8 +401,7 @@ def _of_tables(fit: PooledFit, found: list[Effects]) -> Effects:
             label = ", ".join(map(str, apart.to_frame().iloc[0]))
             raise DataError(
                 f"effects: tables 1 and {number} have different changes, such as {label}; give the "
-                "change with --step or --between (in Python, step=… or between=…), so that it is "
-                "the same in all tables"
+                + worded("change as --step STEP or --between VALUES, for all tables")
             )
     ratios = [each.ratios for each in found if each.ratios is not None]
     source = first.source
@@ -579,8 +579,10 @@ def effects(
     sets = row_sets(table, by, weights, is_of_fit=new is None and made is None)
     if differences and len(sets.index) < 2:
         raise ConfigError(
-            "--differences (in Python, differences=True) compares the effects between sets of "
-            "rows; add --by (by=…) and a column that has at least two values"
+            worded(
+                "--differences compares the effects between sets of rows; add --by COLUMN, with a "
+                "column that has at least two values"
+            )
         )
     changes = changes_of(fit, model, table, columns, how, is_of_mean=not outcomes)
     of: str = scale
@@ -658,8 +660,8 @@ def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool
         )
     if how.pairs and (how.slopes or how.step is not None or how.between is not None):
         raise ConfigError(
-            "--pairs (in Python, pairs=True) compares all levels, so slopes, step and between do "
-            "not apply; leave these options out"
+            worded("--pairs compares all levels")
+            + ", so slopes, step and between do not apply; leave these options out"
         )
     if how.means and not columns:
         raise ConfigError(
@@ -856,8 +858,8 @@ class _Averages:
                 raise
             raise ConfigError(
                 f"effects: no prediction can be computed for {change.column} {change.label}; "
-                f"choose other values with --step or --between (in Python, step=… or between=…) "
-                f"({error})"
+                + worded("choose other values as --step STEP or --between VALUES")
+                + f" ({error})"
             ) from None
 
 
@@ -965,7 +967,7 @@ def _with_parts(table: Table, name: str, changed: str) -> Table:
         if any(len(label) != len(parts) for label in labels):
             raise DataError(
                 f"effects: the labels of {name} contain colons, so {changed} cannot be changed in "
-                "them; give a table with separate columns as --new (in Python, new=…)"
+                + worded("them; give a table with separate columns as --new TABLE")
             )
         cells = {
             part: np.array([label[parts.index(part)] for label in labels], dtype=object)

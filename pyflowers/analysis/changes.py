@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.data import Table
 from pyflowers.data.columns import as_written, number_text
 from pyflowers.errors import ConfigError, DataError
@@ -99,8 +100,8 @@ def changes_of(
         if column in of_group:
             raise ConfigError(
                 f"effects: {column} is a group; compare its labels with pyflowers contrast, or "
-                "average the effects of other columns over the rows of each label, with "
-                f"--by {column} (in Python, by={column!r})"
+                "average the effects of other columns over the rows of each label, with this group "
+                + worded("as --by COLUMN")
             )
         if column not in every:
             raise ConfigError(
@@ -109,7 +110,7 @@ def changes_of(
             )
     if how.between is not None and len(wanted) != 1:
         raise ConfigError(
-            "--between (in Python, between=…) compares two values of a column; name that column"
+            worded("--between VALUES compares two values of a column; name that column")
         )
     levels = model.levels
     found: list[Change] = []
@@ -241,7 +242,7 @@ def _of_numbers(
         raise ConfigError(
             f"effects: {column} has {len(different)} distinct numbers, but pairs of levels and "
             f"marginal means need a factor or at most {MOST_CODES} whole numbers; compare two "
-            "values with --between (in Python, between=…), or predict with a grid of values"
+            + worded("values with --between VALUES, or predict with a grid of values")
         )
     is_whole = len(different) > 2 or how.means
     if between is None and step is None and is_code and is_whole and np.isinf(within[0]):

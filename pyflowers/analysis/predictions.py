@@ -281,8 +281,9 @@ def row_sets(
             if whole:
                 kept, hint = f"has kept this column only as part of {whole}", ""
             raise DataError(
-                f"{column}: the fit {kept}; give a table with this column as --new (in "
-                f"Python, new=…){hint}"
+                f"{column}: the fit {kept}; "
+                + worded("give a table with this column as --new TABLE")
+                + hint
             )
     codes, index = np.zeros(len(table), dtype=np.int64), pd.Index(["all"], name="rows")
     if columns:
@@ -638,15 +639,15 @@ def _of_tables(fit: PooledFit, found: list[Predictions | RowPredictions]) -> Row
     of_rows = [each for each in found if isinstance(each, RowPredictions)]
     if len(of_rows) < len(found):
         raise ConfigError(
-            "predict: only predictions of rows can be pooled; give a table with --new (in Python, "
-            "new=…), or add --kind (kind=…) to predict the rows of the completed tables"
+            "predict: only predictions of rows can be pooled; "
+            + worded("give --new TABLE, or --kind KIND to predict the rows of the completed tables")
         )
     first = of_rows[0]
     for number, each in enumerate(of_rows[1:], 2):
         if each._table.rows.tolist() != first._table.rows.tolist():
             raise DataError(
                 f"predict: tables 1 and {number} have different rows; give the rows to predict as "
-                "one table, --new (in Python, new=…)"
+                + worded("one table, --new TABLE")
             )
         if first.sets is not None and each.sets is not None:
             apart = each.sets.index.symmetric_difference(first.sets.index)
@@ -775,8 +776,8 @@ def predict(
         of_rows_only.insert(0, "groups")
     if of_rows_only:
         raise ConfigError(
-            f"{of_rows_only[0]} applies only to rows of a table; give a table with --new (in "
-            "Python, new=…), or add --kind (kind=…) to predict the rows of the fit"
+            f"{of_rows_only[0]} applies only to rows of a table; "
+            + worded("give --new TABLE, or --kind KIND to predict the rows of the fit")
         )
     fit.program.require(Capability.Y_NEW)
     seed = _seed_of(fit, seed)
@@ -898,8 +899,9 @@ def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
         grid = {}
     if new is not None:
         raise ConfigError(
-            "--grid and --new (in Python, grid=… and new=…) both give the rows to predict; leave "
-            "one of them out"
+            worded(
+                "--grid GRID and --new TABLE both give the rows to predict; leave one of them out"
+            )
         )
     return grid_of(fit, grid, balanced=balanced)
 
@@ -920,7 +922,7 @@ def outcomes_of(
         raise ConfigError(
             f"kind {kind!r}: the categories{_of_response(fit)} have no order, "
             "so there is nothing to average; use kind 'probability', or choose a linear predictor, "
-            f"such as --parameter {one} (in Python, parameter={one!r})"
+            + worded(f"such as --parameter {one}")
         )
     if kind != "probability":
         if outcome is not None:

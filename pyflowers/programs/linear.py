@@ -145,9 +145,6 @@ class Penalised:
     scales : callable
         Function of the values of these parameters, by name, each shaped (T, element). Returns the
         sds, shape (T, K).
-    back : array, shape (L, K), or None
-        The matrix that turns the coefficients into the quantity of this name; None if they are the
-        quantity.
     target : str
         See :class:`Coefficients`.
     """
@@ -156,7 +153,6 @@ class Penalised:
     columns: FloatArray
     parameters: tuple[Parameter, ...]
     scales: Callable[[Mapping[str, FloatArray]], FloatArray]
-    back: FloatArray | None = None
     target: str = ""
 
 

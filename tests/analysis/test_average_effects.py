@@ -423,7 +423,7 @@ def test_scales_need_what_they_compare():
         pyflowers.effects(fit_of("y ~ 1"))
     with pytest.raises(DataError, match=r"sexx: the fit does not use .*did you mean sex\?"):
         pyflowers.effects(fit_of("y ~ x + sex"), by="sexx")
-    with pytest.raises(DataError, match=r"colour: the fit does not use this column.*--new"):
+    with pytest.raises(DataError, match=r"colour: the fit does not use this column.*new=TABLE"):
         pyflowers.effects(fit_of("y ~ x"), by="colour")
     # A spline is not defined beyond the data.
     for formula in ("y ~ bs(hours, df=4)", "y ~ bs(hours, df=4) - 1"):

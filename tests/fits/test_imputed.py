@@ -367,7 +367,7 @@ def test_what_cannot_be_pooled_is_answered_with_what_can(pooled):
     with pytest.raises(DataError, match=r"different labels by which .*; average by columns"):
         pooled.predict(by="x")
     flowers = pyflowers.fit("iid_normal", [pyflowers.example("flowers")] * 2, **HOW)
-    with pytest.raises(ConfigError, match="rows can be pooled; give a table with --new"):
+    with pytest.raises(ConfigError, match="rows can be pooled; give --new TABLE"):
         flowers.predict()
 
 

@@ -54,7 +54,7 @@ from pyflowers.engines.integrated.quadrature import reason_against as against_qu
 from pyflowers.engines.without_chains import WithoutChains
 from pyflowers.errors import ConfigError, FitError
 from pyflowers.programs import Data, Program
-from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter, Penalised
+from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Parameter
 
 FloatArray = NDArray[np.float64]
 
@@ -342,8 +342,7 @@ class IntegratedProgram(WithoutChains):
         for its in unknown:
             if its.is_scalar:
                 values[its.name] = values[its.name][..., 0]
-        turned: tuple[Coefficients | Penalised, ...] = (*model.coefficients, *model.penalised)
-        for each in turned:
+        for each in model.coefficients:
             if each.back is not None:
                 values[each.name] = values[each.name] @ each.back.T
         lprior = values.pop("lprior")

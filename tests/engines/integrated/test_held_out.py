@@ -227,3 +227,16 @@ def test_groups_left_out_are_predicted_as_by_refits(monkeypatch):
     again: Any = pyflowers.leave_one_group_out([fit]).best
     assert again.num_refits == 8
     assert np.abs(found.terms - again.terms).max() < 4 * np.hypot(found.mcse, again.mcse).max()
+
+
+def test_effects_with_a_known_covariance_are_not_integrated_out():
+    """Their labels are not independent, whichever group has the most labels."""
+    frame = table(60)
+    labels = sorted(frame.g.unique())
+    assert len(labels) > frame.h.nunique()
+    known = {"A": pd.DataFrame(np.eye(len(labels)) + 0.3, index=labels, columns=labels)}
+    both = pyflowers.fit("y ~ x + (x | gr(g, cov = A)) + (1 | h)", frame, known=known, **QUICK)
+    found = integrating(both.program, both.data, both.draws)
+    assert [its.name for its in found.effects] == ["r_h"]
+    alone = pyflowers.fit("y ~ x + (x | gr(g, cov = A))", frame, known=known, **QUICK)
+    assert integrating(alone.program, alone.data, alone.draws) is None

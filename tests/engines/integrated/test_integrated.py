@@ -214,6 +214,10 @@ def test_given_priors_of_a_known_covariance_count_or_are_refused():
     assert prior.log_density(np.array(0.7)) == pytest.approx(np.log(2) - 1.4)
     with pytest.raises(ConfigError, match="does not support the term r_g"):
         posed(formula, table(), priors={"sd_g": "normal(0, 1) T[0.1, ]"}, **how)
+    with pytest.raises(
+        EngineLacksError, match="with a formula for sigma, r_g cannot be integrated"
+    ):
+        pyflowers.fit(f"{formula}; sigma ~ z", table(), engine="exact", seed=1, **how)
 
 
 def test_a_given_prior_of_correlations_counts():

@@ -286,7 +286,7 @@ def test_what_has_no_meaning_is_one_sentence(fit):
         (lambda: pyflowers.predict(fit, kind="expected"), "have no order, so there is nothing to"),
         (
             lambda: pyflowers.predict(fit, kind="linear"),
-            "choose a linear predictor, such as --pa",
+            "choose a linear predictor, such as par",
         ),
         (lambda: pyflowers.predict(fit, kind="observation"), "use kind 'probability', or choose"),
         (lambda: pyflowers.predict(fit, outcome="car"), "is not a category of choice; did you mea"),

@@ -308,7 +308,7 @@ def test_what_has_no_meaning_is_one_sentence(fit):
     calls = [
         (
             lambda: pyflowers.predict(fit, kind="linear"),
-            "choose a linear predictor, such as --pa",
+            "choose a linear predictor, such as par",
         ),
         (
             lambda: pyflowers.predict(fit, outcome="car"),
