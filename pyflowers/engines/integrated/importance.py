@@ -343,9 +343,15 @@ def find_mode(log_density: LogDensity, start: FloatArray) -> tuple[FloatArray, F
         gradient = (values[1 : size + 1] - values[size + 1 :]) / (2 * _DIFFERENCE)
         return float(values[0]), gradient
 
-    if negative(start)[0] == 1e300:
+    values = -log_density(start + moves)
+    if not np.isfinite(values).all():
         raise ArithmeticError("the density is not finite at the start")
-    found = minimize(negative, start, jac=True, method="BFGS", options={"gtol": 1e-3})
+    # With many rows, curvatures differ by factors of 1e5, so that steps along the bare gradient
+    # would be much too long for some coordinates.
+    curvature = (values[1 : size + 1] + values[size + 1 :] - 2 * values[0]) / _DIFFERENCE**2
+    scaled = np.diag(1 / np.maximum(np.abs(curvature), 1.0))
+    options = {"gtol": 1e-3, "hess_inv0": scaled}
+    found = minimize(negative, start, jac=True, method="BFGS", options=options)
     return found.x, np.asarray(found.hess_inv)
 
 
