@@ -909,6 +909,8 @@ class Declaration(Record):
 
     def with_labels(self, names: Mapping[str, str]) -> Declaration:
         """Return the declaration with new names for the columns that are read as labels."""
+        if not names:
+            return self
 
         def new(name: str, key: str = "") -> str:
             is_meant = key in ("size", "dims") and name in (OBS, *self.named)
