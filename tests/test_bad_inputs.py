@@ -196,6 +196,7 @@ CELLS = st.one_of(
 )
 
 
+@pytest.mark.quick
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     content=st.one_of(
@@ -261,6 +262,7 @@ def changes(whole):
             yield changed
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_record_with_any_value_changed_loads_or_is_one_sentence(run_folder, tmp_path, every):
     folder = tmp_path / "run"

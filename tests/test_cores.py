@@ -34,6 +34,7 @@ def tasks(num):
     return [partial(slowly, i) for i in range(num)]
 
 
+@pytest.mark.quick
 def test_results_come_in_order_from_all_threads(usable):
     found = list(in_order(tasks(7)))
     assert [i for i, _ in found] == list(range(7))
@@ -44,6 +45,7 @@ def test_no_tasks(usable):
     assert list(in_order([])) == []
 
 
+@pytest.mark.quick
 def test_a_limit_holds_until_its_context_ends(monkeypatch):
     monkeypatch.setattr(cores, "usable_cores", lambda: 3)
 

@@ -54,6 +54,7 @@ def imported_distributions(folder: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.quick
 def test_every_imported_distribution_is_declared():
     required = names(PROJECT["dependencies"])
     optional = names([requirement for extra in OPTIONAL for requirement in EXTRAS[extra]])
@@ -63,6 +64,7 @@ def test_every_imported_distribution_is_declared():
     assert undeclared.keys() <= optional, undeclared
 
 
+@pytest.mark.quick
 def test_every_declared_distribution_is_imported():
     imported = imported_distributions(ROOT / "pyflowers").keys() | INDIRECT.keys()
     optional = [requirement for extra in OPTIONAL for requirement in EXTRAS[extra]]

@@ -177,6 +177,7 @@ def test_a_program_that_is_named_like_a_shipped_one(tmp_path, executables):
     assert run("report", out, "--out", tmp_path / "r.html") == 0
 
 
+@pytest.mark.quick
 def test_nothing_above_the_programs_knows_a_shipped_one_by_name():
     above = ("engines", "fits", "analysis", "plots", "workflow", "reports", "cli")
     files = [f for room in above for f in (ROOT / "pyflowers" / room).rglob("*.py")]

@@ -33,6 +33,7 @@ def slowly():
     return os.getpid()
 
 
+@pytest.mark.quick
 def test_each_process_does_a_part(processes):
     assert len(set(each([slowly] * 6))) == processes
 
@@ -47,6 +48,7 @@ def state_after_a_while():
     return state()
 
 
+@pytest.mark.quick
 def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypatch):
     monkeypatch.setattr(cores, "_usable", lambda: 2)
     with threadpool_limits(2):
@@ -57,6 +59,7 @@ def test_children_have_one_thread_and_leave_alone_what_was_there_before(monkeypa
         assert state() == ({2}, False)
 
 
+@pytest.mark.quick
 def test_a_process_that_is_done_takes_the_next_task(monkeypatch):
     monkeypatch.setattr(cores, "_usable", lambda: 2)
 
@@ -73,6 +76,7 @@ def test_more_tasks_than_the_queue_holds_numbers(monkeypatch, processes):
     assert each([lambda i=i: i for i in range(11)]) == list(range(11))
 
 
+@pytest.mark.quick
 def test_work_is_done_here_beside_tasks(processes):
     here, results = alongside(slowly, [slowly] * 3)
     assert here == os.getpid()
@@ -91,6 +95,7 @@ def test_an_error_reaches_the_caller(processes, place):
         alongside(work, tasks)
 
 
+@pytest.mark.quick
 def test_what_a_killed_child_owes_is_done_here(monkeypatch):
     monkeypatch.setattr(cores, "_usable", lambda: 2)
     here = os.getpid()

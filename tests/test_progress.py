@@ -38,6 +38,7 @@ def test_a_time_in_words(seconds, words):
     assert duration(seconds) == words
 
 
+@pytest.mark.quick
 def test_work_without_steps_is_logged_ever_more_rarely(caplog, monkeypatch):
     monkeypatch.setattr(progress, "FIRST", 0.05)
     # An earlier test of a command may have set the level.
@@ -73,6 +74,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("work", [stage, partial(heartbeat, has_clock=True)])
 def test_on_a_terminal_work_without_steps_has_a_clock_that_goes_on(work, caplog, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())

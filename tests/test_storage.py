@@ -84,6 +84,7 @@ def test_a_run_json_alone_makes_no_run(run, tmp_path, record):
     assert (tmp_path / "run.json").read_text() == record
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["notes.md", "plots/mine.png", "photos/rose.jpg", ".hidden"])
 def test_a_foreign_file_in_a_run_is_named(run, tmp_path, name):
     folder = run.save(tmp_path / "run")

@@ -1,9 +1,9 @@
 """Which tests are units, and which cases of a long test are left to scripts/campaigns.
 
 Units are the tests whose code, helpers and fixtures name nothing that samples. The names are read
-from the compiled code, so no test is marked by hand. Tests that call `fit` only to be refused count
-as quick, not as units. A test that samples through a function that is not named here fails, because
-:func:`start_no_process` lets units start no process.
+from the compiled code. A test that samples through a function that is not named here fails, because
+:func:`start_no_process` lets units start no process. Tests that call `fit` only to be refused count
+as quick, not as units. A test that computes for half a second is marked `quick` by hand.
 """
 
 import functools
@@ -33,7 +33,7 @@ SAMPLES = {
 }
 """Names that a unit test may not use."""
 
-MARKS = {"browser", "campaign", "density", "slow"}
+MARKS = {"browser", "campaign", "density", "quick", "slow"}
 
 _running_unit = False
 

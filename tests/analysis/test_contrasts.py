@@ -172,6 +172,7 @@ def test_numbers_have_intervals_and_errors(fit):
     assert 0 < held["mcse"] == pytest.approx(convergence.mcse_mean(holds)[0])
 
 
+@pytest.mark.quick
 def test_the_error_of_a_probability_is_that_of_repeated_samples():
     """Over independent fits of one posterior, the spread of the estimates is the reported error."""
     data = table(["a", "b", "c"], 5)

@@ -61,6 +61,7 @@ def test_a_p_value_is_accurate_far_in_the_tail():
     assert p_value(np.zeros(403), num_draws=4000) == 0  # underflows, but is not negative
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("prob", [0.9, 0.95, 0.99])
 @pytest.mark.parametrize(("num", "num_draws"), [(12, None), (200, None), (100, 60), (1000, 400)])
 def test_the_band_has_the_wanted_coverage_and_hardly_more(num, num_draws, prob):
@@ -86,6 +87,7 @@ def test_the_limits_are_quantiles_of_the_binomial():
         assert high == 80 or binom.sf(high, 80, z) <= band.level
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("num_draws", [None, 250])
 def test_p_values_agree_with_bands_and_are_uniform(num_draws):
     rng = np.random.default_rng(2)

@@ -98,6 +98,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.quick
 @given(PLAIN, PLAIN)
 def test_different_values_have_different_digests(a, b):
     same = json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)

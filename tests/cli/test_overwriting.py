@@ -206,6 +206,7 @@ SAVED = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", SAVED)
 def test_save_in_python_keeps_the_rule(tmp_path, name):
     data = table(["a", "b"], 3)

@@ -5,6 +5,7 @@ import inspect
 import re
 from dataclasses import fields, is_dataclass
 
+import pytest
 from site_parts import extension
 
 import pyflowers
@@ -105,6 +106,7 @@ def test_every_name_of_pyflowers_is_in_one_section():
     assert sorted(name for names in of.values() for name in names) == pyflowers.__all__
 
 
+@pytest.mark.quick
 def test_docstrings_are_complete():
     assert [defect for name in NAMES for defect in defects(name)] == []
 

@@ -209,6 +209,7 @@ def judged(draws, of_groups=(), **stats):
     return diagnose(found, stats, summarize(found), SamplerOptions(seed=1), None, of_groups)
 
 
+@pytest.mark.quick
 def test_the_largest_r_hat_of_many_effects_is_judged_as_the_largest_of_many():
     draws = autocorrelated(0.62, 340)
     by_name = {check.name: check for check in judged(draws, ["r"]).checks}

@@ -134,6 +134,7 @@ def instead(content):
     return change
 
 
+@pytest.mark.quick
 def test_the_way_of_damaging_leaves_the_rest(whole, tmp_path):
     folder = rewrite(whole, tmp_path / "run", lambda groups: None)
     assert same(pyflowers.Fit.load(folder), pyflowers.Fit.load(whole))

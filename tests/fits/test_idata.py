@@ -116,6 +116,7 @@ def test_arviz_reads_what_is_written(own_program, tmp_path):
     )
 
 
+@pytest.mark.quick
 def test_the_file_is_as_if_xarray_had_written_it(own_program, tmp_path):
     import h5py
     import xarray as xr

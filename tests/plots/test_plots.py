@@ -71,6 +71,7 @@ def missed(fit):
     return int(output[1]), int(output[2])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK])
 def test_no_global_state_is_touched(three, theme):
     import matplotlib.pyplot as plt  # imported by arviz; no figure may be registered with it
@@ -189,6 +190,7 @@ def test_of_many_parameters_the_worst_are_chosen_and_all_are_counted():
     assert [e.name for e in choose(fit, 8)[0]] == names
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("figure", [*FIT_FIGURES, "shrinkage"])
 def test_sixty_plants_with_hostile_labels_draw(sixty, figure):
     texts = texts_of(getattr(plots, figure)(sixty))
@@ -264,6 +266,7 @@ def test_members_of_several_groups_have_no_lines_of_one():
     assert groups_with_lines(fit, "x") == []
 
 
+@pytest.mark.quick
 def test_observations_show_missing_months_and_say_what_is_left_out(sixty):
     figure = plots.observations(sixty.data)
     assert len(figure.axes) == 24
@@ -289,6 +292,7 @@ def test_an_axis_of_observations_begins_at_0_where_that_is_near(values, at_zero)
     assert low < values[0] < values[-1] < high
 
 
+@pytest.mark.quick
 def test_rows_of_panels_are_evenly_spaced():
     """Axis labels above an empty place in the grid do not move the last row down."""
     figure = plots.observations(read("iid_normal", table([f"p{i}" for i in range(18)], 4)))
@@ -344,6 +348,7 @@ def test_shrinkage_shows_the_medians_and_the_extremes(three, sixty):
     assert average.max() in drawn
 
 
+@pytest.mark.quick
 def test_draws_that_are_missing_or_infinite_are_drawn_around(tmp_path):
     """Generated quantities may be missing or infinite; a failed figure would lose the whole run."""
 
@@ -429,6 +434,7 @@ def test_elpd_differences_are_those_of_the_comparison(three):
     assert "best model\n90% interval" in axes.get_xlabel()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_figures_of_a_run_folder(three, suffix, tmp_path):
     figures = plots.run_figures(three["iid_normal"], suffix)

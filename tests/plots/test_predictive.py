@@ -97,6 +97,7 @@ def test_a_forest_is_in_the_order_of_its_medians(three):
     assert f"the largest median is {medians.max():.3g}" in plots.alt_text(figure)
 
 
+@pytest.mark.quick
 def test_many_groups_are_left_out_and_counted(seventy):
     for name, num in (("forest", 30), ("predictions", 31), ("group_intervals", 30)):
         figure = drawn(seventy, name)

@@ -330,6 +330,7 @@ def test_rows_without_group_and_time_are_told_apart_by_place(own_program):
     assert data_changes(before, renamed)[0] == "column x was x and is z"
 
 
+@pytest.mark.quick
 def test_integers_of_one_distribution_are_alike():
     """Quantiles of integers jump, so the standard errors of quantiles would be 0."""
     rng = np.random.default_rng(5)

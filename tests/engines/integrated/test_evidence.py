@@ -19,6 +19,7 @@ def found(formula, frame, **how):
     return model, drawn(method_of(model, "test"), 4_000, np.random.default_rng(1))
 
 
+@pytest.mark.quick
 def test_a_normal_sample_has_the_evidence_of_quadrature():
     frame = table(20)[["y"]]
     model, result = found("y ~ 1", frame)

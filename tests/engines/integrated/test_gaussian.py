@@ -141,6 +141,7 @@ OF_EVERY_KIND = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("formula", OF_EVERY_KIND)
 def test_draws_have_the_moments_of_the_conditional_normal_distribution(formula):
     frame, how = with_terms(formula)

@@ -25,6 +25,7 @@ def of_pairs(num_labels=8, num=6, seed=5):
     return pd.DataFrame({"n": n, "k": k, "x": x, "g": [f"g{code}" for code in codes]})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("formula", "family"),
     [
@@ -54,6 +55,7 @@ def test_the_likelihood_is_that_of_a_grid(formula, family):
     assert found == pytest.approx(expected, abs=2e-3)
 
 
+@pytest.mark.quick
 def test_drawn_effects_have_the_moments_of_a_grid():
     _, _, model = posed("n ~ x + (x | g)", of_pairs(), family="poisson")
     method: Any = method_of(model, "test")

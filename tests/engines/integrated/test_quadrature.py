@@ -68,6 +68,7 @@ def integrand(model, values, label):
     return density, sd
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("rhs", ["x + (1 | g)", "x + (0 + x | g)"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_density_is_that_of_integrals_by_scipy(family, rhs):
@@ -88,6 +89,7 @@ def test_the_density_is_that_of_integrals_by_scipy(family, rhs):
     assert found.error(points) < 1e-3
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("family", ["student", "bernoulli", "poisson"])
 def test_effects_have_their_one_dimensional_distributions(family):
     model, found, mode = method(family)

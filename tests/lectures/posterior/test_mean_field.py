@@ -250,6 +250,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("check", CHECKS)
 def test_check(check):
     check(fit_normal)
@@ -547,6 +548,7 @@ MULTILEVEL_CHECKS = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("check", MULTILEVEL_CHECKS)
 def test_multilevel_check(check):
     check(fit_multilevel_normal)
@@ -582,6 +584,7 @@ def test_multilevel_negative_control(name, wrong, check, monkeypatch):
         check(fit_multilevel_normal)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("groups", "prior"), MULTILEVEL_CASES)
 def test_elbo_stays_below_the_evidence(groups, prior):
     data = statistics(groups)
@@ -594,6 +597,7 @@ def test_flat_prior_leaves_n_minus_two_degrees_of_freedom():
     assert q["sigma2"].dof == 4
 
 
+@pytest.mark.quick
 def test_the_faster_ascent_ends_at_the_same_place():
     rng = np.random.default_rng(23)
     y = rng.normal(rng.normal(7, 0.3, (2000, 1)), 3, size=(2000, 12))
@@ -622,6 +626,7 @@ def test_a_plant_without_data_follows_the_others():
     assert q["sigma2_plant"].scale[1] == pytest.approx(1.2, rel=1e-12)
 
 
+@pytest.mark.quick
 @given(order=st.permutations(range(4)), unit=st.sampled_from([2.0**-60, 1.0, 2.0**60]))
 @settings(max_examples=20, deadline=None)
 def test_order_and_unit_of_plants_do_not_matter(order, unit):

@@ -188,15 +188,18 @@ def check_against_gibbs(posterior):
         assert np.all(error <= 4.5 * np.sqrt(0.25 / 40_000))
 
 
+@pytest.mark.quick
 def test_all_marginals_against_a_gibbs_sampler():
     check_against_gibbs(fit_normal_model(LECTURE, DEFAULT))
 
 
+@pytest.mark.quick
 def test_negative_control_gibbs_sees_another_prior():
     with pytest.raises(AssertionError):
         check_against_gibbs(fit_normal_model(LECTURE, MultilevelPrior(sigma2_scale=2.2)))
 
 
+@pytest.mark.quick
 def test_moments_agree_with_the_marginals():
     posterior = fit_normal_model(UNBALANCED, PROPER)
     for name in posterior.names:
@@ -209,6 +212,7 @@ def test_moments_agree_with_the_marginals():
         np.testing.assert_allclose(mean[good], np.atleast_1d(posterior.mean(name))[good], rtol=2e-2)
 
 
+@pytest.mark.quick
 def test_moments_that_do_not_exist():
     posterior = fit_normal_model(LECTURE, DEFAULT)
     assert np.isfinite(posterior.mean("sigma2"))
@@ -220,6 +224,7 @@ def test_moments_that_do_not_exist():
     assert np.all(np.isfinite(zeros.mean("mu_plant")))
 
 
+@pytest.mark.quick
 def test_a_plant_without_data_is_predicted():
     data = SufficientStatistics([4, 0, 4], [5, 0, 8], [3, 0, 8])
     posterior = exact_multilevel_normal(data, PROPER, plants=["a", "b", "c"])
@@ -233,6 +238,7 @@ def test_a_plant_without_data_is_predicted():
     assert posterior.sd("mu_plant")[1] ** 2 == pytest.approx(float(expected), rel=1e-4)
 
 
+@pytest.mark.quick
 def test_narrow_priors_pool_completely():
     """With sigma2 near zero there is one mean, and plants are samples with different variances."""
     posterior = fit_normal_model(LECTURE, MultilevelPrior(sigma2_nu=1e3, sigma2_scale=5e-3))
@@ -319,6 +325,7 @@ def test_quantiles(case):
     assert result.diagnostics["largest_excess"] <= 1e-6
 
 
+@pytest.mark.quick
 def test_hyperparameters_jointly():
     """Compare E[tanh(mu) tanh(log sigma2)], both centred, with the grid, to detect correlation."""
     for case in ("normal, unbalanced", "poisson, zeros", "poisson, one month"):
@@ -360,6 +367,7 @@ def check_ranks(ranks, others):
     assert max(off) < 4.5 / np.sqrt(len(ranks))
 
 
+@pytest.mark.quick
 def test_plants_given_mu_and_sigma2():
     draws = draw("poisson, zeros", 4000).draws
     others = (draws["mu"], draws["sigma2"])

@@ -86,6 +86,7 @@ def check_against_mpmath(make):
             assert posterior.mean("sigma2") == pytest.approx(sigma2, rel=1e-8)
 
 
+@pytest.mark.quick
 def test_evidence_and_moments_against_mpmath():
     check_against_mpmath(NormalExact)
 

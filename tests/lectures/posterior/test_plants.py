@@ -260,6 +260,7 @@ def test_log_precisions(a):
     check_precisions(a)
 
 
+@pytest.mark.quick
 def test_both_ways_of_drawing_agree(monkeypatch):
     """Use only the hat of cells, even where the gamma hat would be used."""
     right = normal_plants._gamma_hat

@@ -386,6 +386,7 @@ def test_a_planted_curve_is_found_and_its_remedy_passes():
     assert "curvature[x]" not in {each.name for each in pyflowers.check(better).failed}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("num", [1, 2, 3, 5])
 def test_normal_effects_on_several_predictors_are_integrated(num):
     """Against one million random effects, whose error is at most 0.0005."""

@@ -372,6 +372,7 @@ MGCV_SIGMA = 22.49111
 MCYCLE = Path(__file__).parent / "data" / "mcycle.csv"
 
 
+@pytest.mark.quick
 def test_the_curve_of_mcycle_is_that_of_mgcv():
     """With variances of restricted maximum likelihood, the two are one model: see mcycle.R."""
     frame = pd.read_csv(MCYCLE)

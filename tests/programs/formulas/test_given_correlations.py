@@ -65,6 +65,7 @@ def test_the_density_is_that_of_the_definition(name):
     assert_density(program, data, points, lambda its: by_hand(name, data, its))
 
 
+@pytest.mark.quick
 def test_the_marginal_of_the_joint_density_is_the_prior():
     """The others are integrated out on a grid."""
     at = np.linspace(-0.995, 0.995, 200)

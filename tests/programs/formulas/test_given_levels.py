@@ -155,6 +155,7 @@ def default_scales(name):
     return np.broadcast_to(its, len(CASES[name][2][0]))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_definition(name):
     program, data, points = posed_points(name)

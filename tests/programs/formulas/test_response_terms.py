@@ -254,6 +254,7 @@ def test_tails_add_up_to_one(name):
 # Replicates
 
 
+@pytest.mark.quick
 def test_replicates_of_truncated_rows_have_the_truncated_distribution():
     """Also where almost every draw of the whole distribution is outside the bounds."""
     for text, eta, low, high in (
