@@ -120,7 +120,9 @@ def check_memory(normal, out, number, after, growth):
     for whose, found in sizes.items():
         print(f"{whose}: {min(found):.1f} to {max(found):.1f} MB from task {after} to {number}")
         assert max(found) - min(found) < growth, (whose, found)
-    assert len(set(handles)) == 1, handles
+    # A worker may have a file open at the moment of one count; a leak raises all later counts.
+    half = len(handles) // 2
+    assert min(handles[:half]) == min(handles[half:]), handles
     close_workers()
     assert num_open([os.getpid()]) == before
 
