@@ -38,8 +38,9 @@ class ResponseLink:
     via_log, via_log_odds : callable or None
         The log of the inverse, for expected responses above 0, and its log odds, for probabilities.
         They are exact where the inverse itself is rounded to 0 or 1.
-    rest : str
-        One minus the inverse in Stan, for probabilities.
+    rest, log_rest : str
+        One minus the inverse in Stan, for probabilities, and its log, which is exact where the
+        inverse is rounded to 1.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ResponseLink:
     via_log: Function | None = None
     via_log_odds: Function | None = None
     rest: str = ""
+    log_rest: str = ""
 
 
 def _log(values: FloatArray) -> FloatArray:
@@ -131,6 +133,7 @@ _LINKS = (
         _expit,
         via_log_odds=_identity,
         rest="inv_logit(-({eta}))",
+        log_rest="log1m_inv_logit({eta})",
     ),
     ResponseLink(
         "probit",
@@ -140,6 +143,7 @@ _LINKS = (
         _phi,
         via_log_odds=_log_odds_of_phi,
         rest="Phi(-({eta}))",
+        log_rest="log(Phi(-({eta})))",
     ),
     ResponseLink(
         "cloglog",
@@ -149,6 +153,7 @@ _LINKS = (
         lambda eta: -np.expm1(-np.exp(np.minimum(eta, 700.0))),
         via_log_odds=_log_odds_of_cloglog,
         rest="exp(-exp({eta}))",
+        log_rest="-exp({eta})",
     ),
     ResponseLink(
         "tan_half",

@@ -62,8 +62,8 @@ def _with_link(link: ResponseLink) -> Family:
         functions = _DENSITY.format(
             name=density,
             first=link.stan.format(eta="threshold[1] - eta"),
-            low=link.rest.format(eta="threshold[y - 1] - eta"),
-            high=link.rest.format(eta="threshold[y] - eta"),
+            low=link.log_rest.format(eta="threshold[y - 1] - eta"),
+            high=link.log_rest.format(eta="threshold[y] - eta"),
         )
         functions += FAMILY.functions
     return replace(
@@ -85,9 +85,9 @@ _DENSITY = """real {name}_lpmf(int y, real eta, vector threshold) {{
     return log({first});
   }}
   if (y > num_elements(threshold)) {{
-    return log({low});
+    return {low};
   }}
-  return log_diff_exp(log({low}), log({high}));
+  return log_diff_exp({low}, {high});
 }}
 """
 

@@ -29,9 +29,11 @@ def _family(link: ResponseLink) -> Family:
         passed = np.cumsum(np.concatenate([np.zeros_like(stops[:1]), goes_on]), axis=0)
         return np.asarray(passed + np.concatenate([stops, np.zeros_like(stops[:1])]))
 
-    stops = f"bernoulli_lpmf(j == y | {link.stan.format(eta='threshold[j] - eta')})"
+    above = "threshold[j] - eta"
+    stops, goes_on = f"log({link.stan.format(eta=above)})", link.log_rest.format(eta=above)
+    step = f"j == y ? {stops} : {goes_on}"
     if link.name == "logit":
-        stops = "bernoulli_logit_lpmf(j == y | threshold[j] - eta)"
+        step = f"bernoulli_logit_lpmf(j == y | {above})"
     return Family(
         name="sratio",
         equation=f"{link.name} P({{y}} = j | {{y}} >= j) = threshold[j] - eta",
@@ -59,14 +61,14 @@ real sratio_lpmf(int y, real eta, vector threshold) {{
   real total = 0;
   for (j in 1 : num_elements(threshold)) {{
     if (j <= y) {{
-      total += {stops};
+      total += {step};
     }}
   }}
   return total;
 }}
 int sratio_rng(real eta, vector threshold) {{
   for (j in 1 : num_elements(threshold)) {{
-    if (bernoulli_rng({link.stan.format(eta="threshold[j] - eta")}) == 1) {{
+    if (bernoulli_rng({link.stan.format(eta=above)}) == 1) {{
       return j;
     }}
   }}

@@ -123,6 +123,25 @@ def test_the_log_density_is_the_definition(text):
         assert float(max(exact) - min(exact)) > 0.5  # otherwise the test is empty
 
 
+@pytest.mark.parametrize(
+    ("text", "height"), [("cumulative(cloglog)", 3), ("sratio(cloglog)", 4), ("sratio(probit)", 10)]
+)
+def test_the_log_density_is_exact_where_probabilities_are_rounded_to_1(text, height):
+    program, data = written(text)
+    bridge = interpreted(program, data)
+    points = np.random.default_rng(8).normal(0, 0.35, (NUM_POINTS, len(bridge.names)))
+    # Stan stores ordered thresholds as the first one and the logs of the gaps.
+    first = bridge.names.index("threshold_at_means.1")
+    num = 1 if "cumulative" in text else int(data.values["J"]) - 1
+    points[:, first : first + num] += height
+    values, _ = bridge.evaluate(points, False)
+    with mpmath.workdps(400):  # 1 less a probability that differs from 1 by 1e-200
+        rows = [parameters_at(program, data, row) for row in bridge.constrain(points)]
+        exact = [log_joint(program, data, row, text) for row in rows]
+        difference = [mpf(float(found)) - each for found, each in zip(values, exact, strict=True)]
+        assert float(max(difference) - min(difference)) < 1e-9 * float(max(map(abs, exact)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_numpy_computes_the_definition(text):
