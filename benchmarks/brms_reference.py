@@ -2,7 +2,9 @@
 
 Run ``python benchmarks/brms_reference.py``; it takes about eight minutes and writes
 tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and jsonlite: on Debian
-12, ``apt-get install --no-install-recommends r-cran-brms r-cran-jsonlite`` gives brms 2.18.
+12, ``apt-get install --no-install-recommends r-cran-brms r-cran-jsonlite`` gives brms 2.18. With
+``--more`` it writes tests/programs/formulas/brms_more.json, the cases of new_formula_cases.py,
+in about three minutes and without a compiler.
 
 1. R gets the Stan program and the data of each case from brms, with the priors of the case set
    by ``set_prior``. brms' programs are under the GPL: they go to a temporary folder, which is
@@ -11,6 +13,8 @@ tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and 
    changed otherwise. They are compiled with the embedded toolchain. Most of the compile time is
    spent on Stan's headers, so one library holds many programs, and a number in the data chooses
    one.
+   With ``--more``, pyflowers' interpreter runs them, which also has the densities of Stan Math but
+   leaves out constants.
 3. Points are drawn from normal(0, 1/2) on the unconstrained scale. The constrained parameters and
    their log density, without the Jacobian and with all constants, are written.
 
@@ -21,6 +25,12 @@ each group in brms' order; ``defaults`` gives brms' default priors by class. A p
 one per effect), ``z_GROUP`` (effects × labels), ``L_GROUP`` (effects × effects), the family's own
 parameters and ``log_density``. GROUP is ``a_b`` for a:b, and its labels are those of a and b joined
 by ``_``. Two terms of one group have one list of effects.
+
+With ``--more``, points are drawn from normal(0, 0.4) around the centre of a case. A case has its
+formula, ``groups`` and points; new_formula_cases.py has the rest. GROUP ends with the parameter
+that the effects are on, ``sd_g_sigma``, and parameters with terms have names such as ``b_sigma``.
+``groups`` gives the labels of each GROUP. Missing responses, which are parameters in brms, are
+integrated out; missing predictors are not.
 """
 
 from __future__ import annotations
@@ -38,6 +48,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import stanli
 from scipy import stats
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -46,9 +58,15 @@ from pyflowers.engines.bridge import Bridge, FloatArray, _load
 from pyflowers.toolchain.build import _INTERFACE, _SUNDIALS
 from pyflowers.toolchain.compiler import compiler
 from pyflowers.toolchain.embedded import VERSION, stan_folder
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "programs" / "formulas"))
+
+import new_formula_cases as new_cases
+
 from tests.programs.formulas.formula_cases import CASES, Case, table
 
-OUT = Path(__file__).resolve().parents[1] / "tests" / "programs" / "formulas" / "brms.json"
+FORMULAS = Path(__file__).resolve().parents[1] / "tests" / "programs" / "formulas"
+OUT, MORE_OUT = FORMULAS / "brms.json", FORMULAS / "brms_more.json"
 SEED = 1
 POINTS = 20
 PROGRAMS_PER_LIBRARY = 16
@@ -81,22 +99,31 @@ suppressMessages(library(brms))
 library(splines)
 center <- function(x) x - mean(x)
 asked <- jsonlite::read_json("asked.json")
-table <- as.data.frame(lapply(asked$table, unlist))
+cells <- function(column) unlist(lapply(column, function(cell) if (is.null(cell)) NA else cell))
+table <- as.data.frame(lapply(asked$table, cells))
+known <- as.matrix(as.data.frame(lapply(asked$known, unlist)))
+rownames(known) <- colnames(known)
 exactly <- function(value) {
   list(dim = as.list(dim(value)), values = as.list(sprintf("%.17g", value)))
 }
 answer <- function(case) {
-  formula <- bf(as.formula(case$formula), family = eval(parse(text = case$family)))
+  formula <- eval(parse(text = case$formula))
   prior <- Reduce(`+`, lapply(case$priors, function(given) do.call(set_prior, given)))
-  data <- make_standata(formula, table, prior = prior)
-  terms <- brms:::tidy_ranef(brmsterms(formula), table)
-  default <- subset(get_prior(formula, table), prior != "" & coef == "" & group == "")
+  data <- make_standata(formula, table, prior = prior, data2 = list(A = known))
+  complete <- brms:::validate_formula(formula, data = table)
+  terms <- brms:::tidy_ranef(brmsterms(complete), table)
+  default <- get_prior(formula, table, data2 = list(A = known))
+  default <- subset(default, prior != "" & coef == "" & group == "")
   list(
     defaults = as.list(setNames(default$prior, default$class)),
-    program = as.character(make_stancode(formula, table, prior = prior)),
+    program = as.character(
+      make_stancode(formula, table, prior = prior, data2 = list(A = known))
+    ),
     data = lapply(unclass(data), exactly),
     columns = as.list(colnames(data$X)),
-    terms = lapply(seq_len(NROW(terms)), function(i) as.list(terms[i, c("id", "group", "coef")])),
+    terms = lapply(
+      seq_len(NROW(terms)), function(i) as.list(terms[i, c("id", "group", "coef", "dpar")])
+    ),
     levels = lapply(attr(terms, "levels"), as.list)
   )
 }
@@ -108,40 +135,68 @@ answers <- list(versions = versions, cases = lapply(asked$cases, answer))
 jsonlite::write_json(answers, "answers.json", auto_unbox = TRUE)
 """
 
+_SIZES = r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
 _ARRAY = re.compile(
-    r"^(\s*)((?:int|real|vector|matrix)(?:<[^;]*?>)?(?:\[[^\]]*\])?) (\w+)\[([^\]]*)\];",
+    r"^(\s*)((?:int|real|vector|matrix|cholesky_factor_corr)(?:<[^;]*?>)?"
+    rf"(?:{_SIZES})?) (\w+)\[([^\]]*)\];",
     re.MULTILINE,
 )
-_ARRAY_ARGUMENT = re.compile(r"\b(int|real)\[(,*)\]")
+_ARRAY_ARGUMENT = re.compile(r"\b(int|real|vector|matrix)\[(,*)\]")
 
 
 def main() -> None:
     """Write the file of all cases."""
+    asked = [
+        {"formula": f"bf({case.brms}, family = {_FAMILIES[case.family]})", "priors": priors(case)}
+        for case in CASES
+    ]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        answers = ask_brms(folder)
+        answers = ask_brms(folder, asked, table())
         cases = []
         for start in range(0, len(CASES), PROGRAMS_PER_LIBRARY):
             chosen = slice(start, start + PROGRAMS_PER_LIBRARY)
-            asked = answers["cases"][chosen]
-            path = compile_programs([each["program"] for each in asked], folder, start)
-            for number, (case, answer) in enumerate(zip(CASES[chosen], asked, strict=True)):
+            own = answers["cases"][chosen]
+            path = compile_programs([each["program"] for each in own], folder, start)
+            for number, (case, answer) in enumerate(zip(CASES[chosen], own, strict=True)):
                 model = open_model(path, {**stan_data(answer["data"]), "program_number": number})
                 cases.append(reference(case, answer, model, SEED + start + number))
                 print(case.name, cases[-1]["points"][0]["log_density"], flush=True)
     check_one_group(next(case for case in cases if case["name"] == "one_group"))
-    versions = {**answers["versions"], "Stan": VERSION}
-    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-    OUT.write_text(f'{{"versions":{json.dumps(versions)},\n"cases":[\n{lines}\n]}}\n', "utf-8")
+    write(OUT, answers["versions"], cases)
 
 
-def ask_brms(folder: Path) -> dict[str, Any]:
-    """Return brms' program, data and names of each case, in the order of the cases."""
-    cases = [
-        {"formula": case.brms, "family": _FAMILIES[case.family], "priors": priors(case)}
-        for case in CASES
+def write_more() -> None:
+    """Write the file of the cases in new_formula_cases.py."""
+    asked = [
+        {"formula": case.brms, "priors": new_cases.set_priors(case)} for case in new_cases.CASES
     ]
-    asked = {"table": table().to_dict("list"), "cases": cases}
+    with tempfile.TemporaryDirectory() as made:
+        answers = ask_brms(Path(made), asked, new_cases.table(), new_cases.known_covariance())
+    cases = []
+    for case, answer in zip(new_cases.CASES, answers["cases"], strict=True):
+        cases.append(interpreted_reference(case, answer))
+        print(case.name, cases[-1]["points"][0]["log_density"], flush=True)
+    write(MORE_OUT, answers["versions"], cases)
+
+
+def write(path: Path, versions: dict[str, str], cases: Sequence[dict[str, Any]]) -> None:
+    """Write a file with a case per line."""
+    versions = {**versions, "Stan": VERSION}
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    path.write_text(f'{{"versions":{json.dumps(versions)},\n"cases":[\n{lines}\n]}}\n', "utf-8")
+
+
+def ask_brms(
+    folder: Path,
+    cases: Sequence[dict[str, Any]],
+    frame: pd.DataFrame,
+    known: pd.DataFrame | None = None,
+) -> dict[str, Any]:
+    """Return brms' program, data and names of each case, in the order of the cases."""
+    columns = frame.astype(object).where(frame.notna(), None).to_dict("list")
+    matrix = {} if known is None else known.loc[known.columns].to_dict("list")
+    asked = {"table": columns, "known": matrix, "cases": cases}
     (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
     (folder / "ask.R").write_text(_R, encoding="utf-8")
     # R sorts levels according to the locale.
@@ -179,12 +234,20 @@ def stan_data(items: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the data in JSON for Stan, which accepts an integer for a real number."""
     data: dict[str, Any] = {}
     for name, item in items.items():
-        values = [
-            int(text) if re.fullmatch(r"-?\d+", text) else float(text) for text in item["values"]
-        ]
-        array = np.array(values, dtype=object).reshape(item["dim"], order="F")
-        data[name] = array.tolist() if item["dim"] else values[0]
+        # brms has Inf where a response is missing, and its program replaces it.
+        texts = [text.replace("Inf", "0") for text in item["values"]]
+        values = [int(text) if re.fullmatch(r"-?\d+", text) else float(text) for text in texts]
+        sizes = item["dim"]
+        if not sizes and len(values) > 1:  # a vector in R
+            sizes = [len(values)]
+        array = np.array(values, dtype=object).reshape(sizes, order="F")
+        data[name] = array.tolist() if sizes else values[0]
     return data
+
+
+def with_arrays(program: str) -> str:
+    """Return a program with the syntax of arrays that Stan has had since 2.33."""
+    return _ARRAY_ARGUMENT.sub(r"array[\2] \1", _ARRAY.sub(r"\1array[\4] \2 \3;", program))
 
 
 def compile_programs(programs: Sequence[str], folder: Path, first: int) -> Path:
@@ -193,8 +256,7 @@ def compile_programs(programs: Sequence[str], folder: Path, first: int) -> Path:
     lines, choices = ["#include <stan/model/model_header.hpp>"], []
     for number, program in enumerate(programs):
         path = folder / f"case_{first + number}.stan"
-        text = _ARRAY.sub(r"\1array[\4] \2 \3;", program)
-        path.write_text(_ARRAY_ARGUMENT.sub(r"array[\2] \1", text), encoding="utf-8")
+        path.write_text(with_arrays(program), encoding="utf-8")
         generated = path.with_suffix(".hpp")
         subprocess.run([stan / "stanc", f"--o={generated}", path], check=True)
         # Every generated file defines these names, so they are numbered.
@@ -322,6 +384,75 @@ def by_our_names(
     return point
 
 
+def interpreted_reference(case: new_cases.Case, answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of a case whose program the interpreter runs."""
+    text, data = with_arrays(answer["program"]), json.dumps(stan_data(answer["data"]))
+    model = interpreted(text, data)
+    # The Jacobian is the density of a program with the same parameters and nothing else.
+    jacobian = interpreted(text.partition("transformed parameters {")[0] + "model {}", data)
+    points = points_with_a_density(model, case)
+    values, gradients = model.evaluate(points, True)
+    values -= jacobian.evaluate(points, False)[0]
+    parameters = {name.split(".")[0] for name in model.names}
+    tags = tags_of(answer)
+    written = []
+    for row, value, gradient in zip(model.constrain(points), values, gradients, strict=True):
+        arrays = by_name(model.elements, row, parameters)
+        if arrays.pop("Ymi", None) is not None:
+            # The log density is a parabola in each missing response.
+            slopes = gradient[[name.startswith("Ymi.") for name in model.names]]
+            value += np.sum((slopes * arrays["sigma"]) ** 2 / 2 + np.log(arrays["sigma"]))
+        point = {our_name(name, case, tags): its.tolist() for name, its in arrays.items()}
+        written.append({**point, "log_density": float(value)})
+    labels = {tags[str(term["id"])]: answer["levels"][term["group"]] for term in answer["terms"]}
+    return {"name": case.name, "formula": case.formula, "groups": labels, "points": written}
+
+
+def interpreted(text: str, data: str) -> Bridge:
+    """Return the interpreter's density of a program, in this process."""
+    mir = stanli.stan_to_mir(text)
+    model = stanli.bridgestan_model(mir=mir, data=data, seed=SEED)
+    return Bridge(model.lib_path, model.model, model, forgiving=True)
+
+
+def points_with_a_density(model: Bridge, case: new_cases.Case) -> FloatArray:
+    """Return points at which the density is not 0, with few digits.
+
+    They do not depend on the place of the case in the list. Some links require positive linear
+    predictors, so the intercepts are drawn around the centre of the case.
+    """
+    rng = np.random.default_rng([SEED, *case.name.encode()])
+    points = rng.normal(0, 0.4, (50 * POINTS, len(model.names))).round(3)
+    points[:, [name in ("Intercept", "Intercept.1") for name in model.names]] += case.centre
+    values, _ = model.evaluate(points, False)
+    kept = points[np.isfinite(values)][:POINTS]
+    if len(kept) < POINTS:
+        raise RuntimeError(f"only {len(kept)} points have a density")
+    return kept
+
+
+def tags_of(answer: dict[str, Any]) -> dict[str, str]:
+    """Return pyflowers' name of each of brms' numbered groups."""
+    found = {}
+    for term in answer["terms"]:
+        group = "mm_g_g2" if term["group"] == "mmgg2" else term["group"]
+        found[str(term["id"])] = "_".join(filter(None, (group, term["dpar"])))
+    return found
+
+
+def our_name(name: str, case: new_cases.Case, tags: dict[str, str]) -> str:
+    """Return pyflowers' name of a parameter of brms."""
+    if name in case.names:
+        return str(case.names[name])
+    if match := re.fullmatch(r"(sd|z|L|df|udf)_(\d+)", name):
+        return f"{match[1].replace('udf', 'u')}_{tags[match[2]]}"
+    if name == "Intercept" and case.family.partition("(")[0] in new_cases.ORDINAL:
+        return "threshold_at_means"
+    if name.partition("_")[0] == "Intercept":
+        return f"{name}_at_means"
+    return name
+
+
 def check_one_group(case: dict[str, Any]) -> None:
     """Compare brms' density of ``y ~ x + (1 | g)`` with a density written out in Python."""
     frame, given = table(), case["hyperparameters"]
@@ -343,4 +474,7 @@ def check_one_group(case: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if "--more" in sys.argv[1:]:
+        write_more()
+    else:
+        main()
