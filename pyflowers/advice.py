@@ -88,6 +88,9 @@ _PRIOR = re.compile(r"--prior (?:'([^'~]+?) ~ ([^']+)'|([\w.\[\]:]+)=([^\s,;)]+)
 _WORD = r"\d[\d.]*\d|\d|[A-Z]{2,}|[a-z]\w*(?:\(\w+\))?"
 _VALUE = re.compile(rf"--([a-z][a-z-]*) ({_WORD})(?=[\s,;:.)]|$)")
 _NAME = re.compile(r"--(?!from\b)([a-z][a-z-]*)")
+_FLAGS = ("overwrite", "refit", "warm")
+"""The options without a value."""
+
 _TAKES_TEXT = ("engine", "family", "kind", "parameter")
 """The options whose values are words; after any other option, a word is not its value.
 
@@ -105,6 +108,8 @@ def worded(text: str) -> str:
     'refit with family="negbinomial", adapt_delta=0.95; double warmup'
     >>> worded("give a table with --new TABLE")
     'give a table with new=TABLE'
+    >>> worded("replace it with --overwrite")
+    'replace it with overwrite=True'
     >>> with in_shell():
     ...     worded("refit with --family negbinomial")
     'refit with --family negbinomial'
@@ -119,7 +124,8 @@ def worded(text: str) -> str:
 
 def _argument_name(option: str) -> str:
     """Return the Python name of an option."""
-    return {"prior": "priors"}.get(option, option.replace("-", "_"))
+    name = {"prior": "priors"}.get(option, option.replace("-", "_"))
+    return f"{name}=True" if option in _FLAGS else name
 
 
 def _argument(found: re.Match[str]) -> str:

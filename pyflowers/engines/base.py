@@ -20,6 +20,7 @@ import stanio
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict
 
+from pyflowers.advice import worded
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.errors import ConfigError, FitError, UnusedOptionError
@@ -489,7 +490,7 @@ def no_start(reasons: Iterable[str]) -> str:
     return (
         f"no starting point found: a chain's initial values were all rejected, most often with "
         f"{reason!r}; constrain the parameter or correct the data that caused this, or give "
-        "initial values with --inits (in Python, inits)"
+        + worded("initial values with --inits")
     )
 
 

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict, Field, field_serializer
 
+from pyflowers.advice import worded
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
@@ -514,7 +515,7 @@ def refuse_to_replace(folder: str | Path, changes: Sequence[str]) -> Never:
     """
     raise ConfigError(
         f"run folder {folder} holds another run ({'; '.join(changes)}); name another folder, "
-        "or replace that run with --overwrite (in Python, overwrite=True)"
+        + worded("or replace that run with --overwrite")
     )
 
 

@@ -515,7 +515,7 @@ class Prepared:
         if found is not None and not refit:
             announce(
                 f"{self.called}: not refitted, because nothing changed; read from {folder} "
-                "(to refit it, use --refit; in Python, refit=True)"
+                + worded("(to refit it, use --refit)")
             )
             return found
         if not overwrite:
@@ -628,10 +628,10 @@ class _Pace:
         if applies_to(self.program, self.program.stan_values(self.data)):
             logger.warning(
                 "%s: judging by its first iterations, NUTS will take longer than %d seconds; the "
-                "engine exact, which needs no Markov chain, applies to this formula: --engine "
-                'exact (in Python, engine="exact")',
+                "engine exact, which needs no Markov chain, applies to this formula: %s",
                 self.called,
                 SECONDS_LONG,
+                worded("--engine exact"),
             )
 
 

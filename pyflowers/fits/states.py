@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.engines import Engine, SamplerOptions
 from pyflowers.engines.base import State
 from pyflowers.errors import ConfigError, DataError
@@ -26,7 +27,7 @@ START, END = "start", "end"
 _LAST = "last_"
 """The prefix of the names of parameter values in the file."""
 
-_COLD = "leave out --warm (in Python, warm=True)"
+_COLD = "leave out --warm"
 
 
 def states_to_bytes(states: Mapping[str, State]) -> memoryview:
@@ -125,17 +126,17 @@ def check_start(
         parameters have other names or sizes.
     """
     if "inits" not in engine.uses:
-        raise ConfigError(f"warm: the engine {engine.name} has no chains to start; {_COLD}")
+        raise ConfigError(f"warm: the engine {engine.name} has no chains to start; {worded(_COLD)}")
     num = len(state.step_size)
     if num != options.chains:
         raise ConfigError(
             f"warm: {state.fit} has {num} chains, each of which starts one of the new fit, but "
-            f"{options.chains} chains were requested; leave out --chains, or {_COLD}"
+            f"{options.chains} chains were requested; {worded(f'leave out --chains, or {_COLD}')}"
         )
     if state.metric != options.metric:
         raise ConfigError(
             f"warm: the metric of {state.fit} is {state.metric}, but {options.metric} was "
-            f"requested; leave out --metric, or {_COLD}"
+            f"requested; {worded(f'leave out --metric, or {_COLD}')}"
         )
     sizes = {name: np.asarray(its) for name, its in block.items() if not isinstance(its, Mapping)}
     wanted = {
@@ -148,13 +149,13 @@ def check_start(
             which = state.fit if name not in wanted else "the new fit"
             raise ConfigError(
                 f"warm: the fits must have the same parameters, but only {which} has {name}; "
-                f"{_COLD}"
+                f"{worded(_COLD)}"
             )
         own, its = state.values[name].shape[1:], wanted[name]
         if its is not None and not _fit(own, its):
             raise ConfigError(
                 f"warm: the fits must have the same parameters, but the size of {name} is "
-                f"{_shown(own)} in {state.fit} and {_shown(its)} in the new fit; {_COLD}"
+                f"{_shown(own)} in {state.fit} and {_shown(its)} in the new fit; {worded(_COLD)}"
             )
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pyflowers.advice import worded
 from pyflowers.errors import ConfigError
 from pyflowers.programs.program import Program, densities_of, is_formula
 from pyflowers.programs.shipped import python_of, shipped_names
@@ -101,9 +102,7 @@ def _of_formula(
     if include_paths:
         raise ConfigError("--include: a formula includes no files; leave --include out")
     if data is None:
-        raise ConfigError(
-            f"program {formula!r}: a formula needs data; add --data FILE (in Python, data)"
-        )
+        raise ConfigError(f"program {formula!r}: a formula needs data; {worded('add --data FILE')}")
     return Program.from_formula(formula, data, family=family or "gaussian", **how)
 
 

@@ -203,7 +203,7 @@ def test_fit_reads_the_run_of_equal_inputs(tmp_path, monkeypatch, caplog):
     (line, _) = caplog.messages
     assert line == (
         f"iid_normal: not refitted, because nothing changed; read from {tmp_path / 'run'} "
-        "(to refit it, use --refit; in Python, refit=True)"
+        "(to refit it, use refit=True)"
     )
     caplog.clear()
     other = pyflowers.fit("iid_normal", **{**ask, "draws": 30}, overwrite=True)

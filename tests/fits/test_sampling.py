@@ -327,7 +327,7 @@ def test_no_starting_point_is_one_sentence(own_program, engine, num, reason):
     message = str(raised.value)
     assert message.startswith("no starting point found: a chain's initial values were all rejected")
     assert message.count(reason) == 1
-    assert message.endswith("or give initial values with --inits (in Python, inits)")
+    assert message.endswith("or give initial values with inits")
 
 
 def test_a_failed_chain_is_an_error_with_stans_message(own_program):
