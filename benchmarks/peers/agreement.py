@@ -8,7 +8,8 @@ of posteriors (Bonferroni). ``shift`` is the largest difference of means in post
 deviations, because a significant difference may still be small.
 
 The packages' own priors differ for a regression, so its posteriors are only roughly the same. The
-mean of each coefficient is compared with its maximum likelihood estimate by glmmTMB.
+mean of each coefficient, or of a smooth's curve at some points, is compared with its estimate by
+maximum likelihood; ``Regression.reference`` states which estimate.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FloatArray = NDArray[np.float64]
 Summary = dict[str, FloatArray]
 """Statistics of mu, log sigma2 and each mu_plant: arrays of P + 2."""
 Reference = Any
-"""A summary of exact draws, or estimates of a regression's coefficients."""
+"""A summary of exact draws, or estimates of a regression's coefficients or curve."""
 
 ROUGHLY = 0.5
 """Posterior standard deviations by which a coefficient's mean may differ from its estimate."""
@@ -152,7 +153,7 @@ def compare_coefficients(
 
 
 def estimates_of(data: Path, folder: Path) -> list[float]:
-    """Return glmmTMB's estimates for a regression's data file, which are cached in a file."""
+    """Return the estimates for a regression's data file, which are cached in a file."""
     path = folder / data.name
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.peers import figure
@@ -13,6 +13,7 @@ from benchmarks.peers.summary import (
     Row,
     by_size,
     conditions,
+    number,
     rows_of,
     sentences,
     spread,
@@ -21,6 +22,7 @@ from benchmarks.peers.summary import (
 
 DOCS = ROOT / "docs"
 BEGIN, END = "<!-- begin: benchmarks/peers/run -->\n", "<!-- end -->\n"
+INTERPRETED = next(method for method in METHODS if method.key == "formula-stanli")
 COLUMNS = (
     "size",
     "method",
@@ -29,6 +31,11 @@ COLUMNS = (
     "minimum ESS per s",
     "peak memory, MB",
     "posterior",
+)
+FIRST_TIMES = (
+    "Median seconds to the first posterior. In brackets, the time of a peer as a multiple of that "
+    f"of *{INTERPRETED.label}*; the fastest peer is in bold. A dash marks a method that does not "
+    "take part or did not finish."
 )
 
 
@@ -58,6 +65,7 @@ def generated(results: Sequence[Result]) -> str:
     parts += ["## Regressions from a formula", "\n".join(formulas()), conditions(fitted)]
     if regressions:
         parts += _paragraphs(regressions)
+        parts += [FIRST_TIMES, "\n".join(first_times(regressions))]
         parts += ["\n".join(table(regressions)), "[Every run](peers/regressions.csv)"]
     if results:
         rows = [*flowers, *regressions]
@@ -72,12 +80,14 @@ def of_kind(kind: type[Table], results: Sequence[Result]) -> list[Result]:
 
 
 def formulas() -> list[str]:
-    """Return a table of the regressions."""
-    lines = ["| data | rows | formula | family |", "|---|--:|---|---|"]
+    """Return a table of the regressions, and the formulas that Bambi needs instead."""
+    lines = ["| data | rows | formula | family | compared with |", "|---|--:|---|---|---|"]
     for found in REGRESSIONS:
         formula = found.formula.replace("|", "\\|")
-        lines.append(f"| {found.key} | {found.num_rows:,} | `{formula}` | {found.family} |")
-    return lines
+        cells = (found.key, f"{found.num_rows:,}", f"`{formula}`", found.family, found.reference)
+        lines.append(f"| {' | '.join(cells)} |")
+    others = [f"`{found.bambi}` ({found.key})" for found in REGRESSIONS if found.bambi]
+    return [*lines, "", f"In Bambi's notation, the same models are {', '.join(others)}."]
 
 
 def _paragraphs(rows: Sequence[Row]) -> list[str]:
@@ -96,6 +106,33 @@ def table(rows: Sequence[Row]) -> list[str]:
             )
             lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def first_times(rows: Sequence[Row]) -> list[str]:
+    """Return a table of the times to the first posterior, with a column for each method."""
+    methods = [method for method in METHODS if any(row.method == method for row in rows)]
+    lines = [f"| data | {' | '.join(method.label for method in methods)} |"]
+    lines += ["|---" + "|--:" * len(methods) + "|"]
+    for data, mine in by_size(rows).items():
+        found = {row.method.key: row for row in mine if row.first is not None}
+        cells = _first_cells(found)
+        lines.append(f"| {data.label} | {' | '.join(cells.get(m.key, '–') for m in methods)} |")
+    return lines
+
+
+def _first_cells(found: Mapping[str, Row]) -> dict[str, str]:
+    """Return the cell of each method that has a first posterior."""
+    seconds = {key: row.first.middle for key, row in found.items() if row.first is not None}
+    peers = [key for key, row in found.items() if row.method.family == "peer"]
+    fastest = min(peers, key=lambda key: seconds[key], default="")
+    own = found.get(INTERPRETED.key)
+    cells = {}
+    for key, value in seconds.items():
+        words = number(value)
+        if key in peers and own is not None and own.is_right:
+            words += f" ({number(value / seconds[INTERPRETED.key])} ×)"
+        cells[key] = f"**{words}**" if key == fastest else words
+    return cells
 
 
 def _order(row: Row) -> tuple[float, float]:
@@ -117,7 +154,7 @@ def methods_table(rows: Sequence[Row]) -> list[str]:
 
 
 def missing(results: Sequence[Result]) -> list[str]:
-    """Return lines on the methods that were not run on some size, with the reason."""
+    """Return lines on the methods that were not run on some table, with the reason."""
     lines = [f"- {name}: {reason}." for name, reason in NOT_RACED.items()]
     for result in results:
         if result.status != "done":
@@ -132,6 +169,8 @@ def missing(results: Sequence[Result]) -> list[str]:
             if all(result.size != size.key for result in mine):
                 why = hopeless(size, mine) or "not measured yet"
                 absent.setdefault((size.label, why), []).append(method.label)
+        for key, why in method.without.items():
+            absent.setdefault((table_of(key).label, why), []).append(method.label)
     by_place = {
         table.label: [method.label for method in METHODS if method.fits(table)] for table in TABLES
     }

@@ -1,9 +1,10 @@
-"""The data of the race: counts of flowers in five sizes, and four regressions.
+"""The data of the race: counts of flowers in five sizes, and regressions.
 
 The flowers are the lecture's table and simulated larger ones. Their data file is JSON with
 ``num_plants``, and ``plant`` (from 1) and ``y`` of each observation, plant by plant. The file of a
-regression has ``formula``, ``family`` and ``frame``, the columns; categories are strings. Every
-runner, in Python and in R, reads these files.
+regression has ``formula``, ``family`` and ``frame``, the columns; categories are strings. It has
+``bambi`` if Bambi needs another formula, and ``at``, covariates, if a curve is compared at these.
+Every runner, in Python and in R, reads these files.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,18 +73,30 @@ class Regression:
     num_rows : int
         Number of observations.
     formula : str
-        The formula, in the notation of lme4.
+        The formula, in the notation of brms; formulas of other parameters follow after semicolons.
     family : str
         The family, by its name in pyflowers and brms.
     factors : tuple of str
         Columns of numbers that are categories.
+    bambi : str
+        Bambi's formula of the same model, if its notation differs.
+    source : str
+        The data in a package of R, if they are in no file of this repository.
+    curve : str
+        The covariate of a smooth, whose fitted curve is compared instead of coefficients.
+    reference : str
+        The estimates with which all posteriors are compared.
     """
 
     key: str
     num_rows: int
     formula: str
     family: str
-    factors: tuple[str, ...]
+    factors: tuple[str, ...] = ()
+    bambi: str = ""
+    source: str = ""
+    curve: str = ""
+    reference: str = "coefficients, by glmmTMB"
 
     @property
     def label(self) -> str:
@@ -96,6 +110,29 @@ SIZES = (LECTURE, Size(200, 48), Size(1_000, 100), Size(10_000, 20), Size(100_00
 
 
 REGRESSIONS = (
+    Regression(
+        *("schools", 8, "effect | se(error) ~ 1 + (1 | school)", "gaussian"),
+        bambi="effect ~ 1 + (1 | school); sigma ~ 0 + offset(log(error))",
+    ),
+    Regression(
+        *("cbpp", 56, "incidence | trials(size) ~ period + (1 | herd)", "beta_binomial"),
+        factors=("period", "herd"),
+        bambi="p(incidence, size) ~ period + (1 | herd)",
+    ),
+    Regression(
+        *("kidney", 76, "time | cens(censored) ~ age * sex + (1 | patient)", "weibull"),
+        factors=("patient",),
+        bambi="censored(time, status) ~ age * sex + (1 | patient)",
+        reference="coefficients, by maximum likelihood with quadrature",
+    ),
+    Regression(
+        *("Orthodont", 108, "distance ~ age * Sex + (1 | Subject); sigma ~ Sex", "gaussian"),
+    ),
+    Regression(
+        *("mcycle", 133, 'accel ~ s(times, bs = "cr")', "gaussian"),
+        curve="times",
+        reference="the curve at nine times, by mgcv",
+    ),
     Regression("sleepstudy", 180, "Reaction ~ Days + (Days | Subject)", "gaussian", ("Subject",)),
     Regression(
         *("epilepsy", 236, "count ~ zAge + zBase * Trt + (1 | patient)", "poisson"),
@@ -106,16 +143,42 @@ REGRESSIONS = (
         *("negbinomial", ("YEAR", "BROOD", "LOCATION")),
     ),
     Regression(
+        *("inhaler", 572, "rating ~ treat + period + carry + (1 | subject)", "sratio"),
+        factors=("subject",),
+        reference="thresholds and coefficients, by lme4 as logistic regressions, with quadrature",
+    ),
+    Regression(
+        *("Owls", 599),
+        "SiblingNegotiation ~ (FoodTreatment + ArrivalTime) * SexParent + offset(log(BroodSize))"
+        " + (1 | Nest); zi ~ 1",
+        "zero_inflated_poisson",
+        bambi="SiblingNegotiation ~ (FoodTreatment + ArrivalTime) * SexParent"
+        " + offset(log(BroodSize)) + (1 | Nest); psi ~ 1",
+        source="glmmTMB::Owls",
+    ),
+    Regression(
         *("InstEval", 73_421, "y ~ service + (1 | s) + (1 | d) + (1 | dept)", "gaussian"),
         ("service", "s", "d", "dept"),
+        source="lme4::InstEval",
     ),
 )
-"""Studies from the manuals of lme4 and brms; the last has 2,972, 1,128 and 14 crossed groups."""
+"""Studies from the manuals of lme4, brms and glmmTMB; the last has 2,972, 1,128 and 14 crossed
+groups."""
 
 TABLES: tuple[Table, ...] = (*SIZES, *REGRESSIONS)
 
 PUBLISHED = ROOT / "tests" / "programs" / "formulas" / "data"
-"""The data sets as distributed with R's packages; InstEval, which is large, is read from lme4."""
+"""The data sets as distributed with R's packages; the others are read from these packages."""
+
+SCHOOLS = {
+    "school": list("ABCDEFGH"),
+    "effect": [28, 8, -3, 7, -1, 1, 18, 12],
+    "error": [15, 10, 16, 11, 9, 11, 10, 18],
+}
+"""Effects of coaching in eight schools, with standard errors: Rubin (1981), J. Educ. Stat. 6(4)."""
+
+NUM_POINTS = 9
+"""Points at which a curve is compared, from the smallest to the largest value of its covariate."""
 
 
 def table_of(key: str) -> Table:
@@ -130,17 +193,43 @@ def table_of(key: str) -> Table:
 
 
 def columns(regression: Regression) -> dict[str, list[object]]:
-    """Return the columns of a regression's data that its formula names."""
-    path = PUBLISHED / f"{regression.key}.csv"
-    if path.exists():
-        frame = pd.read_csv(path)
-    else:
-        code = f"write.csv(lme4::{regression.key}, row.names = FALSE)"
-        done = subprocess.run(["Rscript", "-e", code], capture_output=True, check=True)
-        frame = pd.read_csv(BytesIO(done.stdout))
-    named = [name for name in frame if re.search(rf"\b{name}\b", regression.formula)]
+    """Return the columns of a regression's data that its formulas name."""
+    frame = read(regression)
+    if "censored" in frame:
+        # Bambi knows kinds of censoring by these words.
+        frame["status"] = np.where(frame["censored"] == 1, "right", "none")
+    formulas = f"{regression.formula} {regression.bambi}"
+    named = [name for name in frame if re.search(rf"\b{name}\b", formulas)]
     frame = frame[named].astype(dict.fromkeys(regression.factors, str))
     return {str(name): frame[name].tolist() for name in frame}
+
+
+def read(regression: Regression) -> pd.DataFrame:
+    """Read the data of a regression."""
+    if regression.key == "schools":
+        return pd.DataFrame(SCHOOLS)
+    if not regression.source:
+        return pd.read_csv(PUBLISHED / f"{regression.key}.csv")
+    code = f"write.csv({regression.source}, row.names = FALSE)"
+    done = subprocess.run(["Rscript", "-e", code], capture_output=True, check=True)
+    return pd.read_csv(BytesIO(done.stdout))
+
+
+def contents(regression: Regression) -> dict[str, Any]:
+    """Return the contents of a regression's data file."""
+    frame = columns(regression)
+    block: dict[str, Any] = {
+        "formula": regression.formula,
+        "family": regression.family,
+        "frame": frame,
+    }
+    if regression.bambi:
+        block["bambi"] = regression.bambi
+    if regression.curve:
+        values = np.asarray(frame[regression.curve], dtype=float)
+        points = np.linspace(values.min(), values.max(), NUM_POINTS)
+        block["at"] = {regression.curve: points.tolist()}
+    return block
 
 
 def counts(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -162,12 +251,12 @@ def data_file(table: Table, folder: Path) -> Path:
     path = folder / f"{table.key}.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        block: dict[str, object]
+        block: dict[str, Any]
         if isinstance(table, Size):
             plant, y = counts(table)
             block = {"num_plants": table.num_plants, "plant": (plant + 1).tolist(), "y": y.tolist()}
         else:
-            block = {"formula": table.formula, "family": table.family, "frame": columns(table)}
+            block = contents(table)
         unfinished = path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(block), encoding="utf-8")
         unfinished.replace(path)

@@ -15,7 +15,15 @@ sys.path.append(str(ROOT))  # the benchmarks are not part of the package
 from benchmarks.peers import agreement, figure, page, processes, race  # noqa: E402
 from benchmarks.peers.methods import METHODS, chosen  # noqa: E402
 from benchmarks.peers.results import Ledger, Result, hopeless  # noqa: E402
-from benchmarks.peers.sizes import LECTURE, REGRESSIONS, Size, columns, counts, table_of  # noqa: E402
+from benchmarks.peers.sizes import (  # noqa: E402
+    LECTURE,
+    REGRESSIONS,
+    Size,
+    columns,
+    contents,
+    counts,
+    table_of,
+)
 from benchmarks.peers.summary import (  # noqa: E402
     Measure,
     conditions,
@@ -199,12 +207,12 @@ def test_numbers(value, text):
 
 
 def test_the_page_is_written_between_its_marks(tmp_path):
-    (tmp_path / "peers.md").write_text(f"before\n{page.BEGIN}old\n{page.END}after\n", "utf-8")
+    (tmp_path / "peers.md").write_text(f"before\n{page.BEGIN}OLD\n{page.END}after\n", "utf-8")
     page.write([result("pyflowers-exact"), result("nutpie")], tmp_path)
     text = (tmp_path / "peers.md").read_text("utf-8")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "OLD" not in text
     assert "| 200 × 48 | nutpie |" in text
     assert (tmp_path / "peers" / "race.svg").stat().st_size > 1000
 
@@ -419,9 +427,56 @@ def test_a_regression_s_data_are_what_its_formula_names():
     assert set(ticks) == {"TICKS", "YEAR", "cHEIGHT", "BROOD", "LOCATION"}
     assert len(ticks["TICKS"]) == 403
     assert ticks["YEAR"][0] == "95"
-    assert [found.num_rows for found in REGRESSIONS[:3]] == [
-        len(next(iter(columns(found).values()))) for found in REGRESSIONS[:3]
+    here = [found for found in REGRESSIONS if not found.source]  # the others are read by R
+    assert len(here) == len(REGRESSIONS) - 2
+    assert [found.num_rows for found in here] == [
+        len(next(iter(columns(found).values()))) for found in here
     ]
+
+
+def test_bambi_has_its_own_formula_and_words_of_censoring():
+    kidney = contents(table_of("kidney"))
+    assert kidney["bambi"].startswith("censored(time, status) ~ ")
+    pairs = set(zip(kidney["frame"]["censored"], kidney["frame"]["status"], strict=True))
+    assert pairs == {(0, "none"), (1, "right")}
+    assert "bambi" not in contents(table_of("sleepstudy"))
+
+
+def test_a_curve_is_compared_between_the_ends_of_its_covariate():
+    mcycle = contents(table_of("mcycle"))
+    times = mcycle["at"]["times"]
+    assert len(times) == 9
+    assert (times[0], times[-1]) == (2.4, 57.6)
+    assert times == sorted(times)
+    assert "at" not in contents(table_of("kidney"))
+
+
+def test_times_to_the_first_posterior_are_multiples_of_the_interpreter_s():
+    runs = [
+        result("formula-stanli", size="kidney", first=2.0),
+        result("formula-brms", size="kidney", first=80.0),
+        result("formula-bambi", size="kidney", first=30.0),
+        result("formula-nutpie", size="cbpp", first=21.0),
+        Result("kidney", "formula-nutpie", 1, "failed", "why"),
+    ]
+    lines = page.first_times(rows_of(runs))
+    assert lines[0] == "| data | formula, stanli | brms | Bambi | Bambi, nutpie |"
+    assert lines[2] == "| cbpp | – | – | – | **21.0** |"
+    assert lines[3] == "| kidney | 2 | 80.0 (40.0 ×) | **30.0 (15.0 ×)** | – |"
+    wrong = replace(runs[0], agreement={"agrees": False, "of": "b[1]", "shift": 1.0})
+    lines = page.first_times(rows_of([wrong, runs[1]]))
+    assert lines[2] == "| kidney | 2 | **80.0** |"
+
+
+def test_a_method_that_cannot_fit_a_regression_is_listed_with_the_reason():
+    named = {method.key: method for method in METHODS}
+    assert not named["formula-bambi"].fits(table_of("mcycle"))
+    assert named["formula-brms"].fits(table_of("mcycle"))
+    text = "\n".join(page.missing([]))
+    assert "- mcycle: Bambi; Bambi, nutpie (Bambi has no penalised smooths; " in text
+    assert "- kidney: formula, exact (a censored response)." in text
+    for method in METHODS:
+        assert {table_of(key).key for key in method.without} == set(method.without)
 
 
 def test_regressions_have_their_own_part_of_the_page():

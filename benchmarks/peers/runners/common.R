@@ -16,7 +16,9 @@ read_job <- function() {
   whole <- lapply(given[options], as.integer)
   if (!is.null(block$formula)) {
     frame <- as.data.frame(block$frame, stringsAsFactors = TRUE)
-    return(c(list(frame = frame, formula = as.formula(block$formula), family = block$family), whole))
+    formulas <- lapply(strsplit(block$formula, "; ", fixed = TRUE)[[1]], as.formula)
+    at <- if (!is.null(block$at)) as.data.frame(block$at)
+    return(c(list(frame = frame, formulas = formulas, family = block$family, at = at), whole))
   }
   frame <- data.frame(y = block$y, plant = factor(block$plant, levels = seq_len(block$num_plants)))
   c(list(frame = frame, num_plants = block$num_plants), whole)

@@ -51,8 +51,12 @@ class Job:
         The flowers of each observation.
     formula, family : str
         The formula and the family of a regression; empty for counts.
+    bambi : str
+        Bambi's formula of this model.
     frame : mapping of str to list
         The columns of the regression's data.
+    at : mapping of str to list
+        Covariates for which a curve is compared; empty if coefficients are compared.
     chains, warmup, draws, cores, seed : int
         As for ``pyflowers.fit``.
     scratch : Path
@@ -64,7 +68,9 @@ class Job:
     y: NDArray[np.int64]
     formula: str
     family: str
+    bambi: str
     frame: Mapping[str, list[Any]]
+    at: Mapping[str, list[float]]
     chains: int
     warmup: int
     draws: int
@@ -100,7 +106,8 @@ class Regressed:
     Attributes
     ----------
     coefficients : mapping of str to array, shape (chain, draw)
-        The intercept, where all covariates are 0, and then each coefficient, in R's order.
+        The intercept, where all covariates are 0, or the thresholds, and then each coefficient, in
+        R's order; then the same for another parameter of the family. Alternatively, a curve.
     others : sequence of array, shape (chain, draw, ...)
         Standard deviations, correlations, group effects and parameters of the family.
     num_divergent : int
@@ -175,7 +182,9 @@ def read_job(given: argparse.Namespace) -> Job:
         y=np.asarray(block.get("y", [])),
         formula=block.get("formula", ""),
         family=block.get("family", ""),
+        bambi=block.get("bambi") or block.get("formula", ""),
         frame=block.get("frame", {}),
+        at=block.get("at", {}),
         chains=given.chains,
         warmup=given.warmup,
         draws=given.draws,

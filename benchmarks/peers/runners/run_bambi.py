@@ -15,12 +15,19 @@ FAMILIES = {"negbinomial": "negativebinomial"}
 
 def prepare(option: str, job: Job) -> Sampler:
     """Return the fitting method of Bambi's model, which is built once."""
-    built = bambi.Model(
-        job.formula, pd.DataFrame(dict(job.frame)), family=FAMILIES.get(job.family, job.family)
-    )
+    frame = pd.DataFrame(dict(job.frame))
+    formula = bambi.Formula(*job.bambi.split("; "))
+    if job.family == "sratio":
+        response = formula.main.split(" ~ ")[0]
+        frame[response] = pd.Categorical(frame[response], ordered=True)
+    built = bambi.Model(formula, frame, family=FAMILIES.get(job.family, job.family))
     # PyMC's convergence checks are left out, because no other method runs such checks here.
-    own = {"inference_method": "nutpie"} if option else {"compute_convergence_checks": False}
-
+    own: dict[str, Any] = {"compute_convergence_checks": False}
+    if option:
+        own = {"inference_method": "nutpie"}
+    elif job.family == "weibull":
+        # PyMC's random starts have slopes of age for which censored times have probability 0.
+        own["init"] = "adapt_diag"
     return lambda seed: (built, built.fit(**own, **job.of_pymc(seed)))
 
 
@@ -28,8 +35,9 @@ def posterior(found: tuple[Any, Any]) -> Regressed:
     """Read Bambi's draws; group effects and auxiliary parameters come after the coefficients."""
     built, drawn = found
     values = {str(name): of.to_numpy() for name, of in drawn.posterior.items()}
-    component = next(iter(built.components.values()))
-    common = ["Intercept", *(name for name in component.common_terms)]
+    # Bambi's psi is the probability that a count is not a zero of its own kind, 1 - zi.
+    values |= {name: -values[name] for name in values if name.startswith("psi_")}
+    common = common_names(built, values)
     coefficients = {
         f"{name}[{i}]": column
         for name in common
@@ -37,6 +45,17 @@ def posterior(found: tuple[Any, Any]) -> Regressed:
     }
     others = [of for name, of in values.items() if name not in common and not name.endswith("__")]
     return Regressed(coefficients, others, int(drawn.sample_stats["diverging"].sum()))
+
+
+def common_names(built: Any, values: dict[str, Any]) -> list[str]:
+    """Return the names of thresholds, intercepts and coefficients, one component after another."""
+    names = ["threshold"]
+    for component in built.components.values():
+        if hasattr(component, "common_terms"):
+            prefix = component.prefix
+            terms = ["Intercept", *component.common_terms]
+            names += [f"{prefix}_{term}" if prefix else term for term in terms]
+    return [name for name in names if name in values]
 
 
 if __name__ == "__main__":
