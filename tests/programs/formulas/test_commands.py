@@ -772,7 +772,7 @@ def test_what_a_formula_does_not_take_is_one_sentence(frame_csv):
         pyflowers.fit("y ~ x", frame_csv, include_paths=["."])
     with pytest.raises(ConfigError, match="--family: iid_normal is not a formula"):
         pyflowers.fit("iid_normal", family="poisson")
-    with pytest.raises(ConfigError, match="a formula needs data; add data=FILE"):
+    with pytest.raises(ConfigError, match="a formula needs data; add --data FILE"):
         pyflowers.fit("y ~ x")
 
 
