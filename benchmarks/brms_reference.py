@@ -3,7 +3,7 @@
 Run ``python benchmarks/brms_reference.py``; it takes about eight minutes and writes
 tests/programs/formulas/brms.json. It needs a C++ compiler, and R with brms and jsonlite: on Debian
 12, ``apt-get install --no-install-recommends r-cran-brms r-cran-jsonlite`` gives brms 2.18. With
-``--more`` it writes tests/programs/formulas/brms_more.json, the cases of new_formula_cases.py,
+``--more`` it writes tests/programs/formulas/brms_more.json, the cases of more_formula_cases.py,
 in about three minutes and without a compiler.
 
 1. R gets the Stan program and the data of each case from brms, with the priors of the case set
@@ -27,7 +27,7 @@ parameters and ``log_density``. GROUP is ``a_b`` for a:b, and its labels are tho
 by ``_``. Two terms of one group have one list of effects.
 
 With ``--more``, points are drawn from normal(0, 0.4) around the centre of a case. A case has its
-formula, ``groups`` and points; new_formula_cases.py has the rest. GROUP ends with the parameter
+formula, ``groups`` and points; more_formula_cases.py has the rest. GROUP ends with the parameter
 that the effects are on, ``sd_g_sigma``, and parameters with terms have names such as ``b_sigma``.
 ``groups`` gives the labels of each GROUP. Missing responses, which are parameters in brms, are
 integrated out; missing predictors are not.
@@ -61,7 +61,7 @@ from pyflowers.toolchain.embedded import VERSION, stan_folder
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "programs" / "formulas"))
 
-import new_formula_cases as new_cases
+import more_formula_cases as more_cases
 
 from tests.programs.formulas.formula_cases import CASES, Case, table
 
@@ -167,14 +167,14 @@ def main() -> None:
 
 
 def write_more() -> None:
-    """Write the file of the cases in new_formula_cases.py."""
+    """Write the file of the cases in more_formula_cases.py."""
     asked = [
-        {"formula": case.brms, "priors": new_cases.set_priors(case)} for case in new_cases.CASES
+        {"formula": case.brms, "priors": more_cases.set_priors(case)} for case in more_cases.CASES
     ]
     with tempfile.TemporaryDirectory() as made:
-        answers = ask_brms(Path(made), asked, new_cases.table(), new_cases.known_covariance())
+        answers = ask_brms(Path(made), asked, more_cases.table(), more_cases.known_covariance())
     cases = []
-    for case, answer in zip(new_cases.CASES, answers["cases"], strict=True):
+    for case, answer in zip(more_cases.CASES, answers["cases"], strict=True):
         cases.append(interpreted_reference(case, answer))
         print(case.name, cases[-1]["points"][0]["log_density"], flush=True)
     write(MORE_OUT, answers["versions"], cases)
@@ -384,7 +384,7 @@ def by_our_names(
     return point
 
 
-def interpreted_reference(case: new_cases.Case, answer: dict[str, Any]) -> dict[str, Any]:
+def interpreted_reference(case: more_cases.Case, answer: dict[str, Any]) -> dict[str, Any]:
     """Return the entry of a case whose program the interpreter runs."""
     text, data = with_arrays(answer["program"]), json.dumps(stan_data(answer["data"]))
     model = interpreted(text, data)
@@ -415,7 +415,7 @@ def interpreted(text: str, data: str) -> Bridge:
     return Bridge(model.lib_path, model.model, model, forgiving=True)
 
 
-def points_with_a_density(model: Bridge, case: new_cases.Case) -> FloatArray:
+def points_with_a_density(model: Bridge, case: more_cases.Case) -> FloatArray:
     """Return points at which the density is not 0, with few digits.
 
     They do not depend on the place of the case in the list. Some links require positive linear
@@ -440,13 +440,13 @@ def tags_of(answer: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def our_name(name: str, case: new_cases.Case, tags: dict[str, str]) -> str:
+def our_name(name: str, case: more_cases.Case, tags: dict[str, str]) -> str:
     """Return pyflowers' name of a parameter of brms."""
     if name in case.names:
         return str(case.names[name])
     if match := re.fullmatch(r"(sd|z|L|df|udf)_(\d+)", name):
         return f"{match[1].replace('udf', 'u')}_{tags[match[2]]}"
-    if name == "Intercept" and case.family.partition("(")[0] in new_cases.ORDINAL:
+    if name == "Intercept" and case.family.partition("(")[0] in more_cases.ORDINAL:
         return "threshold_at_means"
     if name.partition("_")[0] == "Intercept":
         return f"{name}_at_means"

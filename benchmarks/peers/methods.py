@@ -128,6 +128,7 @@ def pyflowers_cache(scratch: Path) -> Path:
 
 
 NO_SMOOTH = {"mcycle": "Bambi has no penalised smooths; its hsgp() would be another model"}
+"""What Bambi cannot fit, with the reason."""
 
 METHODS = (
     Method(

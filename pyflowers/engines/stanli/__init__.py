@@ -48,7 +48,7 @@ from pyflowers.resources import version
 MODULE = "pyflowers.engines.stanli.worker"
 
 STEPS_SHOWN, STEPS_WATCHED = 100, 25
-"""The number of messages of a chain with a progress bar, and without: 25 take 1 ms of a fit."""
+"""The number of messages of a chain with a progress bar, and without: 100 took 3 ms of a fit."""
 
 _here: Callable[[Question], Answer] | None = None
 """The function that calls the interpreter in this process, or None if only workers may do so."""

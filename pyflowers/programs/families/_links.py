@@ -38,9 +38,11 @@ class ResponseLink:
     via_log, via_log_odds : callable or None
         The log of the inverse, for expected responses above 0, and its log odds, for probabilities.
         They are exact where the inverse itself is rounded to 0 or 1.
-    rest, log_rest : str
-        One minus the inverse in Stan, for probabilities, and its log, which is exact where the
-        inverse is rounded to 1.
+    rest : str
+        One minus the inverse in Stan, for probabilities.
+    log_rest : str
+        Its log, which is exact where the inverse is rounded to 1; empty for logit, for which Stan
+        has densities.
     """
 
     name: str
@@ -133,7 +135,6 @@ _LINKS = (
         _expit,
         via_log_odds=_identity,
         rest="inv_logit(-({eta}))",
-        log_rest="log1m_inv_logit({eta})",
     ),
     ResponseLink(
         "probit",

@@ -30,10 +30,11 @@ def _family(link: ResponseLink) -> Family:
         return np.asarray(passed + np.concatenate([stops, np.zeros_like(stops[:1])]))
 
     above = "threshold[j] - eta"
-    stops, goes_on = f"log({link.stan.format(eta=above)})", link.log_rest.format(eta=above)
-    step = f"j == y ? {stops} : {goes_on}"
     if link.name == "logit":
         step = f"bernoulli_logit_lpmf(j == y | {above})"
+    else:
+        stops = f"log({link.stan.format(eta=above)})"
+        step = f"j == y ? {stops} : {link.log_rest.format(eta=above)}"
     return Family(
         name="sratio",
         equation=f"{link.name} P({{y}} = j | {{y}} >= j) = threshold[j] - eta",

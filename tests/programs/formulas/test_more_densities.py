@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from curves_by_hand import Interpreted
 from formula_cases import CASES as FIRST_CASES
-from new_formula_cases import CASES, known_covariance, table
+from more_formula_cases import CASES, known_covariance, table
 from scipy import stats
 
 from pyflowers.data import from_frame
