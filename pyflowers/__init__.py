@@ -85,7 +85,7 @@ _OTHERS = {
     "fits.verdict": "Verdict",
     "programs": "Capabilities ClosedForm Data PriorModel",
 }
-"""Classes of results and of hand-written programs, which can be imported but are not listed."""
+"""Further public classes, for results and for hand-written programs; ``__all__`` omits them."""
 
 __all__ = sorted(" ".join(_HOMES.values()).split())
 

@@ -1,4 +1,4 @@
-"""Advice on a failure: what to do next, in words and as the inputs that it changes."""
+"""Advice on a failure: what to do next, in words and as changed inputs for a refit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 Step = Literal["fit", "new", "sensitivity", ""]
-"""The action that advice leads to: a refit, an edited copy, a sensitivity analysis, or none."""
+"""The recommended action: a refit, an edited copy, a sensitivity analysis, or none."""
 
 
 class Advice(str):
-    """What to do next, in words, with what a command needs to do it.
+    """What to do next, in words, with the action, the changed inputs and the command.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Advice(str):
     def __new__(
         cls, text: str, step: Step | None = None, command: str = "", **change: Any
     ) -> Advice:
-        """Create advice; with changed inputs, it leads to a refit."""
+        """Create advice; if it changes inputs, its default action is a refit."""
         made = super().__new__(cls, text)
         if step is None:
             step = ""
@@ -92,9 +92,9 @@ _FLAGS = ("overwrite", "refit", "warm")
 """The options without a value."""
 
 _TAKES_TEXT = ("engine", "family", "kind", "parameter")
-"""The options whose values are words; after any other option, a word is not its value.
+"""The options whose values are words; a word after any other option is not read as its value.
 
-A word in capitals, such as TABLE, takes the place of a value after any option.
+A word in capitals, such as TABLE, is a placeholder for a value after any option.
 """
 
 
@@ -139,7 +139,7 @@ def _argument(found: re.Match[str]) -> str:
 
 
 def _priors_in_python(found: re.Match[str]) -> str:
-    """Return priors as the mapping that functions take."""
+    """Return ``--prior`` options as the argument ``priors`` in Python."""
     items = []
     for of_density, density, name, number in _PRIOR.findall(found[0]):
         if of_density:

@@ -1,4 +1,4 @@
-"""The number of usable cores, and functions that share work among threads or forked processes.
+"""The number of usable cores, and functions that divide work among threads or forked processes.
 
 NumPy and SciPy let other threads run while they compute. So work that consists mostly of operations
 on arrays of a few thousand elements runs in one thread per core, within one process.
@@ -51,7 +51,7 @@ def is_process_limit(message: str) -> bool:
 
 
 _FEW_PROCESSES = 64
-"""A limit below which a library may not get a thread for each core."""
+"""The limit on processes below which a library may fail to start a thread for each core."""
 
 
 def has_few_processes() -> bool:

@@ -19,7 +19,7 @@ def sha256_file(path: Path) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return one digest of several strings, including their lengths."""
+    """Return one digest of several strings and their lengths."""
     total = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -28,7 +28,7 @@ def digest(*parts: str) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest of a value that is the same on every machine.
+    """Return a digest of a value; the digest is the same on every machine.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def digest_of(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold, with digests instead of numeric arrays and pickles."""
+    """Return a value in a form that JSON can hold; numeric arrays and pickles become digests."""
     for kind, same in ((np.bool_, bool), (np.integer, int), (np.floating, float)):
         if isinstance(value, kind):
             return same(value)

@@ -62,7 +62,7 @@ class Styled(str):
     style : dict
         Arguments of :func:`click.style`.
     html : str
-        The text for a notebook; empty if it is the same.
+        The HTML for a notebook; if it is empty, the text itself is shown there.
     """
 
     style: dict[str, Any]
@@ -74,7 +74,7 @@ Line: TypeAlias = "str | tuple[str, ...] | pd.DataFrame"
 
 
 class Shown:
-    """A result that prints as its command does, and appears as tables in a notebook."""
+    """A result that prints the same text as its command, and appears as tables in a notebook."""
 
     def contents(self) -> Sequence[Line]:
         """Return the lines and tables that are shown."""
@@ -166,7 +166,8 @@ def width() -> int:
 def wrapped(text: str, indent: int | None = None) -> str:
     """Return text, broken where possible into lines that fit into the terminal.
 
-    Commands are not broken, because only :func:`command_lines` breaks them so that they run.
+    Commands are not broken, because only :func:`command_lines` breaks them in such a way that they
+    still run.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ def _call_lines(call: str, spaces: str) -> str:
 
 
 def wrapped_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the pieces of a line that fits into the terminal; the first keeps its style."""
+    """Return the pieces of a line, wrapped to the terminal; the first keeps its style if whole."""
     text = "".join(map(shown, pieces))
     made, first = wrapped(text), pieces[0]
     if made == text or not isinstance(first, Styled):
@@ -308,7 +309,7 @@ def element_table(
 
 
 def draws_table(draws: Mapping[str, Any], num_axes: int, interval: float) -> pd.DataFrame:
-    """Return quantiles of draws over the first axes; unlike moments, quantiles always exist."""
+    """Return a table of quantiles over the draws' first axes; unlike moments, they always exist."""
     import numpy as np
 
     probs = interval_quantiles(interval)
@@ -446,7 +447,7 @@ def _narrowed(texts: Mapping[int, Sequence[str]], excess: int) -> dict[int, int]
 
 
 def _as_text(part: tuple[str, ...] | pd.DataFrame) -> str:
-    """Return a line, or a table with the number of its rows that are not shown."""
+    """Return a line, or a table followed by the number of rows that are not shown."""
     if isinstance(part, tuple):
         return "".join(wrapped_pieces(part))
     left = left_out(part)
@@ -491,7 +492,7 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _parts(key: object) -> tuple[object, ...]:
-    """Return the names of a row, of which there are several in a MultiIndex."""
+    """Return the names of a row: several for a MultiIndex, otherwise one."""
     if isinstance(key, tuple):
         return key
     return (key,)

@@ -18,13 +18,13 @@ logger = logging.getLogger("pyflowers")
 
 
 SECONDS = 60.0
-"""The time between log lines on the steps of a stage, if there is no terminal."""
+"""The number of seconds between log lines on the steps of a stage, if there is no terminal."""
 
 FIRST = 30.0
-"""The time until the first log line on other work; it doubles with each further line."""
+"""The number of seconds until the first log line on other work; it doubles with each line."""
 
 TICK = 1.0
-"""The time between updates of a clock on the terminal."""
+"""The number of seconds between updates of a clock on the terminal."""
 
 
 def duration(seconds: float) -> str:

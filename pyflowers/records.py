@@ -90,7 +90,7 @@ def asked(
     metavar: str = "",
     **limits: Any,
 ) -> Any:
-    """Return a field of a record of inputs, such as :class:`pyflowers.Spec`.
+    """Return a field for a record of inputs, such as :class:`pyflowers.Spec`.
 
     Parameters
     ----------
@@ -101,18 +101,18 @@ def asked(
     unset : str
         What happens without the input, in words, if the default value does not show it.
     option : str
-        Its option on the command line, if that is not its name with hyphens.
+        The input's command-line option, if it differs from the input's name with hyphens.
     metavar : str
-        The placeholder for its value in the command-line help.
+        The placeholder for the input's value in the command-line help.
     **limits
-        Limits of its value, as pydantic names them.
+        Limits on the input's value, as pydantic names them.
     """
     about: dict[str, Any] = {"unset": unset, "option": option, "metavar": metavar}
     return Field(default=default, description=description, json_schema_extra=about, **limits)
 
 
 def asked_as(record: type[BaseModel], name: str) -> Any:
-    """Return a field with the help and the default of another record's field."""
+    """Return a field with the help text and the default value of another record's field."""
     field = record.model_fields[name]
     return Field(
         default=field.get_default(),
@@ -180,7 +180,7 @@ def within_record(function: Any, *values: Any) -> Any:
 
 
 def complaint(record: type[BaseModel], invalid: ValidationError) -> str:
-    """Return the complaint about the first unknown key, or else the first complaint."""
+    """Return a sentence about the first unknown key or, if all are known, about the first error."""
     errors = invalid.errors(include_url=False)
     # A misspelt key is also reported as missing.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])

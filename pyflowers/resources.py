@@ -7,9 +7,10 @@ would replace an installed module, or an optional one that is not installed. The
 path only while :func:`imported` imports a module that the user has named.
 
 Another Python process is started with ``-P``, which keeps the working folder out of its path, and
-gets this process's path as arguments, so that both find the same modules. It sets the path itself:
-a ``sitecustomize.py`` in a folder of ``PYTHONPATH`` would be run as soon as Python starts. If
-a script or a notebook has its own folder in the path, so does each process that it starts.
+gets this process's path as arguments, so that both find the same modules. The new process sets its
+path itself, because a ``sitecustomize.py`` in a folder of ``PYTHONPATH`` would be run as soon as
+Python starts. If a script or a notebook has its own folder in the path, so does each process that
+it starts.
 """
 
 from __future__ import annotations

@@ -194,7 +194,8 @@ def new_folder(path: str | Path, kind: FolderKind) -> Iterator[Path]:
     """Yield an empty folder to fill, which takes the place of `path` when the block succeeds.
 
     The block has to write the folder's record. The files in the folder, with their digests, are
-    added to it under ``files``; see :func:`record_digest` for the record's own.
+    added to the record under ``files``; for the digest of the record itself, see
+    :func:`record_digest`.
 
     Raises
     ------
@@ -378,7 +379,7 @@ def staging(parent: Path) -> Iterator[Path]:
 def put_in_place(aside: Path, target: Path, own: Iterable[str]) -> None:
     """Move `target` to ``aside/old``, then ``aside/new`` to `target`, which is next to `aside`.
 
-    Files of `target` that are not in `own`, because they were added after the check, are moved
+    Files in `target` that are not in `own`, because they were added after the check, are moved
     back.
     """
     new, old = aside / "new", aside / "old" / target.name
@@ -596,7 +597,7 @@ def _checking(path: str | Path, name: str) -> Iterator[Path]:
             raise ConfigError(f"{name} {path}: its links form a loop; name another path")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{name} {path} is not a path ({reason}); name another") from error
+        raise ConfigError(f"{name} {path} is not a path ({reason}); name another path") from error
     with writing(path, name):
         recover(target.parent)
         yield target

@@ -1,8 +1,8 @@
 """Which family describes the data of a fit best, given the linear predictors of the fit.
 
-The alternatives to the fit's own family have the same linear predictor as that family. Its values
-η[n] are held at the posterior means of the fit, up to a common shift. The other parameters θ of
-each family maximise
+The alternatives to the fit's own family have the same linear predictor as that family. The values
+η[n] of the linear predictor are held at their posterior means, up to a common shift. The other
+parameters θ of each family maximise
 
     log p(y | η + shift, θ) = Σ log p(y[n] | η[n] + shift, θ).
 
@@ -101,7 +101,10 @@ def likely_alternatives(
 
 
 def _known(fit: Fit, predictor: Predictor) -> dict[str, Any]:
-    """Return the posterior means of the family's parameters, the trials and the terms."""
+    """Return the posterior means of the family's parameters, and other known values, by name.
+
+    The other values are the trials and the terms of the response, such as weights.
+    """
     names = [each.name for each in fit.model.family.auxiliary]
     found = {name: np.asarray(predictor.parameters[name])[0].mean(axis=0) for name in names}
     found |= fit.model.values_of_terms
@@ -114,7 +117,7 @@ def _most_likely(family: Family, y: FloatArray, eta: FloatArray, known: dict[str
     """Return the most likely parameters of a family, given linear predictors.
 
     Parameters with linear predictors of their own are held at their posterior means, and parameters
-    that users set are held at these values.
+    that the user fixes are held at the fixed values.
     """
     from scipy.optimize import minimize
 

@@ -75,12 +75,12 @@ EITHER = "either"
 """Label of an effect that is the same in the population and for the groups of the rows."""
 
 MOST_INTEGRATED = 1_000_000
-"""If the link is logit, groups are integrated out in every draw for at most this product of
-distinct rows and draws. If the product is larger, fewer draws are used, unless the user gives
-``groups="population"``."""
+"""The largest product of distinct rows and draws for which all draws are used if averages over the
+population of groups are numerical integrals, as with a logit link. If the product is larger, fewer
+draws are used, unless the user gives ``groups="population"``."""
 
 FEWEST_DRAWS = 500
-"""The smallest total number of draws, over all chains, to which this limit reduces them."""
+"""Despite this limit, at least this many draws are used, over all chains, if there are as many."""
 
 MOST_AS_PERCENT = 2.0
 """Ratios of at least this size are written as ``2.4 times as many``, not as ``140% more``."""
@@ -93,7 +93,7 @@ _WHERE = {
     "data": " for the groups of the rows",
     EITHER: "",
 }
-"""The groups that an effect describes, in words."""
+"""The words for the groups that an effect describes."""
 
 _MANY = {"more": "many", "higher": "high"}
 
@@ -128,13 +128,14 @@ class Effects(Result):
         The groups for which some rows, before or after a change, have labels that are not in the
         fit. The effects of these labels are drawn from the population.
     groups : str
-        How the effects of groups are treated: ``data``, ``none``, ``population`` or, for the
-        population and the data, ``both``.
+        How the effects of groups are treated: ``data``, ``none``, ``population``, or ``both`` if
+        the table has the effects for ``population`` and for ``data``.
     moved : tuple of str
         The groups that are defined by a changed column and other columns, such as
         ``block:variety``, if each row moves to the group with the new label.
     whose : mapping of str to str
-        The groups that ``population`` and ``data`` stand for, in words.
+        For ``population``, ``data`` and ``none``, the words for the groups and for how they are
+        treated.
     step : int
         1 if all draws are used; 4 if every fourth draw is used, and so on.
     ratios : DataArray or None, shape (chain, draw, effect)
@@ -149,7 +150,7 @@ class Effects(Result):
     all_pairs : bool
         Whether all pairs of levels are compared.
     pooled : PooledFit or None
-        The fits of completed tables from which the effects are pooled; `fit` is then the first.
+        The fits to completed tables from which the effects are pooled; `fit` is then the first.
 
     See Also
     --------
@@ -208,7 +209,10 @@ class Effects(Result):
 
     @property
     def is_of_data(self) -> NDArray[np.bool_]:
-        """Whether each effect is for the groups of the rows, after one for the population."""
+        """Whether each effect is for the groups of the rows.
+
+        All are False unless the table also has effects in the population.
+        """
         if self.groups != BOTH:
             return np.zeros(len(self.index), dtype=bool)
         return np.asarray(self.index.get_level_values("groups") == "data")
@@ -218,7 +222,7 @@ class Effects(Result):
         return self.effects
 
     def table(self) -> pd.DataFrame:
-        """Return the median, intervals, Monte Carlo errors and probability of each effect.
+        """Return the median, intervals, Monte Carlo errors and probabilities of each effect.
 
         The column ``P(> 0)``, or ``P(> 1)`` for ratios, is the share of draws above this value; a
         share of 1 means every draw. With a region of practical equivalence, ``P(outside)`` is the
@@ -251,7 +255,7 @@ class Effects(Result):
 
     @property
     def of_trials(self) -> str:
-        """The unit of numbers of successes, in words; empty for other responses."""
+        """The unit of a response that is a number of successes, in words; otherwise empty."""
         if self.fit.model.has_trials and not self.parameter and not self.outcomes:
             return OF_TRIALS
         return ""
@@ -265,7 +269,7 @@ class Effects(Result):
 
     @property
     def _of_groups(self) -> str:
-        """The groups that the effects describe, in words."""
+        """The words for the groups that the effects describe."""
         if self.groups == BOTH:
             return "".join(f"\n  {way}: {self.whose[way]}" for way in ("population", "data"))
         if self.groups in self.whose:
@@ -393,7 +397,7 @@ class Effects(Result):
 
 
 def _of_tables(fit: PooledFit, found: list[Effects]) -> Effects:
-    """Pool the effects in several completed tables, each averaged over the rows of its table."""
+    """Pool the effects from several completed tables, which are averages over each table's rows."""
     first, num = found[0], len(found)
     for number, each in enumerate(found[1:], 2):
         apart = each.index.symmetric_difference(first.index)
@@ -448,9 +452,9 @@ def effects(
     Parameters
     ----------
     fit : Fit or PooledFit
-        A fit to a table, of a program that declares ``[prediction]``, as every formula does. For
-        fits of several completed tables, effects are averaged over the rows of each table and
-        pooled.
+        A fit to a table. Its program must declare ``[prediction]``, as every formula does. For
+        fits to several completed tables, effects are averaged over the rows of each table and
+        then pooled.
     *columns : str
         The columns to change. Default: all covariates, but no groups, offsets or trials.
     new : path, DataFrame or Table, optional
@@ -461,9 +465,9 @@ def effects(
         The increase of a numeric column, in its unit. ``sd`` compares half a standard deviation
         above each value with half a standard deviation below it, where the standard deviation is
         computed from the fit's table. Default: 1. However, a column with exactly two values is
-        compared at these two values; the values of a column with three or four whole numbers,
-        which may be codes, are compared with the lowest; and a column in ``bs(...)``, which cannot
-        be extrapolated, is compared at its quartiles.
+        compared at these two values; the values of a column with three or four distinct whole
+        numbers, which may be codes, are compared with the lowest; and a column in ``bs(...)`` or
+        ``gp(...)``, which cannot be extrapolated, is compared at its quartiles.
     between : two values, optional
         Two values of a single column. The second is compared with the first.
     scale : str
@@ -498,15 +502,16 @@ def effects(
         Whether the table also has intervals that contain all effects at once with probability
         `interval`: simultaneous intervals.
     kind : str
-        ``expected`` (the default) for the expected response, or ``probability`` for the
-        probabilities of outcomes of ratings, successes, counts and categories. Probabilities are
-        the default for categories, and if `outcome` is given.
+        ``expected`` for the expected response, or ``probability`` for the probabilities of outcomes
+        if the response is a rating, a number of successes, a count or a category. Default:
+        ``probability`` for categories or if `outcome` is given; otherwise ``expected``.
     outcome : str, number or sequence, optional
-        The outcomes; see :func:`pyflowers.predict`.
+        The outcomes whose probabilities change; see :func:`pyflowers.predict`.
     grid : str or mapping, optional
-        Average over the rows of a grid instead of those of a table, for each combination of the
-        values that it names; see :func:`pyflowers.grid`. By default, groups then have no effects,
-        and the columns that the grid does not name are changed.
+        Average over the rows of a grid instead of the rows of a table, separately for each
+        combination of the values that the grid names; see :func:`pyflowers.grid`. By default, the
+        effects of groups are then at their mean, and the columns that the grid does not name are
+        changed.
     balanced : bool
         Whether the grid also contains all levels of the other factors, and both values of columns
         with two distinct numbers, with equal weights.
@@ -648,20 +653,20 @@ def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool
     """Reject incompatible options for how columns are changed."""
     if how.slopes and (how.between is not None or how.step is not None or scale != "difference"):
         raise ConfigError(
-            "slopes are derivatives, so step, between and scale do not apply to them; leave these "
-            "options out"
+            "slopes are derivatives, so the options step, between and scale do not apply; leave "
+            "them out"
         )
     if how.means and (
         how.slopes or how.pairs or how.step is not None or scale != "difference" or has_region
     ):
         raise ConfigError(
-            "marginal means are not comparisons, so slopes, pairs, step, scale and rope do not "
-            "apply to them; leave these options out"
+            "marginal means are not comparisons, so the options slopes, pairs, step, scale and "
+            "rope do not apply; leave them out"
         )
     if how.pairs and (how.slopes or how.step is not None or how.between is not None):
         raise ConfigError(
             worded("--pairs compares all levels")
-            + ", so slopes, step and between do not apply; leave these options out"
+            + ", so the options slopes, step and between do not apply; leave them out"
         )
     if how.means and not columns:
         raise ConfigError(
@@ -673,7 +678,7 @@ def _check_how(how: How, columns: Sequence[str], scale: str, *, has_region: bool
 def _check_scale(
     family: Family, scale: str, parameter: str | None, *, is_probability: bool
 ) -> None:
-    """Reject a scale that does not apply to the expected response or to a parameter of a family."""
+    """Reject an unknown scale, and one that does not suit the family or the parameter."""
     if scale not in SCALES:
         raise ConfigError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
     if scale == "odds ratio" and parameter is not None:
@@ -710,10 +715,10 @@ class _Effect:
 
 
 class _Averages:
-    """The expected responses of changed tables, averaged over sets of rows; each computed once.
+    """The expected responses of changed tables, averaged over sets of rows.
 
-    Columns are keyed by identity, so that each changed column is parsed, and a reference level
-    predicted, only once.
+    The values of changed columns are keyed by identity, so that each changed column is parsed only
+    once, and the averages for a reference level are computed only once.
     """
 
     def __init__(
@@ -763,7 +768,7 @@ class _Averages:
         self.every = max(1, num // max(FEWEST_DRAWS, most))
 
     def effects(self, change: Change, ways: Sequence[Groups], scale: str) -> list[_Effect]:
-        """Return an effect for each way of treating groups, or one effect if all are the same."""
+        """Return an effect for each way of treating groups, or a single one if all are equal."""
         found = [self._effect(change, way, scale) for way in ways]
         if len(found) > 1 and _same(*(each.draws for each in found)):
             found = [replace(found[0], way=EITHER)]
@@ -819,7 +824,7 @@ class _Averages:
         return np.asarray(of_distinct.average(in_blocks(distinct, Predictor.expected)))
 
     def _thinned(self, change: Change, values: NDArray[Any], way: Groups) -> Predictor:
-        """Return the predictions of a changed table, with the draws that are used."""
+        """Return the predictor of a changed table, with only the draws that are used."""
         predictor = self._predictor(change, self._changed(change, values, way), way)
         self.drawn.update(predictor.new_labels)
         if self.every > 1:
@@ -877,7 +882,7 @@ def _index(
     titles: Sequence[str],
     of_sets: Sequence[Any],
 ) -> pd.MultiIndex:
-    """Return the labels of effects, each of which has a value for each set of rows."""
+    """Return the index of the effects, with an entry for each effect and each set of rows."""
     names = []
     for each in found:
         label = each.change.label
@@ -888,9 +893,10 @@ def _index(
 
 
 def _distinct(predictor: Predictor, sets: RowSets) -> tuple[Predictor, RowSets]:
-    """Return predictions in which equal rows of a set are merged, with the sum of their weights.
+    """Return a predictor and sets in which equal rows are merged, with the sum of their weights.
 
-    In a table of factors, or if group effects are not used, many rows are equal.
+    Only rows of the same set are merged. In a table of factors, or if group effects are not used,
+    many rows are equal.
     """
     rows = predictor.rows
     of_rows = [its for its in rows.values.values() if np.ndim(its)]
@@ -930,7 +936,7 @@ def _same(one: FloatArray, other: FloatArray) -> bool:
 
 
 def _whose(fit: Fit, model: Model, *, of_new: bool) -> dict[str, str]:
-    """Return the groups for which effects are computed, in words; empty if there are none."""
+    """Return words for the groups, by how they are treated; empty if there are no groups."""
     num = {
         name: len(its)
         for column, its in fit.data.labels.items()

@@ -1,4 +1,4 @@
-"""Simulation-based calibration: the ranks of true values among the draws of simulated fits.
+"""Simulation-based calibration: the ranks of true values among draws of fits to simulated data.
 
 If the simulated parameters come from the prior and the draws from the posterior, the rank of the
 true value among L independent draws is uniform on {0, …, L}. Draws are thinned to L, and fits
@@ -108,7 +108,7 @@ class Calibration(Result):
     batch : Batch
         The fits, with the seed, verdict and error of each.
     name : str
-        The program.
+        The name of the program.
     seed : int
         Seed of the simulated data and of the fits.
     simulator_is_program : bool
@@ -232,12 +232,12 @@ class Calibration(Result):
 
     @property
     def num_fits(self) -> int:
-        """The number of fits with ranks that are not left out."""
+        """The number of fits that have ranks and are not left out."""
         return int(self.ranks["task"].nunique())
 
     @property
     def num_doubtful(self) -> int:
-        """The number of fits with divergences, or with an ESS below the number of ranked draws."""
+        """The number of fits with divergences, or with an ESS below :attr:`num_draws`."""
         return int(self._all.loc[self._doubtful(self._all), "task"].nunique())
 
     @staticmethod
@@ -433,9 +433,9 @@ def of_fit(
     Parameters
     ----------
     fit : Fit
-        The fit of simulated data.
+        The fit to simulated data.
     true : mapping of str to array
-        The parameters that the data were simulated with.
+        The parameters from which the data were simulated.
     thin : int
         Keep every `thin`-th draw of each chain.
     functions : sequence of str
@@ -525,9 +525,9 @@ def sbc(
         Number of processes on this machine. Default: the usable cores.
     simulate : callable, optional
         Function of (number, seed) that returns draws of parameters and data as a
-        :class:`pyflowers.PriorPredictive`. These replace draws from the program's prior. Without
-        this function, an error in the prior or in ``y_rep`` cannot be found if the program draws
-        with ``prior_only``.
+        :class:`pyflowers.PriorPredictive`. They replace draws from the program's prior. If the
+        program itself draws the parameters with ``prior_only``, an error in the prior or in
+        ``y_rep`` can be found only with such a function.
     posterior : bool
         Whether to draw the parameters from the posterior given the observed data. Each fit then
         has both the observed and the simulated data (posterior SBC).
@@ -589,7 +589,7 @@ def sbc(
             f"{num_ranks}"
         )
     if posterior and simulate is not None:
-        raise ConfigError("posterior and simulate cannot be combined; leave one of them out")
+        raise ConfigError("posterior=True and simulate=… cannot be combined; leave one out")
     if simulate is not None:
         made = simulate(sims, sampler.seed)
     elif posterior:
@@ -659,7 +659,7 @@ def _refuse_terms(model: Model, posterior: bool) -> None:
 def _tasks(
     made: PriorPredictive, spec: Spec, sims: int, thin: int, more: Sequence[str]
 ) -> Iterator[Task]:
-    """Yield a task for each simulated data set, with the sampler of `spec`."""
+    """Yield a task for each simulated data set, with the sampler options of `spec`."""
     # Only the options that were given are passed on, because engines reject options that they do
     # not use.
     sampling = {name: getattr(spec, name) for name in spec.model_fields_set & OF_FITS}
@@ -767,7 +767,7 @@ def simulate_from_posterior(spec: Spec, draws: int) -> PriorPredictive:
 
 
 def _size_of_rows(program: Program, leaves_out: bool) -> str:
-    """Return the data variable that holds the number of observations.
+    """Return the name of the data variable that holds the number of observations.
 
     Raises
     ------

@@ -157,7 +157,7 @@ class PredictiveCheck:
         The posterior predictive p-value. For ``loo_pit``, the probability that uniform values
         deviate at least as far.
     mcse : float
-        Monte Carlo standard error of `p_value`; NaN where it cannot be estimated.
+        Monte Carlo standard error of `p_value`; NaN if it cannot be estimated.
     observed : float
         T(y), the statistic of the observed data; NaN for ``loo_pit``.
     replicated : array, shape (S,)
@@ -175,7 +175,7 @@ class PredictiveCheck:
         residuals, such as ``spread[x]``; the p-values of patterns are adjusted for their number.
     limited : bool
         Whether the check failed, but concerns only predictions of single values; see
-        :meth:`PredictiveChecks.failed`.
+        :meth:`PredictiveChecks.limited`.
 
     Examples
     --------
@@ -457,7 +457,8 @@ def check(
         Probability of the interval of replicated values. Default: the fit's.
     time : str or array of shape (N,), optional
         The column that orders the rows in time, or its values, for programs that declare a
-        prediction. A column that the program does not use is read from the file of the fit.
+        prediction. A column that the program does not use is read from the file of the fitted
+        table.
         Default: the order of the rows in the table.
 
     Returns
@@ -531,7 +532,7 @@ def check(
     ]
 
     def replicated(some: NDArray[np.int64]) -> Iterator[FloatArray]:
-        """Yield the same data sets each time, without advancing the generator of the others."""
+        """Yield the same data sets each time, without advancing the generator of other checks."""
         return replicates_of(fit, positions[some], np.random.default_rng([chosen.seed, 4]))
 
     patterns = Patterns()
@@ -577,7 +578,8 @@ def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[S
         num = len(shares)
         if is_counted and fit.data.num_obs > 1:
             rows = Groups.of_rows(fit.data.num_obs)
-            between, meaning = partial(rows.of_counts, num=num), "differences in shares of rows"
+            between = partial(rows.of_counts, num=num)
+            meaning = "differences in shares between rows"
             shares.append(Statistic("shares_of_rows", between, meaning))
         if 1 < by_group.sizes.size < fit.data.num_obs:
             between = partial(by_group.of_counts if is_counted else by_group.of_shares, num=num)
@@ -600,7 +602,7 @@ def _statistics(fit: Fit, by_group: Groups, statistics: Sequence[Any]) -> list[S
 
 
 def _limits(fit: Fit, found: Sequence[PredictiveCheck], num: int) -> Iterator[str]:
-    """Yield notes on what the checks cannot show, given the number of replicated data sets."""
+    """Yield notes if the values are binary, or if there are too few replicated data sets."""
     if is_binary(fit):
         but = ""
         if any(its.name.endswith("_within") for its in found):
@@ -693,7 +695,7 @@ def _limited(
 ) -> list[PredictiveCheck]:
     """Mark the failed checks as limited if none of them concerns averages and effects.
 
-    The mean must have been examined along covariates, and must not depend on the tails.
+    This requires that the mean was examined along covariates and does not depend on the tails.
     """
     failed = [each for each in found if not each.passed]
     if not fit.model.has_rule or not failed or fit.model.family.compares_logs:
@@ -720,7 +722,7 @@ def _limited(
         elif each.name in ends:
             marked.append(replace(each, limited=True))
         elif each.name == LOO_PIT and ends:
-            # Bounded values have no long tails, so the distribution of all values also differs.
+            # Bounded values lack long tails, so their whole distribution differs from the model's.
             advice = next(iter(ends.values())).advice
             marked.append(replace(each, limited=True, advice=advice))
         else:
@@ -729,12 +731,12 @@ def _limited(
 
 
 def _order(fit: Fit, time: str | Sequence[float] | NDArray[Any]) -> tuple[str, FloatArray]:
-    """Return the name and values of the times of the rows."""
+    """Return the name of the time, and its value in each row."""
     table = fit.data.table
     if not fit.model.has_rule or table is None:
         raise ConfigError(
             f"time: {fit.called} declares no prediction of rows, so their order cannot be checked; "
-            "leave time out"
+            "leave out the option time"
         )
     if not isinstance(time, str):
         values = np.asarray(time, dtype=float)
@@ -853,7 +855,7 @@ def _check_pit(
         if num_out == 1:
             rows_are = "row is"
         notes.append(
-            f"{num_out} {rows_are} held out of the likelihood: {LOO_PIT} leaves out these rows, "
+            f"{num_out} {rows_are} held out of the likelihood: {LOO_PIT} leaves out such rows, "
             "and the other checks include them"
         )
     if not inside.size:
@@ -973,9 +975,9 @@ def evenly(total: int, most: int | None) -> NDArray[np.int64]:
 
 
 BLOCK_VALUES = 1_000_000
-"""Replicated values in memory at once: 8 MB, and several times as much while they are drawn. Larger
-blocks are slower, because their memory is returned to the system when it is freed, and the system
-provides it again page by page."""
+"""The number of replicated values in memory at once: 8 MB, and several times as much while they are
+drawn. Larger blocks are slower, because their memory is returned to the system when it is freed,
+and the system provides it again page by page."""
 
 
 def replicates_of(
@@ -993,7 +995,7 @@ def replicates_of(
     positions : array of int
         The positions of the draws, one chain after the other.
     rng : Generator
-        The generator, which advances from block to block.
+        The random number generator, which the blocks use one after the other.
     make : callable, optional
         A function of (draws, rng) that returns data sets of shape (chain, draw, N). Default:
         the program's ``y_rep``.

@@ -26,7 +26,7 @@ name:
 ``prediction[x = 2, f = b]``
     The expected response of :func:`pyflowers.predict` for a grid with these values.
 
-Values are written as in a grid, so ``mean[f]`` and ``prediction[x = 0:10:5]`` are vectors. If a
+Values are written as in a grid; ``mean[f]`` and ``prediction[x = 0:10:5]`` are vectors. If a
 quantity has several dimensions, a label of one of them selects all elements with this label:
 ``r_school[Intercept]`` stands for the intercepts of all schools.
 """
@@ -104,7 +104,7 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "sd": _of_all(partial(np.std, ddof=1)),
     "var": _of_all(partial(np.var, ddof=1)),
 }
-"""The functions that expressions can use; ``mean`` to ``var`` combine all elements of a draw."""
+"""The functions that expressions can use; those from ``mean`` to ``var`` combine all elements."""
 
 _CLOSING = {"mean", "sum", "min", "max", "sd", "var"}
 
@@ -242,7 +242,7 @@ class _Expression:
         return text
 
     def with_results(self, text: str) -> str:
-        """Replace effects, marginal means and predictions by names."""
+        """Replace effects, marginal means and predictions by placeholder names."""
         if self.of_rows is None:
             return text
         names = [name for name in _RESULTS if name not in self.posterior.data_vars]
@@ -264,7 +264,7 @@ class _Expression:
         return "".join([*pieces, text[at:]])
 
     def with_expected(self, text: str) -> str:
-        """Replace the averages of the expected response by names."""
+        """Replace the averages of the expected response by placeholder names."""
         if self.fit is None:
             return text
         pieces, at = [], 0
@@ -282,7 +282,7 @@ class _Expression:
         return "".join([*pieces, text[at:]])
 
     def selected(self, begin: int, quantity: xr.DataArray) -> tuple[xr.DataArray, int]:
-        """Return the elements whose label begins at `begin`, and the label's end.
+        """Return the elements with the label at position `begin` of the text, and the label's end.
 
         If there are several dimensions, a label of one dimension selects all elements along the
         others.
@@ -305,7 +305,7 @@ class _Expression:
         return _array(values, others), begin + len(inside) + 1
 
     def element(self, begin: int, quantity: xr.DataArray) -> tuple[int, int]:
-        """Return the position of the element whose label begins at `begin`, and the label's end."""
+        """Return the position of the element with the label at `begin`, and the label's end."""
         name, elements = str(quantity.name), element_names(quantity)
         labels = [element[len(name) + 1 : -1] for element in elements]
         longest, position = 0, -1
@@ -392,7 +392,7 @@ class _Expression:
             raise self.error(f"{error}; rewrite the expression so that it is defined") from error
 
     def call(self, node: ast.Call, depth: int) -> Any:
-        """Apply one of the functions."""
+        """Return the value of a call to one of :data:`FUNCTIONS`."""
         name = getattr(node.func, "id", "")
         if name not in FUNCTIONS:
             raise self.error(
@@ -517,7 +517,7 @@ _RESULT_OF: Mapping[str, Callable[[Fit, str], Any]] = {
 
 
 def _conditions(of: _Expression, text: str, begin: int) -> tuple[dict[str, str], int]:
-    """Return the requested label of each column, and the end of the bracket."""
+    """Return the labels in a bracket such as ``[f a, g b]`` by column, and the bracket's end."""
     assert of.fit is not None
     assert of.fit.data.table is not None
     table, found, at = of.fit.data.table, dict[str, str](), begin
@@ -580,7 +580,7 @@ def _longest(text: str, labels: Collection[str]) -> str:
 
 
 def _first(fit: Fit, column: str) -> str:
-    """Return the label of the first row."""
+    """Return the label of a column in the first row."""
     return _texts(fit, column)[0]
 
 
@@ -623,7 +623,7 @@ class Contrasts(Result):
     joint : bool
         Whether the table of numbers has intervals that contain all of them at once.
     pooled : PooledFit or None
-        The fits of completed tables whose draws are pooled; `fit` is then the first.
+        The fits to completed tables whose draws are pooled; `fit` is then the first.
 
     See Also
     --------
@@ -704,7 +704,7 @@ class Contrasts(Result):
         is_of_kind: Callable[[xr.DataArray], bool],
         columns: Callable[[NDArray[np.float64]], dict[str, Any]],
     ) -> pd.DataFrame:
-        """Return a row for each element of the expressions of one kind."""
+        """Return a table with a row for each element of the expressions of one kind."""
         num = 1
         if self.pooled is not None:
             num = len(self.pooled.fits)
@@ -792,7 +792,7 @@ def contrast(
     Parameters
     ----------
     fit : Fit or PooledFit
-        The fit. For the fits of several completed tables, the expressions are evaluated for each
+        The fit. For the fits to several completed tables, the expressions are evaluated for each
         table and its fit, and the draws are pooled.
     *expressions : str
         Numbers such as ``mu_plant[3] - mu_plant[1]``, conditions such as
@@ -873,6 +873,6 @@ def _condition(draws: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def _shortened(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table as it is shown: its file also has the errors of the ends of the intervals."""
+    """Return a table without columns that only its file has: errors of intervals' ends, and ESS."""
     left = [name for name in table if re.match(r"mcse_[\d.]+%$|ess", str(name))]
     return table.drop(columns=left)

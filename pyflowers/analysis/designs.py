@@ -60,10 +60,11 @@ FILES = BatchFiles("design", frozenset({"effects", "designs", "seed"}))
 """The files of a result, next to the ledger of its batch."""
 
 BLOCK = 100
-"""The number of data sets that are simulated at a time, so that adding more keeps the first."""
+"""The number of data sets that are simulated at a time. The size of a block is fixed, so that a run
+with more simulations keeps the existing data sets."""
 
 KEPT = "intervals"
-"""The table that is kept from each fit."""
+"""The name of the table that is kept from each fit."""
 
 _OF_PILOT = {*READING, "seed", "engine", "cmdstan", "interval", "name"}
 """Inputs of the fit to the pilot data that the fits to simulated data do not take."""
@@ -78,7 +79,7 @@ class Design(Result):
     batch : Batch
         The fits to simulated data.
     name : str
-        The program.
+        The name of the program.
     effects : mapping of str to float
         The parameters of interest with their true values.
     values : mapping of str to float
@@ -199,7 +200,7 @@ class Design(Result):
         if doubtful:
             said.append(
                 f"{counted(doubtful, 'fit')} of {len(ledger)} did not pass every check of the "
-                "sampling or the prior, and are counted anyway"
+                "sampling or the prior; such fits are counted anyway"
             )
         return said
 
@@ -263,7 +264,7 @@ def of_fit(fit: Fit, names: Sequence[str], interval: float) -> dict[str, Any]:
     Parameters
     ----------
     fit : Fit
-        The fit of simulated data.
+        The fit to simulated data.
     names : sequence of str
         Elements, such as ``b[x]``.
     interval : float
@@ -338,21 +339,21 @@ def design(
     Parameters
     ----------
     program : str, Path, Program or Spec
-        A program whose rows can be predicted, as every formula's can.
+        A program that can predict rows, as every formula can.
     data : path, DataFrame or mapping
-        The pilot data. The designs use their covariates.
+        The pilot data, from which the designs take their covariates.
     out : path
         The folder of the batch; see :func:`pyflowers.batch`.
     effects : mapping of str to float
         The parameters of interest, such as ``{"b[x]": 0.3}``, and their true values. The other
-        parameters are not changed; an intercept remains the value where the covariates are 0.
+        parameters are not changed; an intercept is still the value at covariates of 0.
     rows : int, str or sequence of int
         The numbers of rows in each group or, without groups, in the table: ``[5, 10]``, ``"5,10"``
         or ``"10:50:10"``, which includes its end.
     groups : int, str or sequence of int, optional
-        The numbers of groups, in the same forms.
+        The numbers of groups, written in the same way.
     unit : str, optional
-        The column of these groups. Default: the only one with group effects.
+        The column of these groups. Default: the only column that has group effects.
     region : (low, high), optional
         A region, such as one of practical equivalence: the share of intervals within it is shown.
     sims : int
@@ -475,7 +476,7 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
             f"{terms} out of the formula"
         )
     if not effects:
-        raise ConfigError("design: effects is empty; name a parameter, such as b[x]=0.3")
+        raise ConfigError("design: no effect is given; give at least one, such as b[x]=0.3")
     known = [
         e
         for n, its in pilot.posterior.items()
@@ -506,23 +507,24 @@ def _read_by_predictions(pilot: Fit) -> set[str]:
 
 
 def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> str:
-    """Return the column of the groups whose number varies; empty if there are no groups."""
+    """Return the column of the groups whose number is chosen; empty if there are no groups."""
     known = list(dict.fromkeys(each for n in pilot.model.groups for each in n.split(":")))
     if not known:
         if groups or unit:
             raise ConfigError(
-                f"groups: {pilot.name} has no effects of groups; leave groups out, and give the "
-                "number of rows"
+                f"groups: {pilot.name} has no group effects, so only the number of rows can be "
+                "chosen; leave out the options groups and unit"
             )
         return ""
     if not groups:
         raise ConfigError(
-            f"groups: {pilot.name} has effects of {in_words(known)}; give the number of groups"
+            f"groups: {pilot.name} has effects that vary by {in_words(known)}; give the number of "
+            "groups"
         )
     if unit is None and len(known) > 1:
         raise ConfigError(
-            f"unit: {pilot.name} has effects of {in_words(known)}; name the one whose "
-            "number of groups the design varies"
+            f"unit: {pilot.name} has effects that vary by {in_words(known)}; name the column whose "
+            "number of groups the design sets"
         )
     if unit is not None and unit not in known:
         raise ConfigError(f"unit: no effects vary by {unit!r}; {suggestion(unit, known)}")
@@ -539,7 +541,7 @@ def _column_of_groups(pilot: Fit, unit: str | None, groups: Sequence[int]) -> st
 def _true_values(
     pilot: Fit, effects: Mapping[str, float]
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, float]]:
-    """Return the value of each quantity, and the parameters that are not set, by element."""
+    """Return the value of each quantity, and the elements that the user did not set."""
     blocks, at, others = pilot.program.source.blocks, dict[str, NDArray[np.float64]](), {}
     for name, draws in pilot.draws.items():
         at[name] = np.median(draws, axis=(0, 1))
@@ -615,7 +617,7 @@ class _Tasks:
                 yield Task(spec, name=f"{groups}x{rows}/{i + 1}", repeat=i, keep=keep)
 
     def _design(self, groups: int, rows: int) -> pd.DataFrame:
-        """Return the covariates of a design, with new labels of its groups."""
+        """Return the covariates of a design, with new labels for its groups."""
         rng = np.random.default_rng([self.pilot.options.seed, 7, groups, rows])
         frame = _columns_of(self.pilot)
         if not self.column:

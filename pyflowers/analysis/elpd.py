@@ -19,11 +19,12 @@ Densities and probabilities have no common scale: a density may exceed 1. If mod
 compared with models of real numbers, the latter predict the rounded response: their elpd uses
 P(y[n] − 1/2 < y < y[n] + 1/2 | y without y[n]), integrated by Gauss-Legendre quadrature.
 
-Leave-one-group-out tests the population of a multilevel model: how well the model predicts a new
-plant, not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y without group g), where
-y_g is all observations of group g; the parameters of the new group are integrated over the
-population. Each term comes from a refit. Importance sampling from the full fit does not work here,
-because the posterior of a group's parameters is entirely different without the group.
+Leave-one-group-out tests the population distribution of a multilevel model: it measures how well
+the model predicts a new plant, not one more month of a known plant [5]_. elpd = Σ_g log p(y_g | y
+without group g), where y_g is all observations of group g; the parameters of the new group are
+integrated over the population. Each term comes from a refit. Importance sampling from the full fit
+does not work here, because the posterior of a group's parameters is entirely different without the
+group.
 
 The engine ``exact`` integrates the effects of a group out. In its fits of formulas, the densities
 of single observations and of whole groups are conditional on all other quantities, with these
@@ -87,7 +88,7 @@ FEW_OBSERVATIONS = 100
 SMALL_DIFFERENCE = 4.0
 
 MOST_REFITS = 10
-"""The number of observations with a large k-hat above which folds need fewer refits."""
+"""If more observations than this have a large k-hat, folds need fewer refits."""
 AGAIN = (
     "refits use the options of the fit, so repeat the fit with more warm-up and draws, or with a "
     "larger adapt_delta"
@@ -119,7 +120,7 @@ class ModelElpd:
     Attributes
     ----------
     name : str
-        The model.
+        The name of the model.
     elpd, se : float
         Expected log predictive density, the sum of `terms`, and its standard error, which is due
         to the finite number of observations or groups.
@@ -202,11 +203,11 @@ class ElpdComparison(Result):
         if is_of_groups and num < FEW_GROUPS:
             return [
                 f"With {num} groups, the standard error of a difference is itself unreliable; "
-                f"compare over {FEW_GROUPS} or more groups."
+                f"compare the models on {FEW_GROUPS} or more groups."
             ]
         if not is_of_groups and num < FEW_OBSERVATIONS:
             return [
-                f"{num} observations are too few for this conclusion: with fewer than about "
+                f"{num} observations are too few for a reliable comparison: with fewer than about "
                 f"{FEW_OBSERVATIONS}, the standard error of a difference is itself unreliable and "
                 "usually too small (Sivula et al. 2020)."
             ]
@@ -248,7 +249,7 @@ class ElpdComparison(Result):
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
 
     def contents(self) -> list[Line]:
-        """Return the models, the table and its limitations."""
+        """Return the models, the table, and the limitations of the comparison."""
         notes = (f"note: {caution}" for caution in self.cautions)
         table = self.table().drop(columns="mcse")
         if len(self.models) == 1:  # nothing is compared
@@ -299,7 +300,7 @@ class ModelLoo(ModelElpd):
     Attributes
     ----------
     name : str
-        The model.
+        The name of the model.
     elpd, se : float
         Expected log predictive density, the sum of `terms`, in nats, and its standard error.
     difference, difference_se : float
@@ -312,7 +313,8 @@ class ModelLoo(ModelElpd):
     p_loo, p_loo_se : float
         Effective number of parameters, and its standard error.
     num_parameters : int
-        Number of parameters of the program, or of all quantities if some parameters have no draws.
+        Number of scalar parameters of the program or, if the draws of some parameters were not
+        kept, number of elements of all quantities.
     k_hat : array, shape (N,)
         Pareto shape of each observation's importance weights.
     good_k : float
@@ -402,9 +404,9 @@ class LooComparison(ElpdComparison):
     weighted : tuple of str
         Models whose weights multiply the log likelihood.
     explained : Explained or None
-        How much the models explain, if it was requested.
+        How much of the variance the models explain; None unless it was requested.
     called : mapping of str to tuple of str
-        The formula or program, and the family, of each model, by the name in tables.
+        The formula or program of each model, and its family, by the model's name in tables.
     dependent : tuple of str
         Models in which the distribution of a row depends on other rows.
 
@@ -422,7 +424,7 @@ class LooComparison(ElpdComparison):
     >>> found.best.name
     'multilevel_poisson'
     >>> found.cautions[1]
-    '12 observations are too few for this conclusion: ...'
+    '12 observations are too few for a reliable comparison: ...'
     """
 
     models: tuple[ModelLoo, ...]
@@ -433,7 +435,7 @@ class LooComparison(ElpdComparison):
     explained: Explained | None = None
 
     def contents(self) -> list[Line]:
-        """Return the table, its limitations, and how much is explained."""
+        """Return the table, its limitations, and how much of the variance the models explain."""
         if self.explained is None:
             return super().contents()
         return [*super().contents(), *self.explained.contents()]
@@ -478,7 +480,7 @@ class LooComparison(ElpdComparison):
             (
                 bool(self.weighted),
                 f"In {in_words(self.weighted)}, weights multiply the log likelihood of each row, "
-                "so a row is left out together with all rows for which it stands; compare "
+                "so a row is left out together with all observations that it represents; compare "
                 "only models that have the same weights.",
             ),
             (
@@ -565,7 +567,8 @@ def loo(fits: Fit | Sequence[Fit], *, refit: bool = False, explains: bool = Fals
         possible, the estimates stay as they are and ``cautions`` gives the reason. The number of
         refits and their expected time are written to the log.
     explains : bool
-        Whether the result also has R² and the shares of groups; see :func:`pyflowers.explained`.
+        Whether the result also has R² and the share of the variance between groups; see
+        :func:`pyflowers.explained`.
 
     Returns
     -------
@@ -685,7 +688,7 @@ def _log_probability(fit: Fit, rows: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def standing(name: str, terms: NDArray[np.float64], best: NDArray[np.float64]) -> dict[str, Any]:
-    """Return fields of :class:`ModelElpd`, from the terms of a model and of the best model."""
+    """Return fields of :class:`ModelElpd`, computed from a model's terms and the best model's."""
     return {
         "name": name,
         "elpd": float(terms.sum()),
@@ -788,7 +791,7 @@ def _psis(
 
 
 def _integrated(fit: Fit) -> HeldOut | None:
-    """Return the densities of a fit with effects integrated out, if its draws are weighted."""
+    """Return the densities with effects integrated out; None unless the draws are weighted."""
     if not fit.record.weighted:
         return None
     from pyflowers.engines.integrated.held_out import integrating
@@ -907,7 +910,7 @@ class ModelGroups(ModelElpd):
     Attributes
     ----------
     name : str
-        The model.
+        The name of the model.
     elpd, se : float
         Expected log predictive density, the sum of `terms`, in nats, and its standard error.
     difference, difference_se : float
@@ -955,11 +958,11 @@ class GroupComparison(ElpdComparison):
     models : tuple of ModelGroups
         The models, best first.
     column : str
-        The table's name for the column of groups.
+        The name of the column of groups in the table.
     groups : tuple of str
         The labels of the groups.
     called : mapping of str to tuple of str
-        The formula or program, and the family, of each model, by the name in tables.
+        The formula or program of each model, and its family, by the model's name in tables.
 
     See Also
     --------
@@ -1023,7 +1026,8 @@ def leave_one_group_out(
     fits : sequence of Fit
         One fit for each model, all to the same data.
     column : str, optional
-        The table's name for the column of groups. Default: the column that the program groups by.
+        The name of the column of groups in the table. Default: the column by which the program
+        groups its rows.
     advance : callable
         Function without arguments, called after each refit, for example to show progress.
 
@@ -1140,7 +1144,7 @@ def _held_out_groups(
 
 
 def _error_of_draws(fit: Fit, changes: NDArray[np.float64]) -> float:
-    """Return the Monte Carlo error of an elpd, given the change that each weighted draw makes."""
+    """Return the Monte Carlo error of an elpd, given how much each weighted draw changes it."""
     if not np.ptp(changes):
         return 0.0
     ess = ess_mean(changes.reshape(fit.num_chains, fit.num_draws, 1))[0]

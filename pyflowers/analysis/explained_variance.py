@@ -1,6 +1,6 @@
 """How much is explained: Bayesian R², LOO-R², and the share of the variance between groups.
 
-With m_n the expected response of row n in a draw, and v_n its variance,
+With m_n the expected response of row n in a draw, and v_n the variance of this response,
 
     R² = V / (V + v),    V = var_n(m_n),    v = mean_n(v_n)                        ([1]_, eq. 3).
 
@@ -93,7 +93,8 @@ class Explained(Result):
     fits : tuple of Fit
         The fits.
     shares : mapping of str to mapping of (str, str) to array
-        For each model, the draws of each share, by the measure and its variance.
+        For each model, the draws of each share, by the measure, such as ``R2``, and by what it
+        refers to, such as ``marginal``.
     notes : tuple of str
         What was left out, and why.
 
@@ -118,7 +119,7 @@ class Explained(Result):
     notes: tuple[str, ...] = ()
 
     def table(self) -> pd.DataFrame:
-        """Return the median and the interval of each share, a row for each model and measure."""
+        """Return the median and interval of each share, with a row for each model and measure."""
         probs = interval_quantiles(self.fits[0].interval)
         rows = {
             (name, *key): dict(
@@ -148,12 +149,12 @@ class Explained(Result):
 
 
 def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Explained:
-    """Compute how much models explain: R², LOO-R² and the shares of groups (ICC).
+    """Compute how much variance models explain: R², LOO-R² and the share between groups (ICC).
 
     Parameters
     ----------
     fits : Fit or sequence of Fit
-        Fits to tables, of programs that declare ``[prediction]``, as every formula does.
+        Fits to tables. Their programs must declare ``[prediction]``, as every formula does.
     interval : float, optional
         Probability of the intervals. Default: that of the first fit.
 
@@ -196,7 +197,7 @@ def explained(fits: Fit | Sequence[Fit], *, interval: float | None = None) -> Ex
     shares, notes = dict[str, Any](), list[str]()
     refuse_same_names(found, "explained")
     for name, fit in zip(model_names(found), found, strict=True):
-        # Groups may be so far apart in some draws that a variance overflows; its shares are NaN.
+        # Groups may be so far apart in some draws that a variance overflows; shares are then NaN.
         with np.errstate(over="ignore", invalid="ignore"):
             every, own = _shares(fit)
         shares[name] = {key: its for key, its in every.items() if np.isfinite(its).all()}
@@ -215,7 +216,7 @@ def _why_left_out(measure: str, of: str, draws: FloatArray) -> str:
 
 
 def _shares(fit: Fit) -> tuple[dict[tuple[str, str], FloatArray], list[str]]:
-    """Return the shares of a model, and what was left out."""
+    """Return the shares of a model, and notes on what was left out."""
     if not fit.model.predicts_rows:
         raise ConfigError(
             f"explained: {fit.called} does not predict the rows of a table, so it has no R²; fit a "
@@ -295,7 +296,7 @@ class _Sums:
         return np.asarray((self.second - self.first**2 / self.num) / (self.num - 1))
 
     def share(self) -> FloatArray:
-        """Return this variance, divided by its sum with the average variance of a row."""
+        """Return V / (V + v), with V the ``variance`` and v the average variance within rows."""
         return np.asarray(self.variance / (self.variance + self.within / self.num))
 
 
@@ -315,7 +316,7 @@ def _reference(fit: Fit, y: FloatArray) -> FloatArray:
 
 
 def _of_values(family: Family, values: Values) -> tuple[Function, Function]:
-    """Return functions of eta that return the mean and the variance of a response."""
+    """Return functions of eta that compute the mean and the variance of a response."""
     if family.is_ordinal:
         scores = np.asarray(values["scores"])
         at_group: dict[str, Any] = {"threshold": values["threshold"], "sd_eta": 0.0}
@@ -423,7 +424,7 @@ def _is_linear(family: Family) -> bool:
 
 
 def _over_groups(family: Family, function: Function, eta: FloatArray, sd: Any) -> FloatArray:
-    """Return the average of a function of eta over groups, in which eta is normal."""
+    """Return the average of a function of eta over groups, across which eta is normal."""
     if not _is_linear(family):
         return averaged(function, eta, sd)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)

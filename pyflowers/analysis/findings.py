@@ -1,4 +1,4 @@
-"""The findings of failed predictive checks in words, and the need that each points to.
+"""What failed predictive checks show, in words, and the need that each failed check points to.
 
 :mod:`.remedies` has the remedy for each need.
 """
@@ -32,10 +32,10 @@ SHAPE_Z = 3.0
 the cause."""
 
 MOST_RATINGS = 10
-"""A response with at most this many distinct values may be ratings, which the advice mentions."""
+"""A response with at most this many distinct values may be a rating, which the advice mentions."""
 
 LARGEST_SCORE = 200
-"""A response with at most this maximum may be a number of points, which the advice mentions."""
+"""A response whose maximum is at most this number may be a score, which the advice mentions."""
 
 MOST_AT_END = 0.02
 """If a larger share of the values is equal to the largest or to the smallest one, values may have
@@ -116,14 +116,14 @@ def usual_statistics(fit: Fit) -> tuple[str, ...]:
 def of_statistic(
     fit: Fit, name: str, meaning: str, observed: float, replicated: FloatArray, who: str
 ) -> tuple[str, str]:
-    """Return the finding of the failed check of a statistic, and the advice.
+    """Return the finding and the advice for a statistic whose check failed.
 
     Parameters
     ----------
     fit : Fit
         The fit, with the user's names for the columns.
     name, meaning : str
-        The statistic.
+        The name of the statistic, and the statistic in words.
     observed : float
         Its value in the data.
     replicated : array, shape (S,)
@@ -184,7 +184,7 @@ def _is_unbounded(fit: Fit) -> bool:
 
 
 def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
-    """Return the need that a response with a limit points to, such as another family."""
+    """Return the need of a fit whose response has a limit, such as ``ratings`` or ``shares``."""
     y, formula = fit.data.y, fit.program.declaration.formula
     assert formula is not None
     num, most = len(np.unique(y)), float(y.max())
@@ -209,7 +209,7 @@ def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
 
 
 def of_pattern(fit: Fit, patterns: Patterns, judged: Judged) -> tuple[str, str]:
-    """Return the finding of a failed pattern of residuals, and the advice.
+    """Return the finding and the advice for a pattern of residuals whose check failed.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def _extremes(judged: Judged) -> str:
 
 
 def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
-    """Return the finding for PITs `u` that leave their band, given at `points`, and the advice.
+    """Return the finding and the advice for PITs `u` that leave the band evaluated at `points`.
 
     Most failures show in the mean of the PITs and in their spread about ½, the first two
     components of Neyman's smooth test (Neyman 1937, Smooth test for goodness of fit, Skandinavisk

@@ -3,7 +3,7 @@
 elpd = Σ_u log p(y_u | y without the fold of u), where a unit u is a row or, by group, all rows of a
 group. The density of a unit is the mean of its likelihood over the draws of the refit, as in [1]_,
 section 2.2. If a unit is a whole fold, its density is computed by bridge sampling, as in
-:mod:`.refits`. With one fold for each group, the result is that of leave-one-group-out.
+:mod:`.refits`. With one fold for each group, K-fold cross-validation is leave-one-group-out.
 
 Folds of rows are stratified: rows are ordered by the response, and every K consecutive rows go to
 different folds. Folds of groups have about the same number of rows.
@@ -51,7 +51,7 @@ class ModelFolds(ModelElpd):
     Attributes
     ----------
     name : str
-        The model.
+        The name of the model.
     elpd, se : float
         Expected log predictive density, the sum of `terms`, in nats, and its standard error.
     difference, difference_se : float
@@ -63,7 +63,7 @@ class ModelFolds(ModelElpd):
     failed : tuple of int
         Folds, counted from 1, whose refits failed their diagnostics.
     folds : int
-        The number of refits.
+        The number of folds, each of which needs a refit.
 
     See Also
     --------
@@ -103,7 +103,7 @@ class FoldComparison(ElpdComparison):
     groups : tuple of str
         The labels of the groups; empty for folds of rows.
     called : mapping of str to tuple of str
-        The formula or program, and the family, of each model, by the name in tables.
+        The formula or program of each model, and its family, by the model's name in tables.
     dependent : tuple of str
         Models in which the distribution of a row depends on other rows.
 
@@ -310,7 +310,7 @@ def _densities(
         own = (HeldOut(part.program, units[u], part.training, part.whole) for u in its)
         found = [log_mean(each.log_density(again.draws)) for each in own]
     else:
-        # The rows of a part are in the order of the units of its fold.
+        # The held-out rows of a part have the same order as the units of its fold.
         found = [log_mean(each) for each in np.moveaxis(part.log_liks(again.draws), -1, 0)]
     elpd, mcse = (np.array(each) for each in zip(*found, strict=True))
     return elpd, mcse, again.diagnostics.passed

@@ -61,10 +61,10 @@ def grid(fit: Fit, *, balanced: bool = False, **columns: Any) -> pd.DataFrame:
     Parameters
     ----------
     fit : Fit
-        A fit to a table, of a program that declares ``[prediction]``, as every formula does.
+        A fit to a table. Its program must declare ``[prediction]``, as every formula does.
     balanced : bool
-        Whether each factor, and each column with two distinct numbers, that is not named takes all
-        of its values, instead of its most frequent one.
+        Whether unnamed factors, and unnamed columns with two distinct numbers, take all of their
+        values instead of only the most frequent one.
     **columns
         The values of a column: one value, a sequence, or text such as ``"0:10:5"``, for 0, 5 and
         10; ``"low|high"``, for two labels; or ``"*"``, for all levels of a factor, labels of a
@@ -152,7 +152,7 @@ def grid_of(fit: Fit, asked: str | Mapping[str, Any], *, balanced: bool = False)
 
 
 def _of_labels(own: Table, factor: str, group: str, labels: Any) -> Any:
-    """Return the level that each label has in the table of the fit."""
+    """Return the level of each label in the table of the fit; for new labels, the most frequent."""
     column = own.column(factor)
     levels = dict(zip(own.texts(group).tolist(), column.tolist(), strict=True))
     common = _most_frequent(own, factor, [])

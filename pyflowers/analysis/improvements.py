@@ -56,7 +56,7 @@ class Tried:
         The inputs that differ from those of the fit whose checks led to this model; empty for the
         first fit.
     reasons : tuple of str
-        The failed checks; the advice on these checks led to this model.
+        The failed checks whose advice led to this model.
     advised_by : Tried or None
         The model that failed these checks; None for the first fit.
     """
@@ -86,7 +86,7 @@ class Tried:
 
     @property
     def advice(self) -> dict[Advice, tuple[str, ...]]:
-        """The advice on these checks that leads to a refit, and the checks that it addresses.
+        """The advice on failed checks that leads to a refit, and the checks that it addresses.
 
         Advice on sampling is used only if nothing else is wrong with the model.
         """
@@ -103,7 +103,7 @@ class Tried:
 
 
 def _advice_of(*parts: Part) -> dict[Advice, tuple[str, ...]]:
-    """Return the advice in parts of a verdict that leads to a refit, and the checks addressed."""
+    """Return advice that leads to a refit, from parts of a verdict, with the checks it is for."""
     found: dict[Advice, tuple[str, ...]] = {}
     for part in parts:
         for each in (*part.failed, *part.limited):
@@ -200,7 +200,7 @@ class Improvement(Result):
 
     @property
     def command(self) -> str:
-        """The command that fits the chosen model; empty if it is the first."""
+        """The command that fits the chosen model; empty if no model, or the first, is chosen."""
         return self.command_with(str)
 
     def command_with(self, path: ShowPath) -> str:
@@ -387,6 +387,6 @@ def _folder(out: Path, name: str, trials: list[Tried]) -> Path:
 
 
 def _known_by(fit: Fit, change: Mapping[str, Any]) -> str:
-    """Return a value that is equal for two sets of inputs if they give the same fit."""
+    """Return a key for the inputs of a changed fit; equal inputs have equal keys."""
     inputs = changed_inputs(fit, change)
     return repr(sorted((name, repr(its)) for name, its in inputs.items()))

@@ -359,7 +359,7 @@ def compare(
         reference = fit(spec)
     else:
         taken = {*INPUTS} - {"cmdstan", "interval"}
-        spec.refuse(taken, "cannot be combined with nuts, which is a finished fit")
+        spec.refuse(taken, "cannot be combined with nuts=…, which is a finished fit")
         asked = spec.interval if "interval" in spec.model_fields_set else None
         reference = nuts.with_interval(asked)
     if not reference.posterior:
@@ -439,7 +439,7 @@ def _closed_form(
 
 
 def reference_method(fit: Fit) -> str:
-    """Return the method that sampled a fit.
+    """Return the method by which a fit was sampled.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class ModelTable(Result):
     fits : tuple of Fit
         The models.
     names : tuple of str
-        The names of their columns.
+        The names of the models, which are the headings of their columns.
     rows : mapping of str to tuple of str
         The parameters of each row, by the label of the row. A model has at most one of them.
     estimate : str
@@ -125,7 +125,7 @@ class ModelTable(Result):
         return (estimate, f"[{low}, {high}]")
 
     def _r2(self, its: Explained | str) -> dict[str, list[float]]:
-        """Return the estimate and the interval of each R² of a model's expected values."""
+        """Return the estimate and interval of each R², except the R² of residuals, by label."""
         if isinstance(its, str):
             return {}
         (shares,) = its.shares.values()
@@ -140,7 +140,7 @@ class ModelTable(Result):
         return found
 
     def _numbers(self, table: pd.DataFrame, names: Sequence[str]) -> list[float] | None:
-        """Return a parameter's estimate and the ends of its interval; None if it has none."""
+        """Return a parameter's estimate and the ends of its interval; None if a model lacks it."""
         _, *ends = interval_quantiles(self.interval)
         for name in names:
             if name in table.index:
@@ -149,7 +149,7 @@ class ModelTable(Result):
         return None
 
     def _about(self) -> Iterator[Row]:
-        """Yield the rows on data, family and elpd; a row that all models lack is left out."""
+        """Yield the rows on data, family, R² and elpd; a row that all models lack is left out."""
         yield Row("Observations", tuple((str(_num_rows(fit)),) for fit in self.fits))
         sizes = [_num_groups(fit) for fit in self.fits]
         for column in dict.fromkeys(name for its in sizes for name in its):
@@ -187,7 +187,7 @@ class ModelTable(Result):
 
     @property
     def notes(self) -> list[str]:
-        """Cautions on the models for the reader of the table."""
+        """Cautions about the models for the reader of the table."""
         found = [
             f"{name}: the sampling did not converge, so do not report its estimates"
             for name, fit in zip(self.names, self.fits, strict=True)
@@ -300,8 +300,8 @@ def table(
     fits : Fit or sequence of Fit
         The models, one for each column. They may have different families, formulas and data.
     names : sequence of str, optional
-        The names of the columns. Default: the names that the fits were given; for fits without a
-        name, Model 1, Model 2, and so on.
+        The names of the models, as headings of the columns. Default: the names of the fits; for
+        fits without a name, Model 1, Model 2, and so on.
     rows : mapping of str to str, or sequence of str, optional
         The rows, in their order: labels by parameter, such as ``{"b[x]": "Dose"}``, or parameters,
         such as ``["b[x]=Dose", "sigma"]``. A quantity such as ``b`` stands for its elements.
@@ -388,13 +388,13 @@ def _label_of_r2(of: str) -> str:
 
 
 def _checked_names(names: Sequence[str], num: int) -> list[str]:
-    """Return the names of the columns."""
+    """Return the names of the models after checking them."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError(f"names must be a list with a name for each model, got {names!r}")
     found = list(names)
     for name in found:
         if not isinstance(name, str) or not name.strip():
-            raise ConfigError(f"names must be text that is not empty, got {name!r}")
+            raise ConfigError(f"each name must be text that is not empty, got {name!r}")
         if found.count(name) > 1:
             raise ConfigError(f"names: two models are called {name!r}; give each its own name")
     if len(found) != num:
@@ -445,7 +445,7 @@ def _joined(models: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _merged(orders: Iterable[Sequence[str]]) -> list[str]:
-    """Return all names; a new name comes after the name that precedes it in the same sequence."""
+    """Return all names; each new name comes after the name that precedes it in its own sequence."""
     found = list[str]()
     for names in orders:
         at = 0
@@ -504,7 +504,7 @@ def _asked(rows: Rows, known: Sequence[str]) -> Iterator[tuple[str, str | None]]
 
 
 def _split(text: Any, known: Sequence[str]) -> tuple[Any, str | None]:
-    """Return the parameter and the label of ``NAME=LABEL``; a name may hold an equals sign."""
+    """Return the parameter and the label of ``NAME=LABEL``; a name may contain an equals sign."""
     if not isinstance(text, str):
         return text, None
     names = {*known, *(name.partition("[")[0] for name in known)}
@@ -521,7 +521,7 @@ def _split(text: Any, known: Sequence[str]) -> tuple[Any, str | None]:
 def _refuse_overlaps(
     chosen: Mapping[str, tuple[str, ...]], tables: Sequence[pd.DataFrame], names: Sequence[str]
 ) -> None:
-    """Reject a label for two parameters of one model."""
+    """Reject a label that is given to two parameters of one model."""
     for label, its in chosen.items():
         for name, table in zip(names, tables, strict=True):
             both = [each for each in its if each in table.index]

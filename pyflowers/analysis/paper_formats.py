@@ -73,7 +73,7 @@ class Row:
     def cells_in(
         self, text: Callable[[str], str], numbers: Callable[[str], str]
     ) -> list[list[str]]:
-        """Return the lines of each cell, written by the function for its kind."""
+        """Return the lines of each cell, formatted by `text` if it is text, else by `numbers`."""
         write = numbers
         if self.is_text:
             write = text
@@ -334,7 +334,7 @@ class Prose:
         return " ".join(self.sentences)
 
     def markdown(self) -> str:
-        """Return the paragraph on one line; a new line that begins with ``+ x`` would be a list."""
+        """Return the paragraph on one line, as a line that begins with ``+ x`` would be a list."""
         return _with_numbers(str(self), _in_markdown, _typeset) + "\n"
 
     def latex(self) -> str:

@@ -18,7 +18,7 @@ residuals that the pattern does not explain:
     mean[x]           an effect of each bin of a covariate, or of each level
     curvature[x]      the square of a covariate
     interaction[x:z]  the products of two covariates, or of their levels
-    slopes[x | g]     an effect of x in each group; the test is whether they vary [2]_
+    slopes[x | g]     the effects of x in each group; the test is whether they vary [2]_
 
 The other two kinds are
 
@@ -149,12 +149,12 @@ ROWS = "rows"
 """The name that stands for the order of the rows in the table."""
 
 STRUCTURAL = ("mean", "curvature", "interaction", "slopes")
-"""Kinds of patterns that another predictor would explain, unlike patterns in the errors."""
+"""Kinds of patterns that another linear predictor would explain, unlike patterns in the errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """One statistic of residuals.
+    """A statistic of the residuals that detects one kind of pattern.
 
     Attributes
     ----------
@@ -217,14 +217,16 @@ class Judged:
     replicated : array, shape (R,)
         Its statistic for the replicated data sets.
     p_value : float
-        The share of the replicated data sets in which any pattern is as strong; see the module.
+        The share of the replicated data sets in which any pattern is at least as strong; see the
+        docstring of the module.
     strength : float
-        Standard deviations by which the statistic exceeds its mean over the replicates.
+        The number of standard deviations by which the statistic exceeds its mean over the
+        replicates.
     by_bin : array, shape (bin,)
         For spread, the ratio of each bin's spread to the spread that the model predicts.
     size : float
-        For spread, the root mean square over the rows of these ratios minus 1, less the part that
-        chance explains; NaN for other patterns.
+        For spread, the root mean square over the rows of (ratio − 1), less the part that chance
+        explains; NaN for other patterns.
     """
 
     pattern: Pattern
@@ -237,7 +239,7 @@ class Judged:
 
     @property
     def passed(self) -> bool:
-        """Whether the pattern is one that the model would produce."""
+        """Whether the pattern is no stronger than chance explains."""
         return self.p_value >= LIMIT
 
 
@@ -269,7 +271,7 @@ class Patterns:
     steps : tuple of Step
         The remedies for the patterns of the mean, the strongest first.
     spreads : tuple of Step
-        The remedies for the patterns of spread that these remedies do not explain.
+        The remedies for the patterns of spread that `steps` do not explain.
     family : str
         A family under which the spreads are equal, if they are unequal in the fit; empty if no such
         family is known.
@@ -310,7 +312,7 @@ class Residuals:
         self.mean = np.broadcast_to(mean, shape)[0].mean(axis=0)
         sd = np.median(np.sqrt(np.broadcast_to(variance, shape)[0]), axis=0)
         self.sd = np.maximum(sd, 1e-9 * max(1.0, float(sd.max())))
-        self.weight = self.sd  # categories: the part that all predictors can fit together
+        self.weight = self.sd  # for categories: the part that all linear predictors fit together
         if self.family.has_columns:
             self.weight = self.sd * fit.data.rows_of_y.sum(axis=1)
         if not self.family.has_categories:
@@ -381,7 +383,8 @@ def find_patterns(
     num : int
         Number of data sets that can be replicated.
     order : (str, array of shape (N,)), optional
-        Name and values of the times by which the rows are ordered. Default: the order of the rows.
+        Name and values of the times by which the rows are ordered. Default: the rows are in the
+        order of the table.
     """
     if not fit.model.predicts_rows:
         return Patterns()
@@ -436,7 +439,10 @@ class _Search:
 def _explained(
     search: _Search, judged: Sequence[Judged]
 ) -> tuple[list[Step], list[Any], Sequence[Judged]]:
-    """Return the terms that explain the failed patterns, their columns, and what remains."""
+    """Return the terms that explain the failed patterns, with their columns.
+
+    All patterns, as judged with these terms, are also returned.
+    """
     steps, extra, now = list[Step](), list[Any](), judged
     while len(steps) < MOST_STEPS:
         failed = [each for each in now if not each.passed and each.pattern.kind in STRUCTURAL]
@@ -477,9 +483,10 @@ def _is_equal(judged: Iterable[Judged]) -> bool:
 def _explained_spreads(
     search: _Search, extra: Sequence[Any], now: Sequence[Judged]
 ) -> tuple[list[Step], Sequence[Judged]]:
-    """Return the terms that explain unequal spreads, and the patterns that then remain.
+    """Return the terms that explain unequal spreads, and all patterns as judged with these terms.
 
-    The part that a model with this spread would fit is also removed, in data and replicates.
+    The part of the residuals that a model with this spread would fit is also removed, both from the
+    data and from the replicates.
     """
     steps, remove = list[Step](), search.residuals.projection(extra)
     own, again, scale = remove(search.own), remove, np.ones(search.own.shape[1])
@@ -514,7 +521,7 @@ def _spread_that_explains(
 def _term_of_spread(
     search: _Search, remove: Remove, own: FloatArray, spread: Judged
 ) -> tuple[str, FloatArray]:
-    """Return the term on which the spread must depend, and the spread of each row."""
+    """Return the term on which the spread must depend, and the relative spread of each row."""
     fit, x = search.fit, spread.pattern.columns[0]
     table, ratios = fit.data.table, _ratios(spread)
     assert table is not None
@@ -570,7 +577,7 @@ def _causes(failed: Sequence[Judged], steps: Sequence[Step]) -> list[Judged]:
 
 
 def _ratios(spread: Judged) -> FloatArray:
-    """Return the ratio of each row's spread to the spread that the model predicts, by its bin."""
+    """Return, for each row, the ratio of the spread in its bin to the spread under the model."""
     where = spread.pattern.where
     assert where is not None
     ratio = np.append(np.maximum(spread.by_bin, 1e-3), 1.0)  # -1 marks rows in no bin
@@ -580,7 +587,11 @@ def _ratios(spread: Judged) -> FloatArray:
 def _remedy(
     search: _Search, worst: Judged, extra: Sequence[Any]
 ) -> tuple[str, Any, tuple[Judged, ...]]:
-    """Return the first terms that explain a pattern, with their columns, and what then remains."""
+    """Return the simplest terms that explain a pattern, with their columns.
+
+    All patterns, as judged with these terms, are also returned. If no candidate explains the
+    pattern, the last candidate is returned.
+    """
     fit, residuals = search.fit, search.residuals
     pattern, x = worst.pattern, worst.pattern.columns[0]
     candidates: list[tuple[str, Any]] = []
@@ -605,7 +616,7 @@ def _remedy(
 def _curves(fit: Fit, x: str) -> Iterator[tuple[str, FloatArray]]:
     """Yield curves along a covariate, from the simplest to the most flexible, with their columns.
 
-    Smooths that the formula already has are followed by richer ones.
+    If the formula already has a smooth of the covariate, only smooths with more knots are yielded.
     """
     table = fit.data.table
     assert table is not None
@@ -642,8 +653,8 @@ def smooth_sizes(fit: Fit, x: str, text: str) -> list[int]:
     x : str
         The covariate.
     text : str
-        A formula; if it has a smooth of x, only larger numbers than that of this smooth are
-        returned.
+        A formula, or empty. If the formula has a smooth of x, only numbers above the number of its
+        knots are returned.
     """
     table, least = fit.data.table, 0
     assert table is not None
@@ -684,7 +695,7 @@ def square_of(fit: Fit, covariate: str) -> str:
 def _judge(
     patterns: Sequence[Pattern], own: FloatArray, replicated: Iterable[FloatArray]
 ) -> tuple[Judged, ...]:
-    """Return patterns with their p-values, from blocks of replicated data sets; see the module."""
+    """Return patterns with their p-values, from the residuals of replicated data sets in blocks."""
     found = []
     blocks = [[pattern.statistic(e) for pattern in patterns] for e in replicated]
     for pattern, parts in zip(patterns, zip(*blocks, strict=True), strict=True):
@@ -830,7 +841,7 @@ none."""
 
 
 def _means(own: _Covariates, linear: Linear, notes: list[str]) -> Iterator[Pattern]:
-    """Yield the pattern of the mean along each covariate, and of its curvature."""
+    """Yield, for each covariate, the pattern of the mean along it and the pattern of curvature."""
     few = []
     for x, columns in own.coded.items():
         if x in own.levels:
@@ -853,7 +864,7 @@ def _means(own: _Covariates, linear: Linear, notes: list[str]) -> Iterator[Patte
 def _interactions(
     fit: Fit, own: _Covariates, linear: Linear, notes: list[str]
 ) -> Iterator[Pattern]:
-    """Yield the pattern of each pair of covariates that do not interact in the model."""
+    """Yield an interaction pattern for each pair of covariates without one in the model."""
     pairs = [
         (one, other)
         for one, other in itertools.combinations(own.coded, 2)
@@ -873,7 +884,7 @@ def _interactions(
 
 
 def _spreads(fit: Fit, residuals: Residuals, own: _Covariates) -> Iterator[Pattern]:
-    """Yield the pattern of spreads along each covariate and each group."""
+    """Yield the patterns of spread along each covariate and between groups."""
     places: dict[str, tuple[IntArray, Sequence[str]]] = {
         **{x: _bins(values, 4) for x, values in own.numeric.items()},
         **own.levels,
@@ -886,7 +897,7 @@ def _spreads(fit: Fit, residuals: Residuals, own: _Covariates) -> Iterator[Patte
 
 
 def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Iterator[Pattern]:
-    """Yield a pattern for each covariate that varies within groups but has a single effect."""
+    """Yield a pattern for each covariate that varies within groups but has one effect for all."""
     varying = fit.model.varying
     for g, codes in residuals.groups.items():
         num = np.bincount(codes)
@@ -918,7 +929,7 @@ def _slopes(fit: Fit, residuals: Residuals, coded: dict[str, FloatArray]) -> Ite
 
 
 def _spread(x: str, codes: IntArray, names: Sequence[str]) -> Iterator[Pattern]:
-    """Yield the pattern of spreads in bins, if at least two of them have enough rows."""
+    """Yield the pattern of spread between bins, if at least two bins have enough rows."""
     from scipy import sparse
 
     num = np.bincount(codes)
@@ -961,7 +972,10 @@ def _autocorrelations(
     for x, values in along.items():
         neighbours = _neighbours(codes, values)
         if neighbours is None:
-            notes.append(f"autocorrelation[{x}] is left out: fewer than {FEWEST_PAIRS} neighbours")
+            notes.append(
+                f"autocorrelation[{x}] is left out: there are fewer than {FEWEST_PAIRS} pairs of "
+                "neighbours"
+            )
             continue
         used.append(_rows_in_order(codes, values))
         yield Pattern("autocorrelation", (x,), neighbours)
@@ -989,9 +1003,10 @@ def _rows_in_order(codes: IntArray, values: FloatArray) -> IntArray:
 
 
 def _neighbours(codes: IntArray, values: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return the autocorrelation at lag 1 along values within groups; None if there are few pairs.
+    """Return a function that computes the autocorrelation along values; None for few pairs.
 
-    Rows of a group with the same value are one point, with the mean of their residuals.
+    Only neighbours in the same group are pairs. Rows of a group with the same value are one point,
+    whose residual is the sum of theirs divided by the square root of their number.
     """
     from scipy import sparse
 

@@ -1,4 +1,4 @@
-"""Results from the fits to several completed tables, pooled as the draws of further chains.
+"""Pooled results of the fits to several completed tables: the chains of all fits are combined.
 
 The draws of a quantity that depends on the table, such as an average over its rows, are computed
 from each fit and its own table. Chains of one table must agree with each other, but chains of
@@ -32,7 +32,7 @@ Question = TypeVar("Question", bound=Callable[..., Any])
 
 
 def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Question], Question]:
-    """Return a decorator for a function of a fit, so that it also accepts pooled fits.
+    """Return a decorator that makes a function of a fit accept pooled fits, too.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def of_each_table(pool: Callable[[PooledFit, list[Any]], Any]) -> Callable[[Ques
 
 
 def as_chains(draws: Sequence[xr.DataArray]) -> xr.DataArray:
-    """Return the draws from several tables as draws of further chains, shape (chain, draw, …)."""
+    """Return the draws from several tables with all chains combined, shape (chain, draw, …)."""
     import xarray as xr  # slow to import
 
     return xr.concat([its.drop_vars("chain", errors="ignore") for its in draws], dim="chain")
@@ -82,8 +82,8 @@ def pooled_columns(
     Returns
     -------
     dict of str to array
-        The Monte Carlo errors of the mean of the tables' values; effective sample
-        sizes, which are sums over the tables; and ``between``, the share of the variance between
+        The Monte Carlo errors, for the average of the tables' values; the effective sample sizes,
+        which are sums over the tables; and ``between``, the share of the variance that lies between
         the tables.
     """
     tables = np.split(draws, num_tables)

@@ -69,8 +69,8 @@ OF_TABLES = (
     *("row", "column", "change", "at", "groups", "outcome"),
     *("median", "mcse", "mcse_median"),
 )
-"""Column names in the tables of predictions and effects; the user's columns may have the same
-names."""
+"""Names of columns in the tables of predictions and effects. A user's column that has one of these
+names is renamed in these tables."""
 
 T = TypeVar("T")
 
@@ -210,7 +210,7 @@ class RowSets:
     index : Index
         The names of the sets.
     codes : array of int, shape (N,)
-        The set of each row.
+        The position of each row's set in `index`.
     shares : array, shape (N,)
         The weight of each row in the average of its set; the weights of a set sum to 1.
     """
@@ -220,7 +220,10 @@ class RowSets:
     shares: NDArray[np.float64]
 
     def average(self, blocks: Iterator[tuple[slice, NDArray[np.float64]]]) -> Any:
-        """Return averages of row values, shape (chain, draw, set)."""
+        """Return the weighted averages over each set, shape (chain, draw, set).
+
+        The argument yields slices of rows, and their values of shape (chain, draw, row).
+        """
         total: Any = 0.0
         for rows, values in blocks:
             codes = self.codes[rows]
@@ -253,7 +256,7 @@ def row_sets(
     by : str or sequence of str, optional
         The columns. Default: all rows are one set.
     weights : str, optional
-        A column of nonnegative weights of the rows. Default: equal weights.
+        A column with a nonnegative weight for each row. Default: equal weights.
     is_of_fit : bool
         Whether the table belongs to a fit, which keeps only the columns that it uses.
 
@@ -361,7 +364,7 @@ class RowPredictions(Result):
     outcomes : tuple of Outcome
         The events whose probabilities are predicted; empty for other kinds.
     pooled : PooledFit or None
-        The fits of completed tables from which the predictions are pooled; `fit` is then the first.
+        The fits to completed tables from which the predictions are pooled; `fit` is then the first.
     tables : tuple of RowPredictions
         The predictions of each completed table; empty for a single fit.
 
@@ -421,11 +424,11 @@ class RowPredictions(Result):
 
     @property
     def _events(self) -> tuple[Outcome | None, ...]:
-        """The outcomes whose probabilities are predicted; for other kinds, only None."""
+        """The outcomes whose probabilities are predicted; for other kinds, a single None."""
         return self.outcomes or (None,)
 
     def _predictor(self, outcome: Outcome | None) -> Predictor:
-        """Return the predictor of an outcome."""
+        """Return the predictor, for one outcome unless it is None."""
         if outcome is None:
             return self.predictor
         return replace(self.predictor, outcome=outcome)
@@ -546,7 +549,7 @@ class RowPredictions(Result):
         return [cell_text(cell) for cell in self._table.column(name).tolist()]
 
     def _columns(self, draws: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        """Return the numbers that describe draws, shape (chain, draw, value)."""
+        """Return the columns of the table for draws of shape (chain, draw, value)."""
         describe = partial(summary, interval=self.fit.interval)
         columns = describe(draws)
         if self.tables:
@@ -682,18 +685,18 @@ def predict(
     Parameters
     ----------
     fit : Fit or PooledFit
-        To predict rows, a fit of a program that declares ``[prediction]``, as every formula does.
-        Otherwise, a fit of a program with ``y_new``. The predictions of rows from the fits to
-        several completed tables are pooled.
+        A fit whose program declares ``[prediction]``, as every formula does, or, if no rows are to
+        be predicted, has ``y_new``. The predictions of rows from the fits to several completed
+        tables are pooled.
     new : path, DataFrame or Table, optional
         The rows to predict, with every column that the program reads except the observed one.
         Default: the fit's rows if `kind`, `by` or `weights` is given, or the program declares
         ``[prediction]`` and has no ``y_new``; otherwise no table.
     kind : str, optional
-        ``expected`` (the default) for the expected value, ``linear`` for the linear predictor,
-        ``observation`` for a new observation, or ``probability`` for the probabilities of outcomes
-        of ratings, successes, counts and categories. Probabilities are the default for categories,
-        and if `outcome` is given.
+        ``expected`` for the expected value, ``linear`` for the linear predictor, ``observation``
+        for a new observation, or ``probability`` for the probabilities of outcomes if the response
+        is a rating, a number of successes, a count or a category. Default: ``probability`` for
+        categories or if `outcome` is given; otherwise ``expected``.
     groups : str, optional
         ``data``: each row has the effects of its group. The effects of a label that is not in
         the fit are drawn from their population, once per draw for all rows with the label.
@@ -837,8 +840,8 @@ def _predict_rows(
         outcomes = outcomes_of(fit, kind, outcome, parameter)
     if parameter is not None and kind == "observation":
         raise ConfigError(
-            f"kind 'observation' applies only to the response, not to {parameter}; leave kind or "
-            "parameter out"
+            f"kind 'observation' applies only to the response, not to {parameter}; choose another "
+            "kind, or leave out the option parameter"
         )
     predictor = predictor_of(fit, new, groups, seed, reading, kind, parameter)
     table = predictor.rows.table
@@ -856,14 +859,14 @@ def _predict_rows(
 
 
 def what_of_outcomes(fit: Fit) -> str:
-    """Return, in words, the quantities that have probabilities."""
+    """Return the words for what has a probability, such as ``outcome of y``."""
     if fit.model.has_categories:
         return f"category{_of_response(fit)}"
     return f"outcome of {fit.data.scored_name}"
 
 
 def _of_response(fit: Fit) -> str:
-    """Return the variable of the categories, in words; empty if they are columns."""
+    """Return words such as `` of y``; empty if each category has a column of counts."""
     return "" if fit.model.has_columns else f" of {fit.data.category_name}"
 
 
@@ -875,7 +878,7 @@ def _about_mean(fit: Fit) -> Iterator[str]:
 
 
 def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expected", "probability"]:
-    """Return the kind of prediction if none is given.
+    """Return the default kind of prediction.
 
     Raises
     ------
@@ -884,8 +887,8 @@ def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expect
     """
     if outcome is not None and parameter is not None:
         raise ConfigError(
-            f"outcome applies only to the response, not to {parameter}; leave outcome or parameter "
-            "out"
+            f"the option outcome applies only to the response, not to {parameter}; leave out the "
+            "option outcome or the option parameter"
         )
     of_categories = fit.model.has_categories and parameter is None
     return "probability" if of_categories or outcome is not None else "expected"
@@ -927,20 +930,21 @@ def outcomes_of(
     if kind != "probability":
         if outcome is not None:
             raise ConfigError(
-                f"outcome applies only to kind 'probability', not to kind {kind!r}; leave "
-                "outcome or kind out"
+                f"the option outcome applies only to kind 'probability', not to kind {kind!r}; "
+                "leave out the option outcome or the option kind"
             )
         return ()
     if parameter is not None:
         raise ConfigError(
-            f"kind 'probability' applies only to the response, not to {parameter}; leave kind or "
-            "parameter out"
+            f"kind 'probability' applies only to the response, not to {parameter}; choose another "
+            "kind, or leave out the option parameter"
         )
     family = fit.model.family
     if not family.is_discrete:
         raise ConfigError(
-            f"kind 'probability' needs ratings, successes or counts, but family {family.name} has "
-            "real numbers; use kind 'observation', and compute the probability from its draws"
+            f"kind 'probability' needs ratings, successes or counts, but family {family.name} "
+            "describes real numbers; use kind 'observation', and compute the probability from the "
+            "draws"
         )
     scores = fit.data.scores
     if model.has_categories:
@@ -1037,8 +1041,8 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
         raise ConfigError(
             f"[prediction] in {fit.program.declared_in} gives a density that differs from the "
             f"program's {name}, for example for {fit.data.where(row)}; correct the keys "
-            "family, linear_predictor or where, or set the key censored to a variable that "
-            "marks censored rows (see the guide to editing a program)"
+            "'family', 'linear_predictor' or 'where', or set the key 'censored' to a variable "
+            "that marks censored rows (see the guide to editing a program)"
         )
 
 

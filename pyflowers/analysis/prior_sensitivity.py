@@ -18,9 +18,11 @@ and D is between 0 and 1. D is not the same for x and for −x, which has the di
 
 A sensitivity of 0.05 or more matters: for a normal posterior it means that a doubling moves the
 mean by a quarter of the standard deviation, or changes the standard deviation by a factor of 1.25.
-A conclusion is counted as moving if it changes by at least this much. Its change per doubling is
-computed between the powers 0.8 and 1.25, because a quantile of a sample moves in steps from draw to
-draw: between powers near 1, the change would measure the gaps between draws.
+The conclusions are the quantiles, mean, standard deviation and P(> 0) of each quantity. One of them
+counts as moving if it changes by at least this much per doubling or, for P(> 0), by 0.05. The
+change per doubling is computed between the powers 0.8 and 1.25, because a quantile of a sample
+moves in steps from draw to draw: between powers near 1, the change would measure the gaps between
+draws.
 
 Raising a flat prior to a power changes nothing, so its influence is not measured.
 
@@ -74,9 +76,9 @@ LOCAL = (0.99, 1.01)
 """Powers from which distances per doubling are computed, as derivatives at 1."""
 
 SHOWN = (0.8, 1.25)
-"""Powers at which the conclusions are shown, far enough from 1 for changes to be visible; the
-change per doubling is taken between them, or between the powers above if its k-hats are too
-large."""
+"""Powers at which the conclusions are shown, far enough from 1 for changes to be visible. The
+change per doubling is computed between them or, if a k-hat at one of them is too large, between the
+powers in :data:`LOCAL`."""
 
 THRESHOLD = 0.05
 """The smallest sensitivity that matters."""
@@ -133,7 +135,7 @@ class Scaled:
 
     @property
     def worst_k(self) -> float:
-        """The larger of the k-hats at the two powers of the derivative."""
+        """The larger of the k-hats at the two powers in :data:`LOCAL`."""
         return max((self.k_hat[alpha] for alpha in LOCAL if alpha in self.k_hat), default=np.nan)
 
     @property
@@ -170,9 +172,9 @@ class Sensitivity(Result):
         The absolute change of the median of each element for a doubling of the prior's weight, in
         posterior standard deviations; NaN where importance weights cannot be trusted.
     conclusions : DataFrame
-        A row for each component, element and conclusion: its value in the ``posterior`` and at the
-        powers 0.8 and 1.25, its change ``per_doubling``, and ``moves``, which is ``rises``,
-        ``falls`` or empty.
+        A row for each component, element and conclusion, with the conclusion's value in the
+        ``posterior`` and at the powers 0.8 and 1.25, its change ``per_doubling``, and ``moves``,
+        which is ``rises``, ``falls`` or empty.
     notes : tuple of str
         What could not be computed, and other limitations, one sentence each.
     flat : tuple of str
@@ -219,7 +221,7 @@ class Sensitivity(Result):
 
     @property
     def part(self) -> Part:
-        """The check that is added to the verdict on the prior; empty if scaling was rejected."""
+        """The check that is added to the verdict on the prior; empty if it cannot be scaled."""
         shifts = self.shifts.dropna()
         if shifts.empty:
             return Part("prior")
@@ -251,7 +253,7 @@ class Sensitivity(Result):
         return self.distances.assign(diagnosis=diagnosis)
 
     def contents(self) -> list[Line]:
-        """Return the conclusion, the sensitivities, and the conclusions that move with the prior.
+        """Return the overall sentence, the sensitivities, and the conclusions that move.
 
         Effects of groups are shown only if they are sensitive to the prior.
         """
@@ -267,11 +269,11 @@ class Sensitivity(Result):
         return self._contents(table)
 
     def in_full(self) -> list[Line]:
-        """Return the contents with the sensitivities of the effects of groups."""
+        """Return the contents, including the sensitivities of all effects of groups."""
         return self._contents(self.table())
 
     def _contents(self, table: pd.DataFrame) -> list[Line]:
-        """Return the conclusion, sensitivities, the conclusions that move, and the k-hats."""
+        """Return the overall sentence, the sensitivities, the conclusions that move, and k-hats."""
         if len(table) > MOST_ROWS:  # the file has all rows
             table = table.sort_values(str(table.columns[0]), ascending=False, kind="stable")
         if not (table["diagnosis"] != "").any():
@@ -287,8 +289,8 @@ class Sensitivity(Result):
             in_file(table, "sensitivity.csv"),
             *(moved if len(moves) else []),
             *(
-                f"k-hat of the {scaled.component}: {format_number(scaled.worst_k)}, must be at "
-                f"most {scaled.limit:.2f}"
+                f"k-hat of the {scaled.component}: {format_number(scaled.worst_k)} (it must be at "
+                f"most {scaled.limit:.2f})"
                 for scaled in self.components
                 if not (scaled.is_constant or np.isnan(scaled.worst_k))
             ),
@@ -345,7 +347,7 @@ class Sensitivity(Result):
 
     @property
     def sentence(self) -> str:
-        """The conclusion, in one sentence."""
+        """Whether the results depend on the prior, in one sentence."""
         prior = next((c for c in self.components if c.component == "prior"), None)
         if prior is None or prior.refusal or not (prior.is_constant or self.is_known):
             return "Whether the results depend on the prior could not be determined."
@@ -616,7 +618,7 @@ def sensitivities_of(scaled: Scaled, draws: FloatArray, step: int = 1) -> FloatA
     Parameters
     ----------
     scaled : Scaled
-        The component of the fit.
+        The component of the fit's posterior that is scaled.
     draws : array, shape (chain, draw, E)
         Draws of E quantities.
     step : int
@@ -639,7 +641,7 @@ def sensitivities_of(scaled: Scaled, draws: FloatArray, step: int = 1) -> FloatA
 def _distances(
     weights: Mapping[float, FloatArray], ascending: FloatArray, order: NDArray[np.intp]
 ) -> FloatArray:
-    """Return the mean distance per doubling over both powers of the derivative."""
+    """Return the distance per doubling, averaged over the two powers in :data:`LOCAL`."""
     away = dict.fromkeys(LOCAL, np.full(ascending.shape[1], np.nan))
     for alpha in away.keys() & weights.keys():
         moved = cumulative_jensen_shannon(ascending, weights[alpha][order])

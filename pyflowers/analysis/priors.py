@@ -223,8 +223,8 @@ def prior(
         Number of draws, at least 4. With ``prior_only``, this is the total over four chains,
         rounded up to a multiple of 4.
     statistics : mapping of str to callable, optional
-        More statistics of the implied data by name. Each function takes an array of shape (draw, N)
-        and returns one of shape (draw,).
+        More statistics of the implied data, by name. Each function takes an array of shape
+        (draw, N) and returns an array of shape (draw,).
     show_progress : bool
         Whether to show a progress bar for each chain on the terminal.
     **inputs

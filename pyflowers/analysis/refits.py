@@ -158,7 +158,10 @@ def _has_switch(program: Program) -> bool:
 
 
 def _at_labels(whole: Data, rows: NDArray[np.int64], training: Data) -> tuple[Data, bool]:
-    """Return the held-out rows, indexed by the training labels, and whether a group is new."""
+    """Return the data of the held-out rows, and whether any of them has a new group.
+
+    The indices of labels are positions among the labels of the training data.
+    """
     values: dict[str, Any] = dict(whole.values)
     is_new = False
     for name, source in whole.declaration.data.items():
@@ -189,7 +192,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class HeldOutDensity:
-    """How well a refit predicted the held-out observations.
+    """How well a model without some observations predicts these observations.
 
     Attributes
     ----------
@@ -202,7 +205,7 @@ class HeldOutDensity:
     passed : bool
         Whether the refit passed its diagnostics.
     is_refit : bool
-        Whether there was a refit.
+        Whether the density comes from a refit; if not, it comes from importance weights.
     """
 
     rows: NDArray[np.int64]
@@ -219,7 +222,9 @@ def predict_held_out(
     engine: Engine | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> list[HeldOutDensity]:
-    """Refit a model without each of several sets of observations, one refit per core at a time.
+    """Refit a model without each of several sets of observations, and predict each set.
+
+    One refit at a time runs on each core.
 
     Parameters
     ----------
@@ -230,7 +235,7 @@ def predict_held_out(
     engine : Engine, optional
         The engine. Default: the engine of the fit.
     advance : callable
-        Called after each refit.
+        Function without arguments, called after each refit.
 
     Raises
     ------

@@ -25,7 +25,8 @@ from pyflowers.programs.formulas.edits import has_imputed, with_student_effects,
 from pyflowers.programs.terms import quote
 
 GROWS = 0.5
-"""The spread counts as growing with the mean if their correlation over bins is above this value."""
+"""The spread counts as falling with the mean if their correlation over bins is below minus this
+value."""
 
 EDGES = (
     "; only predictions near this limit are affected: average effects and coefficients describe "
@@ -37,7 +38,7 @@ CUT_OFF = "see whether values are cut off at a limit, and if so, model truncatio
 
 @dataclass(frozen=True)
 class Case:
-    """A need of a fit.
+    """A fit with a failed check, and the words for the advice.
 
     Attributes
     ----------
@@ -98,9 +99,9 @@ def refit(
         Terms for the linear predictor of the response, for the parameter that sets the spread, and
         for the probability of zeros.
     family : str
-        Another family.
+        Another family; empty to keep the family of the fit.
     more : str
-        The end of the advice.
+        Text with which the advice ends.
 
     Returns
     -------
@@ -140,7 +141,7 @@ def refit(
 
 @lru_cache(maxsize=1)
 def _alternative(fit: Fit) -> str:
-    """Return the most likely alternative to a family; empty if there is none."""
+    """Return the most likely alternative to a fit's family; empty if there is none."""
     if not fit.model.predicts_rows:
         return ""
     found = likely_alternatives(fit, few_draws(fit, NUM_DRAWS))
@@ -148,7 +149,7 @@ def _alternative(fit: Fit) -> str:
 
 
 def _another_family(case: Case) -> str:
-    """Recommend the most likely alternative, if it is more likely than the family."""
+    """Recommend the most likely alternative, if it is more likely than the fit's family."""
     if case.family is None or not _alternative(case.fit):
         return ""
     return refit(case.fit, family=_alternative(case.fit))
@@ -192,7 +193,8 @@ def _autoregression(case: Case, time: str = "", gr: str | None = None) -> str:
     time : str
         The column of the times. Default: the order of the rows.
     gr : str, optional
-        The column of the series. Default: the group with the most labels.
+        The column of the series. Default: of the groups with at least two rows per label, the one
+        with the most labels.
     """
     fit, table = case.fit, case.fit.data.table
     formula = fit.program.declaration.formula
@@ -232,7 +234,7 @@ def _along_rows(case: Case) -> str:
     if not found:
         return ""
     more = (
-        "; if a column gives the time, write ar(time = …) with it; if the rows are ordered by "
+        "; if a column gives the time, name it in ar(time = …); if the rows are ordered by "
         "something else, add its effect"
     )
     return _within(found, "if the rows follow each other in time, ", more)
@@ -341,13 +343,13 @@ def _said(text: str, step: Step = "", **change: Any) -> Remedy:
 
 
 def _of_formula(text: str, **change: Any) -> Remedy:
-    """Return a remedy that applies to formulas."""
+    """Return a remedy that applies only to fits of formulas."""
     said = _said(text, **change)
     return lambda case: "" if case.family is None else said(case)
 
 
 def _of_program(text: str, *, counts: bool = False) -> Remedy:
-    """Return a remedy that applies to Stan programs, or only to Stan programs for counts."""
+    """Return a remedy that applies only to Stan programs or, if `counts`, to those for counts."""
 
     def remedy(case: Case) -> str:
         if case.family is not None or (counts and not case.fit.program.counts):
@@ -358,7 +360,7 @@ def _of_program(text: str, *, counts: bool = False) -> Remedy:
 
 
 def _with_copy(fit: Fit, text: str) -> str:
-    """Return advice on a program with the command that copies a shipped one."""
+    """Return advice on a program; for a shipped program, add the command that copies it."""
     reference = fit.program.reference
     if reference.endswith(".stan"):
         return text
@@ -514,7 +516,7 @@ REMEDIES: Mapping[str, tuple[Remedy, ...]] = {
     ),
     "unlike": (
         _said(
-            "add a covariate that explains the differences between the rows, or a group term of a "
+            "add a covariate that explains the differences between the rows, or a group term for a "
             "column with a label for each row, such as (1 | row)"
         ),
     ),

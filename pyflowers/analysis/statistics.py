@@ -128,15 +128,15 @@ OF_DATA = (
 
 
 def shares_of(categories: Sequence[str], *, is_counted: bool) -> list[Statistic]:
-    """Return the share of each category.
+    """Return, for each category, the statistic that computes its share.
 
     Parameters
     ----------
     categories : sequence of str
         The categories.
     is_counted : bool
-        Whether data sets have the counts of the categories in each row, shape (R, N × categories),
-        instead of the number of a category, from 1.
+        Whether data sets have the counts of all categories in each row, shape (R, N × categories),
+        instead of the number of each row's category, counted from 1.
     """
 
     def of(number: int) -> Function:
@@ -420,7 +420,7 @@ class Groups:
         return np.asarray(np.divide(away, sd, out=np.zeros_like(away), where=sd > 0))
 
     def comparable_means(self, y: FloatArray) -> FloatArray:
-        """Return the group means on the scale of the comparison, shape (R, group)."""
+        """Return the group means, on the log scale for counts, shape (R, group)."""
         means = self.means(y)
         if not self.counts:
             return means

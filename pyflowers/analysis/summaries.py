@@ -26,13 +26,13 @@ def number_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any
 
 
 def joint_columns(draws: NDArray[np.float64], interval: float) -> dict[str, Any]:
-    """Return the ends of intervals that contain all values at once, by ranks of the draws.
+    """Return the ends of intervals that contain all values at once with probability `interval`.
 
     With r the rank of a value among its n draws, a draw is t-central if max(r, n + 1 - r) <= t for
-    each of its values. Each interval extends from the order statistic n + 1 - t to t, with the
-    smallest t for which the share of t-central draws is at least `interval` (Besag, Green, Higdon
-    and Mengersen 1995, Bayesian computation and stochastic systems, Statistical Science 10(1),
-    section 6.3).
+    each of its values. Each interval extends from order statistic n + 1 - t to order statistic t,
+    with the smallest t for which the share of t-central draws is at least `interval` (Besag, Green,
+    Higdon and Mengersen 1995, Bayesian computation and stochastic systems, Statistical Science
+    10(1), section 6.3).
     """
     values = np.sort(flat_draws := draws.reshape(-1, draws.shape[-1]), axis=0)
     num = len(values)

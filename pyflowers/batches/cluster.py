@@ -46,7 +46,7 @@ class Cluster:
         A connected client. Its workers should have one thread each (``--nthreads 1``), or
         `resources` should limit the number of simultaneous fits to the number of cores.
     resources : mapping of str to float, optional
-        The amount of each resource of a Dask worker that a fit takes.
+        The amount of each of a Dask worker's resources that one fit uses.
     """
 
     def __init__(self, client: Client, *, resources: Mapping[str, float] | None = None) -> None:
@@ -216,7 +216,7 @@ def fit_on_worker(job: Job) -> Outcome:
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """Yield a client of a scheduler.
+    """Yield a client that is connected to a Dask scheduler.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """The SQLite file of a ledger: its tables, their digests, and how the file is opened and read.
 
 SQLite does not notice a changed byte in a row. Therefore the row of a task contains a digest of its
-values, among them the digests of its kept tables, and the row of the batch contains the number of
-tasks and a digest. They are compared whenever a row or a table is read, and a damaged ledger is
-rejected. The digests protect against accidents, not against a person who writes a new digest.
+values, which include the digests of its kept tables, and the row of the batch contains the number
+of tasks and a digest. The digests are compared whenever a row or a table is read, and a damaged
+ledger is rejected. They protect against accidents, not against a person who writes a new digest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CREATE TABLE kept (
 """
 
 SMALLEST_ROW = 64
-"""A lower limit for the bytes of a task's row, whose digest alone takes this many."""
+"""A lower limit for the size of a task's row, in bytes; the digest alone takes this many."""
 
 
 class Values(NamedTuple):
@@ -62,7 +62,8 @@ class Values(NamedTuple):
     run, oldest : int
         The last run, and the oldest run whose rows are shown.
     seed, total, started : number or None
-        The batch's seed, and the number of tasks and the start of the last run.
+        The batch's seed, the number of tasks in the last run, and the time at which that run
+        started.
     tasks : int
         The number of rows in the table of tasks.
     """
@@ -164,7 +165,7 @@ def is_batch(folder: Path) -> bool:
 
 
 def _names_a_file(journal: Path) -> bool:
-    """Whether a journal names a super-journal, a file anywhere that SQLite may then delete."""
+    """Whether a journal names a super-journal, which SQLite may delete in whatever folder it is."""
     with suppress(FileNotFoundError), journal.open("rb") as file:  # a client may just have ended
         file.seek(max(0, file.seek(0, os.SEEK_END) - 8))
         return file.read() == bytes.fromhex("d9d505f920a163d7")
@@ -191,7 +192,7 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
                     f"{folder / FILE} does not hold a batch, or is damaged; name another folder, "
                     "or put back an undamaged copy of the file"
                 )
-            raise ConfigError(f"{folder} is not a batch folder: it has no {FILE}; name another")
+            raise ConfigError(f"{folder} has no {FILE}, so it is not a batch folder; name another")
         # The mode is not read-only, so that SQLite can roll back the transaction of a killed
         # client.
         address = f"{(folder / FILE).absolute().as_uri()}?mode=rw"
@@ -263,7 +264,7 @@ def guarded(folder: Path, sentence: str) -> Iterator[None]:
 
 
 def check_format(database: sqlite3.Connection, folder: Path) -> None:
-    """Reject a file that is not a ledger of this format, and a ledger with any other content."""
+    """Reject a file that is not a ledger of this format, or that has other tables."""
     kind, found = (
         database.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("application_id", "user_version")
@@ -292,7 +293,7 @@ def check_pages(database: sqlite3.Connection) -> None:
 
 
 def _schema(database: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return the definitions of everything that a database contains, or of the first few."""
+    """Return the definitions of the tables and other objects in a database, at most ten."""
     query = "SELECT type, name, tbl_name, sql FROM sqlite_master LIMIT 10"
     return sorted(database.execute(query).fetchall(), key=repr)
 
@@ -310,7 +311,7 @@ def _is_of(values: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:
 
 
 def values_of(database: sqlite3.Connection) -> Values:
-    """Return the values of the batch; ValueError if they are damaged."""
+    """Return the values of the batch; raise ValueError if they are damaged."""
     found = database.execute(_SELECT_VALUES).fetchall()
     if len(found) == 1:
         *values, digest = found[0]
@@ -320,7 +321,7 @@ def values_of(database: sqlite3.Connection) -> Values:
 
 
 def checked(found: tuple[Any, ...], key: str | None = None) -> Row:
-    """Return the row of a task; ValueError if it is damaged, or belongs to another key."""
+    """Return the row of a task; raise ValueError if it is damaged, or belongs to another key."""
     if key not in (None, found[1]):
         raise ValueError(f"its index leads to the wrong row, {found[0]}")
     if digest_of_row(found[1:-1]) != found[-1] or not _is_of(found[:-1], _KINDS_OF_ROW):
@@ -329,7 +330,7 @@ def checked(found: tuple[Any, ...], key: str | None = None) -> Row:
 
 
 def rows_of(database: sqlite3.Connection, folder: Path, values: Values) -> Iterator[Row]:
-    """Yield the rows of all tasks; ValueError if one of them is damaged or missing."""
+    """Yield the rows of all tasks; raise ValueError if one of them is damaged or missing."""
     if not 0 <= values.tasks * SMALLEST_ROW <= (folder / FILE).stat().st_size:
         raise ValueError(f"a file of its size cannot hold {values.tasks} tasks")
     number = 0
@@ -349,8 +350,8 @@ def shown(values: Values, rows: Iterable[Row]) -> Iterable[Row]:
     """Return the rows that are shown.
 
     Until the last run has planned all of its tasks, it is not known which rows of earlier runs it
-    will use again. So these are also shown, unless a later run has a row with the same name and
-    program.
+    will use again. Rows of earlier runs are therefore also shown, unless a later run has a row with
+    the same name and program.
     """
     recent = (row for row in rows if row.run >= values.oldest)
     if values.oldest == values.run:
@@ -364,7 +365,7 @@ def shown(values: Values, rows: Iterable[Row]) -> Iterable[Row]:
 
 
 def kept_rows(database: sqlite3.Connection, row: Row, name: str, digest: str) -> bytes:
-    """Return a packed table of a task; ValueError if it is damaged or missing."""
+    """Return a packed table of a task; raise ValueError if it is damaged or missing."""
     query = "SELECT rows FROM kept WHERE task = ? AND name = ?"
     found = database.execute(query, (row.id, name)).fetchone()
     if found is None or not isinstance(found[0], bytes) or digest_of_table(found[0]) != digest:

@@ -89,7 +89,7 @@ class Keep:
 
     @classmethod
     def of(cls, given: str | Callable[..., Any] | Keep) -> Keep:
-        """Return a table to keep that is given in any of the forms that a task may use.
+        """Return the table to keep that is given as text, as a function or as a `Keep`.
 
         Parameters
         ----------
@@ -200,12 +200,12 @@ class Keep:
 
 
 def is_short(given: str) -> bool:
-    """Whether text is not ``module:function``: it names a built-in table, or is not valid."""
+    """Whether text is not ``module:function``, but names a built-in table or is invalid."""
     return given.partition(":")[0] in BUILT_IN or ":" not in given
 
 
 def function_of(reference: str) -> Callable[..., Any]:
-    """Import a function by ``module:function``.
+    """Import the function that ``module:function`` names.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 
 def unpacked(raw: bytes) -> NDArray[Any]:
-    """Return the rows that :func:`packed` has packed; ValueError for any other bytes."""
+    """Return the rows that :func:`packed` has packed; raise ValueError for any other bytes."""
     # The header names the columns. NumPy limits its size as a protection against untrusted files,
     # which is not needed here.
     rows: NDArray[Any] = np.lib.format.read_array(
@@ -378,7 +378,7 @@ def keeps(given: Sequence[str | Callable[..., Any] | Keep]) -> tuple[Keep, ...]:
 def summary(
     fit: Fit, names: Sequence[str] | None = None, interval: float | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of the summary table, preceded by ``parameter``.
+    """Return the columns of the summary table, after a column ``parameter``.
 
     `names` and `interval` are as in :meth:`pyflowers.Fit.summary`.
     """
@@ -466,7 +466,7 @@ def ranks(fit: Fit, true: Mapping[str, Any], thin: int = 1) -> dict[str, Any]:
 
 
 def _known(fit: Fit, names: Sequence[str]) -> list[str]:
-    """Return the names of these quantities in the posterior, or of all if none are given."""
+    """Return the posterior's names for these quantities, or all its names if none is given."""
     called = [name_in(fit.posterior, name) for name in names]
     for name, own in zip(names, called, strict=True):
         if own not in fit.posterior.data_vars:

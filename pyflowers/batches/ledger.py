@@ -273,7 +273,7 @@ class Progress:
     failed : int
         Tasks that ended with an error.
     failed_checks : mapping of str to int
-        The number of fits that fail each check, with the most frequent check first.
+        The number of fits that fail each check, by the check's name, in decreasing order.
     total : int or None
         Number of tasks; None while it is not known, as for tasks from a generator.
     rate : float or None
@@ -453,9 +453,8 @@ class Batch:
             failures = self.failures
             if len(failures) and not self.progress.done:
                 raise ConfigError(
-                    f"{self.folder}: no task has finished, and {len(failures)} failed; the first "
-                    "error is: "
-                    f"{failures.iloc[0]}"
+                    f"{self.folder}: no fit has finished ({len(failures)} failed); the first error "
+                    f"is: {failures.iloc[0]}"
                 )
             raise ConfigError(
                 f"{self.folder}: no finished fit has a table {name}; name one that was kept"

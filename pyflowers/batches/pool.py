@@ -58,7 +58,7 @@ class Pool:
         return max(0, self._num_workers * AHEAD - len(self._busy) - len(self._waiting))
 
     def submit(self, job: Job) -> None:
-        """Take a job."""
+        """Accept a job, and start it if a worker is free."""
         self._waiting.append((job, 1))
         self._hand_out()
 
@@ -78,7 +78,7 @@ class Pool:
         return outcomes
 
     def abandon(self) -> None:
-        """Forget all jobs, and end the processes that are running one."""
+        """Forget all jobs, and end the processes that are running jobs."""
         for worker in self._busy:
             worker.kill()
         self._busy.clear()

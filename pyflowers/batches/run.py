@@ -83,7 +83,8 @@ def batch(
     Raises
     ------
     ConfigError
-        If an option is wrong, or if the folder cannot be used or written, as on a full disk.
+        If an option is wrong, or the folder cannot be used or written, for example because the disk
+        is full.
     DataError
         If the folder's ledger is damaged.
     ToolchainError
@@ -146,7 +147,7 @@ def _run(
     count: Callable[..., None],
     retry_failed: bool,
 ) -> None:
-    """Run tasks; those with equal inputs have equal seeds and results, but a row for each task."""
+    """Run tasks; tasks with equal inputs have equal seeds and results, but separate rows."""
     number = under_way = 0
     copies: Counter[str] = Counter()
     first_copy = ""
@@ -183,7 +184,7 @@ def _run(
     if copies:
         logger.warning(
             "%d of %d tasks %s the same inputs as an earlier task, and so the same results (the "
-            "first is %s); in Python, a different repeat gives a task a different seed",
+            "first is %s); in Python, a different repeat=… gives a task a different seed",
             *(copies.total(), number, "has" if copies.total() == 1 else "have", first_copy),
         )
     while under_way:

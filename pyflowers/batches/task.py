@@ -40,7 +40,8 @@ class Task:
     Parameters
     ----------
     program : str, Path, Program or Spec
-        The program; or all inputs at once, as a Spec, in which other given inputs replace its own.
+        The program, or a Spec with all inputs at once; inputs that are also given here replace
+        those of the Spec.
     data : path, DataFrame, Table, mapping or Data, optional
         The data, as for :func:`pyflowers.fit`.
     name : str
@@ -58,7 +59,7 @@ class Task:
     **inputs
         The other inputs of the fit, such as ``priors`` and ``draws``; see :class:`pyflowers.Spec`.
         If no seed is given, it is derived from the batch's seed and the task's key. The engine is
-        that of the batch.
+        chosen for the whole batch.
 
     Raises
     ------
@@ -130,7 +131,7 @@ class Job:
     retries : int
         How many times the task is started again after its process has ended unexpectedly.
     attempts : int
-        How many times the task was planned.
+        How many times planning was attempted.
     folder : str
         The working folder where the task was planned. Its modules may define functions to keep.
     """
@@ -169,7 +170,7 @@ class Outcome:
     attempts : int
         How many times the task was started.
     lost : bool
-        Whether the task's process died, though possibly not because of this task.
+        Whether the task's process ended unexpectedly, though possibly not because of this task.
     """
 
     key: str
@@ -298,7 +299,7 @@ class Planner:
         called = reference
         if not isinstance(reference, Program):
             called = str(reference)
-        of_formulas = spec.family, spec.default_priors, *spec.known  # they are rejected
+        of_formulas = spec.family, spec.default_priors, *spec.known  # Stan programs reject these
         how = map(str, (*spec.include_paths, *of_formulas))
         known_by = called, isinstance(reference, Path), *how
         if known_by not in self._programs:

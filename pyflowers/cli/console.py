@@ -30,7 +30,7 @@ BROKEN_PIPE = 141
 _failures: list[OSError] = []
 
 _PRINTED = "pyflowers.printed"
-"""Key in a command's context; the value ``json`` or ``nothing`` is what replaces text output."""
+"""Key in a command's context; its value ``json`` or ``nothing`` is printed instead of text."""
 
 
 def output_options() -> list[click.Parameter]:

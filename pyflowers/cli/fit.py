@@ -46,13 +46,13 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     "source",
     metavar="RUN",
     type=PATH,
-    help="Run folder from which this fit takes its inputs, except those that are given.",
+    help="Run folder from which this fit takes all inputs that are not given here.",
 )
 @click.option(
     "--warm",
     is_flag=True,
     help="Start each chain from the last state, step size and metric of its predecessor in the run "
-    "of --from, with at most 100 iterations of warm-up. The parameters must be the same.",
+    "that --from names, with at most 100 iterations of warm-up. The parameters must be the same.",
 )
 @click.option(
     "--check",
@@ -71,7 +71,7 @@ fit_options = options(inputs("data", *INPUTS), plots_option, overwrite_option)
     "--out",
     type=PATH,
     help="Run folder to write; with --config, the folder for the run folders. [default: "
-    "runs/NAME, by --name or the name of the program]",
+    "runs/NAME, where NAME is --name or the name of the program]",
 )
 @click.pass_context
 def fit_command(
@@ -99,17 +99,17 @@ def fit_command(
     fit is not repeated, but read and shown. If no seed or engine is given, those of the run in the
     folder are used.
 
-    If the diagnostics do not pass and sampling took at most 10 seconds, the remedies that they
-    advise are tried, in at most three refits, and the verdict gives the command that passes. With
+    If the diagnostics do not pass and sampling took at most 10 seconds, the recommended remedies
+    are tried, in at most three refits. If a remedy helps, the verdict gives its command. With
     --quiet, no remedies are tried.
 
-    With --from, the inputs are those of a run, except the ones that are given here. Its table has
-    only the columns that the run used; a formula with other columns needs --data. With --warm, the
-    chains also start where those of the run ended, which saves most of the warm-up after a small
-    change.
+    With --from, the inputs are those of a run, except the ones that are given here. The table has
+    only the columns that the run used, so a formula with other columns needs --data. With --warm,
+    the chains also start where the run's chains ended, which saves most of the warm-up after a
+    small change.
 
     If --data is repeated, the files are completed versions of one table, whose missing values were
-    imputed: each is fitted, the draws are pooled, and DIR has a run folder for each.
+    imputed. Each table is fitted, the draws are pooled, and --out gets a run folder for each table.
 
       pyflowers fit "weight ~ age + (age | rat)" --data rats.csv
       pyflowers fit multilevel_poisson --seed 1 --out runs/flowers
@@ -179,7 +179,7 @@ def _sampled(prepared: Prepared, out: Path, plots: str, overwrite: bool) -> Fit:
     from pyflowers.fits.remedies import with_trials
 
     fit = replace(prepared.sample(show_progress=shows_progress()), folder=out)
-    if not is_quiet():  # remedies are tried only if someone reads about them
+    if not is_quiet():  # remedies are tried only if they are reported
         fit = with_trials(fit, announce=say)
     if plots == "none":  # only figures need the experiment module
         fit.save(out, overwrite=overwrite)
@@ -392,7 +392,7 @@ _DRAFTS: dict[str, Callable[[MethodsDraft], str]] = {
     "tex": lambda found: found.to_latex(),
     "txt": lambda found: f"{found}\n",
 }
-"""The text of a draft in each format that can be printed."""
+"""Functions that return the text of a draft, by the formats that can be printed."""
 
 
 def write_report(

@@ -41,7 +41,7 @@ TASKS = {
     "Learn": "lecture",
     "Set up": "setup doctor compile",
 }
-"""The commands, by the task that they serve."""
+"""The commands, grouped by task."""
 
 COMMANDS = {
     "fit": ("fit", "Fit a model, summarise the posterior and check convergence."),
@@ -71,7 +71,7 @@ COMMANDS = {
 """For each command, the module of its function ``NAME_command`` and its summary in ``--help``."""
 
 SECONDS_TO_CLEAN_UP = 1.5
-"""Seconds in which an interrupted process exits; the next command removes files left behind."""
+"""Seconds after which an interrupted process exits; the next command removes files left behind."""
 
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -205,7 +205,7 @@ def _run(args: list[str]) -> int:
 
 
 _OF_SAMPLERS = ("--options", "--sampler", "--sampler-options", "--control", "--iter")
-"""Where other packages take the options of the sampler."""
+"""Options in which other packages take the options of the sampler."""
 
 
 def _takes(ctx: click.Context | None, option: str) -> bool:

@@ -88,7 +88,7 @@ def _list_priors(inputs: dict[str, Any], out: Path | None) -> int:
     in_words = ["meaning", "on the response's scale"]
     lines: list[Line] = [program.head, in_file(whole(priors.drop(columns=in_words)), "priors.csv")]
     if priors["on the response's scale"].any():
-        lines.append("The parameters, and what 90% of each prior means for the response:")
+        lines.append("The parameters, and what 90% of each prior implies for the response:")
     else:
         lines.append("The parameters:")
     for name, texts in priors[in_words].iterrows():
@@ -221,7 +221,7 @@ def _parameters(factor: Any) -> dict[str, Any]:
 @click.option(
     "--unit",
     metavar="COLUMN",
-    help="Column of the groups for --groups. [default: the only one with group effects]",
+    help="Column with the groups for --groups. [default: the only column with group effects]",
 )
 @click.option(
     "--region",

@@ -71,7 +71,7 @@ def _pairs(
     parameter: click.Parameter,
     values: tuple[str, ...],
 ) -> dict[str, Any] | None:
-    """Return the values of ``NAME=VALUE`` by name, each converted by `read`; None without any.
+    """Return the values of ``NAME=VALUE`` by name, each converted by `read`; None if none is given.
 
     A label in brackets may contain an equals sign.
     """
@@ -169,7 +169,7 @@ _READ: dict[str, Callable[..., Any]] = {
     "known": partial(_pairs, str, "NAME=FILE"),
     "priors": _priors,
 }
-"""How the inputs that have a syntax of their own are read."""
+"""Functions that read inputs whose options have a syntax of their own, by the input's name."""
 
 _REPEATABLE = (dict, tuple)
 """The kinds of inputs for which an option may be given several times."""
@@ -221,7 +221,7 @@ def _kinds(annotation: Any) -> list[Any]:
 
 
 def _choices(kind: Any) -> list[str]:
-    """Return the words from which an input is chosen."""
+    """Return the words that an input may have as its value."""
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return [word for part in get_args(kind) for word in _choices(part)]
@@ -258,9 +258,9 @@ grid_options = options(
     click.option(
         "--grid",
         metavar="VALUES",
-        help="Instead of the rows of a table, all combinations of values of some columns, such as "
-        "'x = 0:10:5, f = *' (start:stop:step, or every value; a|b for two). Other columns are at "
-        "their means, or most frequent levels.",
+        help="Instead of the rows of a table, use all combinations of values of some columns, as "
+        "in 'x = 0:10:5, f = *' (start:stop:step, or every value; a|b for two). Other columns are "
+        "at their means, or at their most frequent levels.",
     ),
     click.option(
         "--balanced",

@@ -18,11 +18,11 @@ from pyflowers.display import Line, Result
 from pyflowers.storage import FolderKind, check_folder, new_folder
 
 _INNER = {"comparison": ("nuts", "independent", "weighted")}
-"""The run folders in the folder of a result."""
+"""The names of run folders within the folder of a result, by the kind of result."""
 
 
 def out_option(kind: str) -> Decorator:
-    """Add ``--out``, a folder for results of this kind, and reject other folders at once."""
+    """Add ``--out``, a folder for results of this kind, and at once reject one with other files."""
 
     def check(_: click.Context, __: click.Parameter, out: Path | None) -> Path | None:
         if out is not None:
@@ -84,9 +84,10 @@ def save(
     out : Path or None
         The folder.
     figures : callable, optional
-        Function that returns figures by file name. Default: those of ``plots.results``.
+        Function that returns figures by file name. Default: the figures that ``plots.results``
+        draws for the result.
     more : mapping, optional
-        Files that are written only if they are requested, by name.
+        Further files, by name, which are written only if they are requested.
     """
     if out is None:
         return

@@ -228,13 +228,14 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--means",
     is_flag=True,
-    help="Marginal means instead of comparisons: the average with all rows at each level of "
+    help="Show marginal means instead of comparisons: the average with all rows at each level of "
     "COLUMN.",
 )
 @click.option(
     "--differences",
     is_flag=True,
-    help="Also compare the effects between the sets of rows of --by: differences of differences.",
+    help="Also compare the effects between the sets of rows that --by forms: differences of "
+    "differences.",
 )
 @click.option(
     "--joint",
@@ -244,8 +245,8 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--kind",
     type=click.Choice(["expected", "probability"]),
-    help="Effects on the expected response, or on the probability of each --outcome. [default: "
-    "expected; for categories, probability]",
+    help="Show effects on the expected response, or on the probability of each --outcome. "
+    "[default: expected; for categories, probability]",
 )
 @outcome_option
 @click.option("--rope", type=float, nargs=2, help="Ends of the region of practical equivalence.")
@@ -369,8 +370,8 @@ def sensitivity_command(run: Path, interval: float | None, in_full: bool, out: P
 @click.option(
     "--column",
     metavar="COLUMN",
-    help="Column of the groups for --by-group or --folds. [default: for --by-group, the column by "
-    "which the program groups the rows]",
+    help="Column with the groups for --by-group or --folds. [default: for --by-group, the column "
+    "by which the program groups the rows]",
 )
 @out_option("loo")
 def loo_command(
@@ -385,11 +386,12 @@ def loo_command(
     """Compare models of the same data by how well they predict held-out observations or groups.
 
     Each DIR is a run folder. By default, PSIS-LOO leaves out one observation at a time without a
-    refit. If a k-hat is too large, its estimate is unreliable. A note then states how long it will
-    take to replace such estimates with --refit. Models of integers and of real numbers are compared
-    by the probability of the rounded response. Use --by-group to see how well a multilevel model
-    predicts a whole group that it has not seen. If k-hat is too large for many rows, --folds needs
-    fewer refits than --refit. --json includes the elpd of each observation or group.
+    refit. If the k-hat of an observation is too large, the estimate for it is unreliable. A note
+    then states how long it will take to replace such estimates with --refit. Models of integers and
+    of real numbers are compared by the probability of the rounded response. Use --by-group to see
+    how well a multilevel model predicts a whole group that it has not seen. If k-hat is too large
+    for many rows, --folds needs fewer refits than --refit. --json includes the elpd of each
+    observation or group.
 
     In the tables, se is the uncertainty due to the observations, and mcse is the uncertainty due to
     the draws. Stacking chooses the weights with which the combined models predict best; the weight
@@ -530,7 +532,7 @@ _SOURCES: dict[str, Callable[[ModelTable], str]] = {
     "html": lambda found: found.to_html(),
     "csv": lambda found: found.to_frame().to_csv(lineterminator="\n"),
 }
-"""The text of a table in each format that can be printed."""
+"""Functions that return the text of a table, by the formats that can be printed."""
 
 
 @click.command("replay")

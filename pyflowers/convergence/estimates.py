@@ -140,7 +140,7 @@ def ess_bulk(draws: ArrayLike) -> FloatArray:
 
 
 def ess_mean(draws: ArrayLike) -> FloatArray:
-    """Return the effective sample size for the mean.
+    """Return the effective sample size of the draws, for estimates of the mean.
 
     Parameters
     ----------
@@ -384,8 +384,8 @@ def e_bfmi(energy: ArrayLike) -> FloatArray:
     -------
     array, shape (chain,)
         E-BFMI of each chain: the mean squared change of the energy divided by its variance. Low
-        values, such as those below 0.3, mean that new momenta change the energy too little. It is
-        NaN for a single draw.
+        values, such as those below 0.3, mean that new momenta change the energy too little.
+        E-BFMI is NaN for a single draw.
 
     Raises
     ------
@@ -613,7 +613,7 @@ def split(chains: FloatArray) -> FloatArray:
 
 
 def _r_hat(chains: FloatArray) -> FloatArray:
-    """Return sqrt(var⁺ / W), [1]_ eqs. 1 to 4, of chains with shape (element, chain, draw)."""
+    """Return sqrt(var⁺ / W), [1]_ eqs. 1 to 4, for chains of shape (element, chain, draw)."""
     num_draws = chains.shape[-1]
     between = num_draws * chains.mean(axis=-1).var(axis=-1, ddof=1)
     within = chains.var(axis=-1, ddof=1).mean(axis=-1)
@@ -629,7 +629,7 @@ def sort_with_order(chains: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return the normal scores of the average ranks of sorted draws, in a given order and shape.
+    """Return the normal scores of sorted draws, moved to the draws' original positions and shape.
 
     A score is Φ⁻¹((rank - 3/8) / (S + 1/4)) for S draws of an element ([1]_, eq. 14; [4]_). Tied
     draws share their mean rank. The scores of an element with a missing draw are NaN.
@@ -658,7 +658,7 @@ def normal_scores(ascending: FloatArray, order: IntArray, shape: tuple[int, ...]
 def score_table(num_draws: int) -> FloatArray:
     """Return the scores of the ranks 1, 1.5, 2, … up to the number of draws."""
     probs = (np.arange(2, num_draws + 2) / 2 - 3 / 8) / (num_draws + 1 / 4)
-    # This is from the standard library: importing scipy.special takes longer than most summaries.
+    # NormalDist is used because importing scipy.special takes longer than most summaries.
     lower = np.array([NormalDist().inv_cdf(p) for p in probs.tolist()])
     table = np.concatenate([lower, -lower[-2::-1]])
     table.flags.writeable = False
@@ -723,7 +723,7 @@ def _autocovariance(chains: FloatArray, num_lags: int) -> FloatArray:
 def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
     """Return τ for each element by Geyer's sequences, and whether its sum has ended.
 
-    From the last pair only the even lag is added, and only if it is positive or the pair's sum is
+    Of the last pair, only the even lag is added, and only if it is positive or the pair's sum is
     not negative. This is the mean of the sums that end before and after that lag ([1]_, section
     3.2).
     """
@@ -746,7 +746,7 @@ def _geyer(rho: FloatArray, num_draws: int) -> tuple[FloatArray, BoolArray]:
 
 
 def fast_length(least: int) -> int:
-    """Return the smallest sufficient power of two, or three quarters of it if that is enough.
+    """Return the smallest power of two that is at least `least`, or 3/4 of it if that suffices.
 
     SciPy's ``next_fast_len`` finds better sizes, but importing it takes longer than they save.
     """

@@ -24,10 +24,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 MISSING = {"", "na", "n/a", "nan", "<na>", "none", "null"}
-"""Marks of a missing value among numbers, in R, pandas, databases and spreadsheets."""
+"""Marks of a missing value in a column of numbers, as in R, pandas, databases and spreadsheets."""
 
 _MISSING_LABEL = {"", "NA", "N/A", "NaN", "<NA>"}
-"""Marks of a missing value among labels; ``None`` is not one, because it may be a label."""
+"""Marks of a missing value in a column of labels; not ``None``, which may be a label."""
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -98,7 +98,7 @@ class TypedColumn:
 
     @cached_property
     def is_mark(self) -> NDArray[np.bool_]:
-        """Whether each cell holds no number, but a mark of a missing value among numbers."""
+        """Whether each cell holds, instead of a number, a mark of a missing value."""
         if not np.isnan(self.numbers).any():
             return np.zeros(len(self.cells), dtype=bool)
         codes, names = self.coded
@@ -119,7 +119,7 @@ class TypedColumn:
 
     @cached_property
     def numbers_or_truth(self) -> NDArray[np.float64]:
-        """The numbers; in a column of only True and False, these are 1 and 0."""
+        """The number in each cell; in a column of only True and False, these count as 1 and 0."""
         if not np.isnan(self.numbers).all():
             return self.numbers
         codes, names = self.coded
@@ -212,7 +212,7 @@ def comparable(text: str) -> str:
 def as_written(texts: Collection[str], known: Collection[str]) -> list[str]:
     """Return texts, each replaced by the known text with the same :func:`comparable` form.
 
-    A text with no such known text, or with several, is returned unchanged.
+    A text that matches no known text, or several, is returned unchanged.
     """
     num = Counter(map(comparable, known))
     written = {comparable(label): label for label in known if num[comparable(label)] == 1}

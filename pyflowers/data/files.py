@@ -29,8 +29,8 @@ LARGEST = 2_000_000_000
 """The largest size of an unpacked file, in bytes; even a small compressed file may exceed it."""
 
 _OTHER_FORMATS = {
-    b"\x1f\x8b": "is compressed by gzip; add .gz to its name",
-    b"PK\x03\x04": "is an Excel file or a zip archive; let its name end in .xlsx, or unpack it",
+    b"\x1f\x8b": "is compressed with gzip; add .gz to its name",
+    b"PK\x03\x04": "is an Excel file or a zip archive; rename it to end in .xlsx, or unpack it",
 }
 """The first bytes of files that are not text, each with the problem and the remedy."""
 
@@ -186,11 +186,11 @@ def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, 
             raise DataError(f"{path} {wrong}")
     if encoding is None and content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{path} is UTF-16 text; add --encoding utf-16, or save it as UTF-8")
-    # In a file of text, NUL is rejected with its row.
+    # In a text file, NUL is rejected later, with its row.
     is_binary = b"\0" in content and "\ufffd" in content.decode(errors="replace")
     if encoding is None and (b"\0" in content[:4] or is_binary):
         raise DataError(f"{path} is not text; save it as CSV in UTF-8")
-    # pandas takes the number of columns from the first line, which must not be blank.
+    # pandas takes the number of columns from the first line, so this line must not be blank.
     lines = enumerate(io.TextIOWrapper(io.BytesIO(content), encoding or "utf-8-sig"))
     blank, first = next((line for line in lines if line[1].strip(" \n")), (0, ""))
     if not first:
@@ -222,12 +222,12 @@ def _read_delimited(path: Path, content: bytes, sep: str, reading: Mapping[str, 
 
 
 def _quoted_columns(text: str, separator: str, numeric: set[int]) -> set[int]:
-    """Return the columns of quoted numbers, which hold text unless all cells are in quotes.
+    """Return the columns of quoted numbers, which hold text unless every cell is in quotes.
 
     Parameters
     ----------
     text : str
-        The file.
+        The contents of the file.
     separator : str
         The separator of its cells.
     numeric : set of int
@@ -263,7 +263,7 @@ def _rows_of(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _complaint(error: str, first: str, separator: str, header: int) -> str | None:
-    """Return the meaning of a message of pandas' parser, or None for an unknown message."""
+    """Return a clearer version of a message from pandas' parser, or None if it is unknown."""
     if found := re.search(r"EOF inside string starting at row (\d+)", error):
         return (
             f"row {int(found[1]) + 1}: a cell begins with a quotation mark that is never closed; "

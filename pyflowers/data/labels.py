@@ -68,7 +68,7 @@ class Labels:
 
 
 def shared(columns: Sequence[Labels]) -> list[Labels]:
-    """Return the columns with codes for one shared set of labels, in order of appearance."""
+    """Return the columns with codes that refer to one set of labels, in order of appearance."""
     names = tuple(dict.fromkeys(name for each in columns for name in each.names))
     place = {name: i for i, name in enumerate(names)}
     return [
@@ -80,7 +80,7 @@ def shared(columns: Sequence[Labels]) -> list[Labels]:
 def rows_before(
     num: int, times: Labels | None = None, series: Labels | None = None
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the row before each row in its series, and the first row with a repeated time.
+    """Return each row's predecessor in its series, and the first row with a repeated time.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def rows_before(
     Returns
     -------
     rows : array of int, shape (num,)
-        The positions, from 0; for the first row of a series, its own position.
+        The position of each row's predecessor, from 0; for the first row of a series, its own.
     repeated : int
         The first row that has the same time as another row of its series; -1 if there is none.
     """

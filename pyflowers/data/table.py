@@ -708,7 +708,7 @@ class Table(Shown):
         return kept
 
     def filled(self, columns: Sequence[str]) -> Table:
-        """Return the table with numbers in missing cells of some columns, and note the rows.
+        """Return the table with the missing cells of some columns filled in, and add a note.
 
         The numbers are copied from the column's other cells in turn, so that the column's mean and
         standard deviation stay roughly the same. They stand for values that a model imputes.
@@ -806,8 +806,8 @@ class Table(Shown):
         if differs.size:
             row, code = differs[0], labels.codes[differs[0]]
             raise DataError(
-                f"{self.where(row)}: {name} is {number_text(values[row])} and was "
-                f"{number_text(chosen[code])} for the same {labels.column}, "
+                f"{self.where(row)}: {name} is {number_text(values[row])}, but was "
+                f"{number_text(chosen[code])} in an earlier row for the same {labels.column}, "
                 f"{labels.names[code]!r}; each {labels.column} must have one value"
             )
         return chosen
@@ -844,7 +844,7 @@ class Table(Shown):
             *others, last = map(repr, alike)
             self._note(
                 f"{self.source}: {name} {', '.join(others)} and {last} look alike but "
-                "are different labels; if they are the same, write them the same way"
+                "are different labels; if they mean the same, write them in the same way"
             )
 
 

@@ -101,7 +101,7 @@ def find_engine(
 
 
 def _compiled(program: Program) -> Engine | None:
-    """Return CmdStan if it has an executable of a program, without building anything."""
+    """Return the CmdStan engine if a program has an executable; nothing is built."""
     from pyflowers.engines.cmdstan import CmdStanEngine
     from pyflowers.toolchain import available_cmdstan, executable_of
     from pyflowers.toolchain.build import is_intact
@@ -122,7 +122,7 @@ class AutoEngine:
     uses = NUTS_USES
 
     def identify(self, program: Program) -> Identity:
-        """Identify the draws of the interpreter, which is tried first."""
+        """Return what identifies the draws of the interpreter, which is tried first."""
         return StanliEngine().identify(program)
 
     def load(self, program: Program) -> LoadedProgram:
@@ -131,7 +131,7 @@ class AutoEngine:
 
 
 class _EitherProgram:
-    """A program that is interpreted, or compiled once the interpreter proves to lack a feature."""
+    """A program that is interpreted, or compiled if the interpreter lacks a feature for it."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -36,7 +36,7 @@ ENGINES: dict[str, str] = {
     "exact": "exact (draws without a Markov chain, for programs and formulas that allow it)",
     "auto": "or auto (cmdstan for a program whose executable is ready, otherwise stanli)",
 }
-"""The help text for each engine, in the order of the help.
+"""The help text for each engine, in the order in which the help lists them.
 
 The module named after an engine in this package defines its ``ENGINE``. ``find_engine`` treats only
 two names as special cases: ``cmdstan``, which needs a CmdStan installation, and ``auto``, which
@@ -56,7 +56,7 @@ _MANY = 2**31 - 1
 
 
 def _of_python(value: Any) -> Any:
-    """Convert NumPy's numbers to Python's."""
+    """Return a NumPy number as a Python number; return any other value unchanged."""
     if isinstance(value, np.generic):
         return value.item()
     return value
@@ -167,7 +167,7 @@ def refuse_unused(engine: str, used: Collection[str], given: Collection[str]) ->
 
 
 def read_inits(inits: Any) -> Any:
-    """Return initial values, read from files where needed; for a sequence, return a list.
+    """Return initial values, reading those that are given as files; a sequence becomes a list.
 
     Files are read here, because CmdStan assumes R's format for a file whose name does not end in
     .json, and skips contents that it cannot read.
@@ -215,7 +215,7 @@ class ChainProgress(NamedTuple):
     total : int
         The total number of iterations, including the warm-up.
     is_warmup : bool
-        Whether it is in its warm-up.
+        Whether the chain is in its warm-up.
     is_exact : bool
         Whether `iteration` is exact. An engine that cannot count the iterations of the warm-up
         reports all of them as done.
@@ -238,7 +238,7 @@ class EngineLacksError(FitError):
 
 
 class ProcessLostError(FitError):
-    """The process that ran Stan ended without a result, perhaps not because of the program."""
+    """The process that ran Stan ended without a result, perhaps for an external reason."""
 
 
 WARM_UP = 100
@@ -283,7 +283,7 @@ class State:
 
     @property
     def sha256(self) -> str:
-        """Digest of everything that determines the warm-up and draws of chains that start here."""
+        """Digest of everything through which this state affects the chains that start from it."""
         return digest_of([self.values, self.step_size, self.inv_metric, WARM_UP])
 
     def shortened(self, options: SamplerOptions) -> SamplerOptions:
@@ -298,7 +298,7 @@ def state_of(
     step_size: NDArray[np.float64],
     inv_metric: NDArray[np.float64] | None,
 ) -> State | None:
-    """Return the state of chains; None if a parameter is a tuple or complex.
+    """Return the final state of the chains; None if a parameter is a tuple or complex.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def state_of(
     last : array, shape (chain, column)
         The last draw of each chain.
     parameters : mapping of str to Variable
-        The parameters.
+        The program's parameters, by name.
     step_size, inv_metric
         See :class:`State`.
     """
@@ -366,7 +366,7 @@ class Sample:
 
 
 class Identity(Protocol):
-    """What identifies the draws of a program and an engine, apart from data and options."""
+    """What identifies an engine's draws from a program, apart from the data and the options."""
 
     @property
     def engine(self) -> str:

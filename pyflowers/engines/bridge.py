@@ -138,7 +138,7 @@ class Bridge:
                 yield row
 
     def _failure(self) -> RuntimeError:
-        """Return Stan's last message as an exception, and free it."""
+        """Return Stan's last message as an exception, and free the memory of the message."""
         message = (self._error.value or b"no message").decode(errors="replace")
         self._library.bs_free_error_msg(self._error)
         self._error.value = None

@@ -48,7 +48,7 @@ SIGNIFICANT_FIGURES = 18
 
 
 SECONDS_BETWEEN = 5.0
-"""The time between two readings of the files of running chains."""
+"""The time in seconds between two readings of the running chains' files."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,9 @@ def _watched(folder: Path, options: SamplerOptions, watch: Watch | None) -> Iter
 
 
 def _draws_written(file: Path, num: int, end: int) -> tuple[int, int]:
-    """Return the number of draws in a chain's file, and the end of the last one.
+    """Return the number of draws in a chain's file, and the position where the last one ends.
 
-    Up to `end`, the file was read before; `num` draws were found there.
+    An earlier call read the file up to `end` and found `num` draws.
     """
     with file.open("rb") as lines:
         lines.seek(end)
@@ -181,7 +181,7 @@ def _draws_written(file: Path, num: int, end: int) -> tuple[int, int]:
 
 
 def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]:
-    """Return CmdStanPy's options for NUTS, without adaptation if there are no parameters."""
+    """Return CmdStanPy's options for NUTS, or for a program without parameters."""
     if not has_parameters:
         return {"fixed_param": True, "iter_warmup": 0, "adapt_engaged": False}
     found: dict[str, Any] = {
@@ -217,7 +217,7 @@ def _is_wanted(_: logging.LogRecord) -> bool:
 def running(
     executable: Executable, data: Mapping[str, Any], what: str = ""
 ) -> Iterator[tuple[Any, dict[str, Any], Path]]:
-    """Yield CmdStanPy's model, the arguments common to its methods, and their output folder.
+    """Yield CmdStanPy's model, the arguments common to its methods, and the output folder.
 
     CmdStanPy's log is silenced, because the problems that it reports are raised as errors.
 
@@ -314,7 +314,7 @@ def _inv_metric(comments: Iterable[str]) -> list[Any] | None:
 
 
 def consoles(folder: Path) -> list[str]:
-    """Return the output that Stan printed."""
+    """Return Stan's console output: the text of each console file in a folder."""
     files = sorted(folder.glob("*.txt"))
     return [file.read_text(encoding="utf-8", errors="replace") for file in files]
 

@@ -51,14 +51,14 @@ class WorkerEndedError(Exception):
 
 
 class Worker:
-    """The interface of a worker process for its owner.
+    """A worker process, as its owner uses it.
 
     Parameters
     ----------
     module : str
         The module that the worker runs, whose main program calls :func:`serve`.
     **environment : str
-        Variables of the worker's environment, in addition to those of this process.
+        Environment variables for the worker, in addition to those of this process.
     """
 
     def __init__(self, module: str, **environment: str) -> None:

@@ -26,14 +26,14 @@ from pyflowers.programs.formulas.grammar import parse
 from pyflowers.programs.program import is_formula
 
 FRAME = "data.csv"
-"""The file that a shell command names for data that came from Python instead of a file."""
+"""The file name that a shell command uses for data that came from Python."""
 
 _OF_PROGRAM = ("include_paths", "group", "time", "value", "columns", "time_order", "centered")
-"""Inputs that apply to a Stan program, and are dropped if a formula replaces the program."""
+"""Inputs that apply only to a Stan program, and are dropped if a formula replaces it."""
 
 
 class Fitted(Protocol):
-    """The facts about a fit from which a command that repeats it is written."""
+    """The attributes of a fit that are needed to write a command that repeats it."""
 
     @property
     def program(self) -> Program:
@@ -49,7 +49,7 @@ class Fitted(Protocol):
 
     @property
     def record(self) -> RunRecord:
-        """The inputs."""
+        """The record of the inputs."""
 
     @property
     def folder(self) -> Path | None:
@@ -57,7 +57,7 @@ class Fitted(Protocol):
 
 
 _YES_OR_NO = {True: "yes", False: "no"}
-"""The values of a parametrisation in a command; see :func:`as_bool`."""
+"""How a command writes whether effects are centred; :func:`as_bool` reads it."""
 
 ShowPath = Callable[[str | Path], str]
 
@@ -84,14 +84,14 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     fit : Fitted
         The fit.
     path : callable
-        Function that returns a path as it is shown.
+        Function that converts a path into the form in which it is shown.
 
     Returns
     -------
     dict of str to Any
-        The values by the names of the arguments of :func:`pyflowers.fit`. Initial values are
-        included only if they are a radius or a file. A known covariance K is read from a file
-        K.csv, because the record does not name its file.
+        The values, by the names of the arguments of :func:`pyflowers.fit`. Initial values are
+        included only if they are a radius or a file. The file of a known covariance K is assumed to
+        be K.csv, because the record does not name it.
     """
     record, data = fit.record, fit.data
     # The user's names for group, time and value, if they differ from the declaration's.
@@ -100,7 +100,7 @@ def inputs_of(fit: Fitted, path: ShowPath = str) -> dict[str, Any]:
     roles = {role: name for role, name in called.items() if name != declared[role]}
     columns = record.data.columns.items()
     others = {c: name for c, name in columns if name not in (c, *roles.values())}
-    if is_formula(record.program.reference):  # which names its own columns
+    if is_formula(record.program.reference):  # a formula names its own columns
         roles, others = {}, {}
     source, inits = record.data.source, record.inits
     usual = SamplerOptions.of(seed=record.options.seed).model_dump()
@@ -151,7 +151,7 @@ def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_formula(fit: Fitted) -> dict[str, Any]:
-    """Return the inputs that shape a formula's program, and any non-default parametrisation."""
+    """Return the inputs that determine a formula's program, and any non-default parametrisation."""
     record, formula = fit.record, fit.program.declaration.formula
     about: dict[str, Any] = {}
     if formula and is_formula(record.program.reference):
@@ -176,7 +176,7 @@ def _of_formula(fit: Fitted) -> dict[str, Any]:
 
 
 def shell_words(inputs: Mapping[str, Any]) -> list[str]:
-    """Return inputs as the options of a shell command; the program is not among them."""
+    """Return inputs as the options of a shell command, without the program."""
     words = list[str]()
     for name, value in inputs.items():
         if name == "program":
@@ -216,7 +216,7 @@ def _text(value: object) -> str:
 
 
 def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> str:
-    """Return inputs as a call in Python, in which ``data`` stands for data without a file."""
+    """Return inputs as a call in Python; the variable ``data`` stands for data without a file."""
     values = dict(inputs)
     first = [_literal(values.pop("program"))]
     file = values.pop("data", None)
@@ -230,7 +230,7 @@ def python_call(inputs: Mapping[str, Any], function: str = "pyflowers.fit") -> s
 
 
 def as_bool(value: Any) -> Any:
-    """Convert yes and no, the choice for all groups or for each group, into True and False."""
+    """Convert yes or no, given for all groups or for each group, into True or False."""
     if isinstance(value, Mapping):
         return {group: its == "yes" for group, its in value.items()}
     return value == "yes"
@@ -255,10 +255,10 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
     fit : Fitted
         The fit.
     change : mapping of str to Any
-        The new values by the names of the arguments of :func:`pyflowers.fit`. Hyperparameters in
+        The new values, by the names of the arguments of :func:`pyflowers.fit`. Hyperparameters in
         ``priors`` are changed one by one; None restores the default.
     path : callable
-        Function that returns a path as it is shown.
+        Function that converts a path into the form in which it is shown.
     """
     inputs = inputs_of(fit, path)
     inputs.pop("name", None)  # another fit needs another name
@@ -284,7 +284,7 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
 def _known_priors(
     fit: Fitted, inputs: Mapping[str, Any], priors: Mapping[str, float | str]
 ) -> dict[str, float | str]:
-    """Return the hyperparameters that the program of another formula still has."""
+    """Return the priors that another formula keeps: all densities, and its hyperparameters."""
     names = ("family", "default_priors")
     made = {name: inputs[name] for name in names if name in inputs}
     try:
@@ -312,10 +312,10 @@ def command_of(
     advice : Advice
         The advice.
     path : callable
-        Function that returns a path as it is shown.
+        Function that converts a path into the form in which it is shown.
     others : sequence of str
-        The commands that were given before. A command whose inputs differ from theirs writes
-        another run folder.
+        Commands that were already given. A command with other inputs writes to a different run
+        folder.
     """
     source, folder = fit.record.data.source, fit.folder
     is_shell = is_in_shell() and folder is not None and (source is None or is_named(source))
@@ -357,7 +357,7 @@ def _new_program(fit: Fitted, is_shell: bool, path: ShowPath) -> str:
 
 
 def _next_folder(folder: Path) -> Path:
-    """Return a folder next to a run folder that does not exist yet: ``rats-2`` for ``rats``."""
+    """Return a new path next to a run folder, such as ``rats-2`` next to ``rats``."""
     stem, number = folder.name, 2
     if numbered := re.fullmatch(r"(.+)-(\d+)", stem):
         stem, number = numbered[1], int(numbered[2]) + 1

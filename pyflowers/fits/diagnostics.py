@@ -1,9 +1,9 @@
 """Judge the computation and the prior of a fit, which are two of the three parts of the verdict.
 
-Every check has a statistic, its worst value and where that value occurs, a threshold and its
-source, and advice in case the check fails. The advice addresses the cause first. Divergences come
-first, because they may explain why chains disagree. If chains disagree widely, longer runs do not
-help. Failures with the same cause have the same advice.
+Every check records a statistic, its worst value and where that value occurs, a threshold and its
+source, and advice to follow if the check fails. The advice addresses the cause first. Divergences
+come first, because they may explain why chains disagree. If chains disagree widely, longer runs do
+not help. Failures with the same cause have the same advice.
 
 The largest R-hat of m elements is judged as the largest of many. If all chains sample the
 posterior, the means of K split chains differ only by chance, so that for an element with effective
@@ -13,20 +13,20 @@ sample size S and split chains of n draws
 
 R-hat is the larger of two such values, one for the ranks and one for their distances from the
 median, so m elements have 2m such values. The limit for the largest is the quantile at
-1 − 0.01 / (2m), but at least 1.01 and at most 1.05. Effects of groups may exceed 1.01 up to this
-limit if their ESS is sufficient. For any other element, an R-hat from 1.01 up to the limit means
-that the draws are imprecise: the chains do not disagree more than their ESS explains. So does an
-ESS of 25 to 100 per chain if R-hat is within its limit. Treedepth hits, after which draws are valid
-but costly, are judged in the same way.
+1 − 0.01 / (2m), but at least 1.01 and at most 1.05. Group effects may have an R-hat from 1.01 up to
+this limit if their ESS is sufficient. For any other element, an R-hat in this range means that the
+draws are imprecise: the chains do not disagree more than their ESS explains. An ESS of 25 to 100
+per chain also means that the draws are imprecise if R-hat is within its limit. Treedepth hits,
+after which draws are valid but costly, are judged in the same way.
 
 A prior is in conflict with the data if the data favour values that the prior nearly excludes: the
 posterior median of a parameter lies outside the central 99% of its prior, or the estimate from the
-likelihood alone does, where the interval is widened by the error of that estimate. A posterior
-median alone does not show a conflict in which the prior dominates: it is then near the prior
-median. The tail probability is divided by the number of priors and, for a vector, of its elements,
-so that data from the prior raise an alarm for about 1% of fits. Under a prior whose density is
-highest at its lower bound, such as a half-t, values near the bound are likely, and only the upper
-tail counts.
+likelihood alone lies outside that interval, widened by the error of the estimate. The posterior
+median alone does not show a conflict in which the prior dominates, because it is then near the
+prior median. The tail probability is divided by the number of priors and, for a vector, by the
+number of its elements, so that data from the prior raise an alarm in about 1% of fits. Under a
+prior whose density is highest at its lower bound, such as a half-t, values near the bound are
+likely, and only the upper tail counts.
 
 References
 ----------
@@ -77,21 +77,21 @@ ESS_PER_CHAIN_FOR_ERRORS = 25
 """The ESS per chain from which Monte Carlo errors can be computed."""
 
 LARGEST_R_HAT = 1.05
-"""The largest limit for R-hat for any number of elements."""
+"""The largest limit for R-hat, however many elements there are."""
 
 FALSE_ALARMS = 0.01
 """Probability that the largest R-hat of chains that sample the posterior exceeds its limit."""
 
 FEW_DIVERGENCES = 0.0025
-"""The largest share of divergences for which a moderate --adapt-delta is advised."""
+"""The largest share of divergent iterations for which a moderate --adapt-delta is recommended."""
 
 E_BFMI_AT_LEAST = 0.3
 DRAWS_AT_LEAST = 4 * ESS_PER_CHAIN_AT_LEAST
 PARETO_K_AT_MOST = 0.7
-"""Limit for the shape of the tail of importance weights; above it, their variance may not exist."""
+"""Limit for the Pareto shape of importance weights; above it, their variance may not exist."""
 
 INTEGRAL_ERROR_AT_MOST = 0.01
-"""Limit for the error of a log density from quadrature: it changes the weights by 1%."""
+"""Limit for the error of a log density from quadrature; such an error changes weights by 1%."""
 
 EXCESS_AT_MOST = 1e-6
 """Limit for the excess of a log density over the log of its hat function, to allow for rounding.
@@ -102,12 +102,12 @@ Where a density exceeds its hat function, values are drawn too rarely.
 FloatArray = NDArray[np.float64]
 
 CENTRAL = 0.99
-"""Probability that, for data from the prior, each parameter is in its prior's central interval."""
+"""Probability of a prior's central interval; a posterior median outside it shows a conflict."""
 
 IDLE = "there is no Markov chain that could fail to converge: R-hat and ESS are not judged"
 
 FAR = 5.0
-"""Ratio of a covariate's mean to its sd above which its varying slopes should be centred."""
+"""Ratio of a covariate's mean to its sd above which one with varying slopes should be centred."""
 
 _DISAGREE = 1.1
 """R-hat above which the chains have not explored the same distribution."""
@@ -158,10 +158,11 @@ def diagnose(
     options : SamplerOptions
         The sampler's options.
     independent : mapping of str to float, optional
-        Without Markov chains, the measurements of the sampler; R-hat and ESS are then not judged.
+        The sampler's measurements, if the draws do not come from Markov chains; R-hat and ESS are
+        then not judged.
     of_groups : collection of str, optional
-        The quantities with an element for each group. Their R-hat may exceed 1.01, as the largest
-        of many values.
+        The quantities with an element for each group. Their R-hat may exceed 1.01, because it is
+        the largest of many values.
 
     Returns
     -------
@@ -169,7 +170,7 @@ def diagnose(
         For NUTS, the checks of divergences, tree depth and E-BFMI. For all Markov chains, the
         checks of R-hat, bulk ESS and tail ESS over all elements that vary. For independent draws,
         the checks of their number and of whether their quantiles are finite; for weighted draws,
-        also checks of the tail and of the effective number of the weights [6]_.
+        also checks of the tail of the weights and of their effective number [6]_.
     """
     if independent is not None:
         checks = tuple(_independent(posterior, summary, independent))
@@ -213,7 +214,7 @@ def diagnose(
 def _error_of_worst(
     posterior: xr.Dataset, summary: pd.DataFrame, of_groups: Collection[str]
 ) -> str:
-    """Return the Monte Carlo errors of the interval of the parameter with the smallest ESS."""
+    """Return, in words, the least precise interval and the Monte Carlo errors of its ends."""
     sizes = summary[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy(dtype=float)
     is_effect = np.isin([str(e).partition("[")[0] for e in summary.index], list(of_groups))
     if np.isfinite(sizes[~is_effect]).any():
@@ -233,7 +234,7 @@ def _error_of_worst(
 
 
 def with_remedy(part: Part, remedy: Advice) -> Part:
-    """Return a part whose failed checks all advise one remedy, unless the remedy is empty."""
+    """Return a part in which all failed checks recommend `remedy`, unless it is empty."""
     checks = list(part.checks)
     for i, check in enumerate(checks):
         if check.failed and remedy:
@@ -242,7 +243,7 @@ def with_remedy(part: Part, remedy: Advice) -> Part:
 
 
 def named(change: Mapping[str, Any]) -> str:
-    """Return the inputs that a refit changes, as advice names them."""
+    """Return the inputs that a refit changes, as they are written in advice."""
     words = shell_words(change)
     if "program" in change:
         words = [f'the formula "{change["program"]}"', *words]
@@ -285,7 +286,7 @@ def after_trials(part: Part, trials: Sequence[Trial]) -> Part:
 def _by_cause(
     found: Mapping[str, Check], options: SamplerOptions, num_draws: int
 ) -> Iterator[Check]:
-    """Where another failure must be remedied first, give the advice on that failure instead.
+    """Yield the checks; if another failure must be remedied first, give the advice on it instead.
 
     The order is: too few draws for any chain to pass, divergences, chains that disagree widely,
     tree depth, and the rest.
@@ -371,7 +372,7 @@ def _judge_r_hat(
 def largest_r_hat(
     sizes: NDArray[np.float64], num_elements: int, num_chains: int, num_draws: int
 ) -> NDArray[np.float64]:
-    """Return the largest R-hat that chains which sample the posterior should have.
+    """Return the limit for the R-hat of chains that sample the posterior.
 
     Parameters
     ----------
@@ -538,23 +539,23 @@ def examine_prior(model: Model, summary: pd.DataFrame, draws: Draws | None = Non
     ----------
     model : Model
         The program with its data. The priors that it declares in ``[parameters.NAME]`` are judged.
-        Their arguments are data, so group effects are not included, because their distribution
-        depends on other parameters.
+        The arguments of these priors are data. Group effects are not judged, because their
+        distribution depends on other parameters.
     summary : DataFrame
         The summary of the posterior, with medians.
     draws : mapping of str to array, optional
-        The draws, from which the program computes estimates by the likelihood alone, and quantities
-        that have a declared prior and are not in the summary.
+        The draws. From these, the program computes estimates that depend on the likelihood alone,
+        and quantities that have a declared prior but are not in the summary.
 
     Returns
     -------
     Part
-        A check for each proper prior. It judges the element that lies furthest in the tail of that
-        prior: its posterior median, or its estimate from the likelihood alone.
+        A check for each proper prior. It judges the element that lies furthest in the tail of the
+        prior, by its posterior median or by its estimate from the likelihood alone.
     """
     program, data = model.program, model.data
     if program.can(Capability.OBSERVED) and not data.num_obs:
-        return Part("prior", note="there are no observations to compare it with")
+        return Part("prior", note="there are no observations to compare the prior with")
     by_quantity = summary["median"].groupby(lambda element: element.partition("[")[0])
     medians = {str(name): its for name, its in by_quantity}
     alone: Mapping[str, LikelihoodAlone] = {}
@@ -713,7 +714,7 @@ class _Edges:
     def distance(
         self, values: FloatArray, errors: FloatArray | float, dof: float = math.inf
     ) -> FloatArray:
-        """Return how far values are from the median; 1 is the interval's end.
+        """Return how far values are from the median; the end of the interval is at distance 1.
 
         The interval is widened by the errors of the values. For a normal prior, it is then the
         prior predictive interval of the values.
@@ -724,7 +725,7 @@ class _Edges:
 
 
 def _t_quantile(prob: float, dof: float) -> float:
-    """Return a quantile of a t distribution, or of the normal one if `dof` is infinite."""
+    """Return a quantile of a t distribution, or of the normal distribution if `dof` is infinite."""
     if math.isinf(dof):
         return NormalDist().inv_cdf(prob)
     from scipy.special import stdtrit

@@ -96,7 +96,7 @@ class Fit(Questions, Result):
     program : Program
         The program that was fitted.
     data : Data
-        The data that it was fitted to, without the rows in which a predictor is imputed.
+        The data to which the program was fitted, without the rows in which a predictor is imputed.
     draws : mapping of str to array, shape (chain, draw, …)
         Draws of every quantity that was kept, including predictions, in the quantity's unit.
     stats : mapping of str to array, shape (chain, iteration)
@@ -108,11 +108,12 @@ class Fit(Questions, Result):
         quantities, `draws` has only the elements named in ``options.keep``. None if all draws were
         kept.
     folder : Path or None
-        The run folder that the fit was loaded from, or that a command writes; None otherwise.
+        The run folder from which the fit was loaded, or to which it was written after sampling;
+        None otherwise.
     states : mapping of str to State
-        Under ``end``, where the chains ended, with their adapted step sizes and metrics, for
-        :meth:`update` with ``warm``; under ``start``, the same for the fit from which they started,
-        if there is one.
+        Under ``end``, the last states of the chains, with their adapted step sizes and metrics;
+        :meth:`update` with ``warm=True`` starts from them. Under ``start``, the states of another
+        fit from which the chains started, if they did.
 
     See Also
     --------
@@ -175,7 +176,7 @@ class Fit(Questions, Result):
 
     @property
     def whole(self) -> Data:
-        """The data that it was fitted to, with the rows in which a predictor is imputed."""
+        """The data of the fit, with the rows in which a predictor is imputed."""
         return self.data.with_all_rows
 
     @property
@@ -185,12 +186,12 @@ class Fit(Questions, Result):
 
     @property
     def called(self) -> str:
-        """The name of the fit for readers: its own name, the formula, or the program's name."""
+        """The name of the fit as it is printed: its own name, the formula or the program's name."""
         return self.record.name or self.program.called
 
     @property
     def heading(self) -> tuple[str, ...]:
-        """The first line of a result: the fit's name, if it has one, and the program's head."""
+        """The first line of a result: the fit's name, if it has one, and the model."""
         if self.record.name:
             return (styled(self.record.name, bold=True), "  ", *self.program.head)
         return self.program.head
@@ -284,14 +285,14 @@ class Fit(Questions, Result):
 
     @cached_property
     def posterior(self) -> xr.Dataset:
-        """The quantities with the user's labels, without predictions or log densities."""
+        """The draws with the user's labels, without predictions or log densities."""
         internal = self.program.internal
         own = {name: values for name, values in self.draws.items() if name not in internal}
         return dataset(own, self.whole, self._keep)
 
     @cached_property
     def _keep(self) -> Keep:
-        """The result of :func:`kept_elements`, or nothing if all draws were kept."""
+        """The result of :func:`kept_elements`, or an empty mapping if all draws were kept."""
         if self.is_partial:
             return kept_elements(self.options.keep, self.program, self.whole)
         return {}
@@ -317,7 +318,7 @@ class Fit(Questions, Result):
         return {name: its[:, :: self._step_of(its)] for name, its in self.stats.items()}
 
     def _step_of(self, values: NDArray[np.float64]) -> int:
-        """Return the thinning between the draws and the values; 1 if there are equally many."""
+        """Return the step that thins `values` to the kept draws; 1 if there are equally many."""
         if values.shape[1] > self.num_draws:
             return self.options.thin
         return 1
@@ -339,12 +340,13 @@ class Fit(Questions, Result):
 
         If the program computes ``log_likelihood`` and ``posterior_predictive`` in Python, these
         groups are included only if each has at most :data:`LARGEST_GROUP` values. If they are
-        larger, they are left out with a line in the log; call the methods with these names.
+        larger, they are left out, and a warning is logged; call the methods of the same names
+        instead.
         """
         if self.omitted_groups and not self.is_partial:
             logger.warning(
-                "%s: idata has no %s, as each would have %s values, more than %s; call the methods "
-                "of the fit with these names, or fit with fewer draws",
+                "%s: idata has no %s, as each would have %s values, more than %s; call the fit's "
+                "methods of the same names, or fit with fewer draws",
                 self.called,
                 " and no ".join(self.omitted_groups),
                 f"{self.num_predictions:,}",
@@ -401,7 +403,7 @@ class Fit(Questions, Result):
         Returns
         -------
         array, shape (chain, draw, N)
-            Values in the unit of the observed data, always the same for the same fit.
+            Values in the unit of the observed data. Every call returns the same values.
 
         Raises
         ------
@@ -459,9 +461,9 @@ class Fit(Questions, Result):
 
     @cached_property
     def group_effects(self) -> tuple[str, ...]:
-        """The quantities of a formula with a value for each group or coefficient of a curve.
+        """The quantities that have a value for each group, or for each coefficient of a curve.
 
-        Tables leave them out unless all rows are requested.
+        Only formulas have them. Tables leave them out unless all rows are requested.
         """
         if self.program.declaration.formula is None:
             return ()
@@ -492,7 +494,7 @@ class Fit(Questions, Result):
         return self._advised(found)
 
     def _advised(self, part: Part, others: Sequence[str] = ()) -> Part:
-        """Return a part with complete commands in its advice; `others` are those given before."""
+        """Return a part with complete commands in its advice; `others` are earlier commands."""
         checks, given = list(part.checks), list(others)
         for i, check in enumerate(checks):
             if not check.passed:
@@ -508,7 +510,8 @@ class Fit(Questions, Result):
         advice : str
             The advice; only an :class:`pyflowers.advice.Advice` has a command.
         others : sequence of str
-            The commands that were given before; another command writes another run folder.
+            Commands that were already given; a command with other inputs writes to a different run
+            folder.
 
         Returns
         -------
@@ -633,7 +636,7 @@ class Fit(Questions, Result):
 
     @property
     def notes(self) -> list[str]:
-        """Caveats on the fit: notes of the record and the response, and rejected proposals."""
+        """Caveats about the fit: recorded notes, notes on the response, and rejected proposals."""
         notes = [*self.record.notes, *self.model.notes_on_response()]
         messages = self.record.messages
         if not messages:
@@ -646,7 +649,7 @@ class Fit(Questions, Result):
         return [*notes, rejected]
 
     def contents(self) -> list[Line]:
-        """Return what was fitted, the summary without effects of groups, and the verdict."""
+        """Return what was fitted, the summary without group effects, and the verdict."""
         table = self.summary()
         num = len(self._summary) - len(table)
         if num:
@@ -703,7 +706,7 @@ class Fit(Questions, Result):
 
     @property
     def _num_groups(self) -> dict[str, int]:
-        """The number of labels of each column of groups."""
+        """The number of groups in each grouping column."""
         labels = self.model.with_all_rows.labels
         names = list(self.model.groups) or [self.data.name_of(self.data.group)]
         return {name: len(labels[name]) for name in names if name in labels}
@@ -754,7 +757,7 @@ def _in_full() -> str:
 
 
 def shortened_summary(table: pd.DataFrame, interval: float) -> pd.DataFrame:
-    """Return the columns of a summary that are shown; its files and records have all of them.
+    """Return the columns of a summary that are printed; files and records have all columns.
 
     ``ess`` is the smaller of ``ess_bulk`` and ``ess_tail``.
     """
@@ -766,7 +769,7 @@ def shortened_summary(table: pd.DataFrame, interval: float) -> pd.DataFrame:
 
 
 def refuse_same_names(fits: Sequence[Fit], what: str) -> None:
-    """Reject fits whose names would be the same in a result on several fits.
+    """Reject fits with equal names, because a result on several fits identifies them by name.
 
     Raises
     ------
@@ -784,10 +787,11 @@ def refuse_same_names(fits: Sequence[Fit], what: str) -> None:
 
 
 def model_names(fits: Sequence[Fit]) -> list[str]:
-    """Return the name of each model in a table of several: its own name, its family, or a number.
+    """Return a name for each of several models: its own name, its family, or a number.
 
     The name of a formula's program is made from the formula, and is hard to read. Models without
-    names of their own are called by their families if nothing else differs, and otherwise numbered.
+    names of their own are called by their families if nothing else differs; otherwise, they are
+    numbered.
     A single model is called by its own name, its formula or its program.
     """
     called = [fit.called for fit in fits]
@@ -803,7 +807,7 @@ def model_names(fits: Sequence[Fit]) -> list[str]:
 
 
 def fit_of(run: SavedRun) -> Fit:
-    """Return the fit of a run folder that is open; see :meth:`Fit.load`.
+    """Return the fit in an open run folder; see :meth:`Fit.load`.
 
     Raises
     ------
@@ -858,8 +862,8 @@ def _refuse_pooled(given: Any, what: str) -> None:
     """Reject a PooledFit, which holds one fit for each of several completed tables."""
     if isinstance(given, Result) and given.holds == "pooled":
         raise ConfigError(
-            f"{what} needs the data of one table, but this PooledFit has several; give the fit of "
-            "one, such as pooled.fits[0], or each in turn"
+            f"{what} needs the data of one table, but this PooledFit has several tables; give the "
+            "fit of one table, such as pooled.fits[0], or each fit in turn"
         )
 
 
@@ -876,14 +880,14 @@ def held_out_weights(
     fit : Fit
         The fit whose draws are weighted.
     log_lik : array, shape (chain, draw, n)
-        log p(y[n] | draw) for some of its observations.
+        log p(y[n] | draw) for some of the fit's observations.
 
     Returns
     -------
     log_weights : array, shape (n, chain × draw)
         The logarithms of weights that sum to 1 for each observation.
     k_hat : array, shape (n,)
-        Pareto shape of the weights of each observation.
+        Pareto shape of the weights for each observation.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """A run folder: the inputs and results of a fit, and their record.
 
 draws.nc          InferenceData
-chains.nc         where the chains ended, and what they had adapted
+chains.nc         the last states of the chains, with their step sizes and metrics
 summary.csv       the summary table
 diagnostics.json  the verdict: computation, prior and data, with every check
 run.json          the record: program and data digests, engine, seed, options, versions, times
@@ -150,7 +150,7 @@ class TimesRecord(Record):
 
 
 class StartRecord(Record):
-    """The start of chains at the last states of another fit.
+    """The fit from whose last states the chains started, and their warm-up.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class StartRecord(Record):
         The run folder of that fit, or its model if it was not saved. The states are kept in
         ``chains.nc`` of this run.
     warmup : int
-        The iterations of warm-up, at most as many as in the options.
+        The number of warm-up iterations, at most the number in the options.
     """
 
     fit: str
@@ -166,16 +166,16 @@ class StartRecord(Record):
 
 
 class Trial(Record):
-    """A remedy for failed sampling that was tried, before it was advised.
+    """A remedy for failed sampling, and the result of trying it.
 
     Attributes
     ----------
     change : mapping
-        The inputs of the refit that differ from those of the fit.
+        The inputs of the refit that differ from the fit's inputs.
     status : str
         The status of the refit's diagnostics: ``passed``, ``imprecise`` or ``failed``.
     result : str
-        The diagnostics that do not pass.
+        The diagnostics that do not pass, or a statement that all pass.
     """
 
     change: dict[str, Any]
@@ -204,14 +204,14 @@ class RunRecord(Record):
     inits_sha256 : str
         Digest of the initial values, read from a file if they were given as one.
     start : table or None
-        Where the chains started, if that was at the last states of another fit.
+        The fit from whose last states the chains started, if there is one.
     notes : tuple of str
         Caveats that apply to the fit.
     messages : mapping of str to int, or None
         Stan's messages for rejected proposals, each with its count; None if the engine does not
         report them.
     independent : mapping of str to float, or None
-        Without Markov chains, the measurements of the sampler; None for Markov chains.
+        The sampler's measurements, if the draws do not come from Markov chains; None otherwise.
     weighted : bool
         Whether the draws are weighted points, resampled by their weights, as for formulas with the
         engine ``exact``.
@@ -335,7 +335,7 @@ def reading_run(folder: Path) -> Iterator[SavedRun]:
 
 
 def _opened(folder: Path) -> SavedRun:
-    """Return one run, with its file of draws open."""
+    """Return the contents of a run folder, with the file of its draws open."""
     before = None
     for pause in _PAUSES:
         record = read_record(folder)
@@ -487,12 +487,12 @@ def default_folder(program: Program, name: str | None) -> Path:
 
 
 def refuse_other_run(folder: str | Path, now: RunRecord) -> None:
-    """Raise an error unless a run has the same inputs, and therefore the same draws.
+    """Raise an error if a folder holds a run with other inputs, and therefore other draws.
 
     Raises
     ------
     ConfigError
-        If the folder holds another run, or one that cannot be read.
+        If the folder holds such a run, or one that cannot be read.
     """
     target = Path(os.path.realpath(folder))
     if not (target / FILE).is_file():

@@ -55,26 +55,26 @@ STAT_NAMES = {
     "divergent__": "diverging",
     "energy__": "energy",
 }
-"""ArviZ's names of the sampler statistics, by Stan's names."""
+"""ArviZ's names for the sampler statistics, by Stan's names."""
 
 _STAN_NAMES = {theirs: stan for stan, theirs in STAT_NAMES.items()}
 _STAT_TYPES = {"diverging": np.bool_, "tree_depth": np.int64, "n_steps": np.int64}
 _ROW = "row"
 
 _MOST_EXPANDED = 10
-"""The largest number of bytes of memory for each byte of a file.
+"""The largest number of bytes in memory to which one byte of a file may expand.
 
 pyflowers writes uncompressed arrays, but early versions compressed them.
 """
 
 _NOT_A_COORDINATE = "_nc4_non_coord_"
-"""In netCDF files, the beginning of a variable's name in HDF5 if a dimension has the same name."""
+"""Prefix, in HDF5, of a netCDF variable that has a dimension's name but is not its coordinate."""
 
 _Groups = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
 _ALL = "_all"
-"""Suffix of the names of statistics of all iterations, if thinning kept only some draws."""
+"""Suffix of the names of statistics for all iterations, if thinning kept only some draws."""
 
 
 def to_groups(
@@ -85,11 +85,11 @@ def to_groups(
     keep: Keep | None = None,
     kept_stats: Mapping[str, Any] | None = None,
 ) -> dict[str, xr.Dataset]:
-    """Return the groups of a fit.
+    """Return the ArviZ groups of a fit.
 
     For the arguments, see :class:`~pyflowers.fits.fit.Fit`; for `keep`, see
     :func:`~pyflowers.fits.posterior.dataset`. `stats` are the statistics of all iterations, and
-    `kept_stats` those of the draws in `draws`, by default `stats`. If they differ in length, both
+    `kept_stats` are those of the kept draws; the default is `stats`. If they differ in length, both
     are stored.
     """
     places = _places(program, draws, data.observed or "y")
@@ -256,7 +256,7 @@ def _write(node: Any, group: xr.Dataset) -> None:
 
 
 class _Stored(Mapping[str, NDArray[Any]]):
-    """The arrays of a group of an open file, each of which is read when it is accessed."""
+    """The arrays of one group in an open file; each array is read when it is accessed."""
 
     def __init__(self, datasets: Mapping[str, Any], path: Path, largest: int) -> None:
         self._datasets, self._path, self._largest = datasets, path, largest
@@ -285,7 +285,7 @@ def opened(stored: BinaryIO, path: Path) -> Iterator[_Groups]:
     stored : file
         The file, open.
     path : Path
-        The file, which error messages name.
+        The path of the file, for error messages.
 
     Yields
     ------
@@ -315,7 +315,7 @@ def opened(stored: BinaryIO, path: Path) -> Iterator[_Groups]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn errors in reading a file into one that names the file."""
+    """Turn any error in reading a file into a DataError that names the file."""
     try:
         yield
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError, TypeError) as error:
@@ -367,7 +367,7 @@ def _decoded(stored: Any, largest: int) -> NDArray[Any]:
             return values.astype(bool)
         return values
     read = [each.decode() if isinstance(each, bytes) else str(each) for each in values.flat]
-    total = 4 * len(read) * max(map(len, read), default=0)  # each is as long as the longest
+    total = 4 * len(read) * max(map(len, read), default=0)  # each takes as much as the longest
     if total > largest:
         raise ValueError(f"{stored.name} would take {total:,} bytes")
     return np.array(read, dtype=np.str_).reshape(values.shape)
@@ -390,13 +390,13 @@ def draws_of(
     record : RunRecord
         The record of the run.
     path : Path
-        The file, which error messages name.
+        The path of the file, for error messages.
 
     Raises
     ------
     DataError
-        If a group or a quantity of the program is missing, or has another type or shape than the
-        record and the program require.
+        If a group or a quantity of the program is missing, or does not have the type and shape that
+        the record and the program require.
     """
     known = dict.fromkeys([*program.kept(), *program.source.blocks.draws])
     has_posterior = not program.internal.issuperset(known)
@@ -452,7 +452,7 @@ def draws_of(
 
 
 def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path) -> None:
-    """Reject draws of elements other than those that were kept.
+    """Reject draws of a quantity that do not have as many elements as were kept.
 
     Raises
     ------
@@ -468,7 +468,7 @@ def check_kept(draws: Mapping[str, NDArray[np.float64]], keep: Keep, path: Path)
 def sizes_of(
     variable: Variable, values: Mapping[str, NDArray[Any]]
 ) -> tuple[int | None, ...] | None:
-    """Return the sizes of a variable, with None for each expression; None if it is a tuple."""
+    """Return the sizes of a variable, with None for an expression; None if tuple or complex."""
     if variable.kind in ("tuple", "complex") or variable.kind.startswith("complex_"):
         return None
     return tuple(map(partial(_size, values=values), variable.sizes))
@@ -487,7 +487,7 @@ def _size(size: str, values: Mapping[str, NDArray[Any]]) -> int | None:
 def _check_array(
     values: NDArray[Any], kinds: str, shape: tuple[int | None, ...], subject: str
 ) -> None:
-    """Reject an array of another type or shape; None is any size."""
+    """Reject an array of another type or shape; None in `shape` stands for any size."""
     if values.dtype.kind not in kinds:
         raise DataError(f"{subject} have the wrong type, {values.dtype}; refit the model")
     fits = len(shape) == values.ndim and all(
@@ -502,7 +502,7 @@ def _check_array(
 
 
 def _may_be_absent(program: Program, name: str, values: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether a quantity may have no draws, because it has no elements or is a tuple."""
+    """Whether a quantity may have no draws, because it is a tuple or may have no elements."""
     variable = program.source.blocks.draws[name]
     return variable.kind == "tuple" or any(
         _size(size, values) in (0, None) for size in variable.sizes

@@ -2,9 +2,9 @@
 
 Missing values are imputed M times outside of pyflowers, and each of the M completed tables is
 fitted. The draws of all fits together represent the posterior, with its uncertainty about the
-missing values: p(θ | observed) is about the mean of p(θ | table m) over the tables m. Chains of one
-table must agree with each other, but chains of different tables need not; so R-hat is computed for
-each table.
+missing values: p(θ | observed) is approximately the mean of p(θ | table m) over the tables m.
+Chains for one table must agree with each other, but chains for different tables need not, so R-hat
+is computed for each table.
 
 References
 ----------
@@ -47,8 +47,8 @@ _ORDER = ("passed", "limited", "imprecise", "failed")
 
 FEW_TABLES = 20
 LARGE_SHARE = 0.1
-"""If there are fewer tables, and a larger share of some parameter's variance lies between them, a
-note states that intervals may be too narrow."""
+"""If there are fewer than `FEW_TABLES`, and a share of some parameter's variance above
+`LARGE_SHARE` lies between the tables, a note states that intervals may be too narrow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,8 +174,8 @@ class PooledFit(Result):
         if num < FEW_TABLES and share > LARGE_SHARE:
             found.append(
                 f"{share:.0%} of the variance of {self.between.idxmax()} lies between the tables, "
-                f"so {num} tables are few, and its interval may be too narrow; impute "
-                f"{FEW_TABLES} or more"
+                f"so {num} tables are few, and the interval may be too narrow; impute "
+                f"{FEW_TABLES} or more tables"
             )
         return found
 
@@ -273,7 +273,7 @@ class PooledFit(Result):
         Parameters
         ----------
         interval : float, optional
-            Probability of the interval. Default: that of the fits.
+            Probability of the interval. Default: the fits' interval.
 
         Returns
         -------
@@ -289,7 +289,7 @@ class PooledFit(Result):
 
 
 def share_between(means: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return the share of the variance of each value that lies between completed tables.
+    """Return, for each value, the share of its variance that lies between completed tables.
 
     With W the mean over the M tables of the variance within a table, and B the variance of the
     tables' means, the share is (1 + 1/M) B / (W + (1 + 1/M) B).
@@ -297,7 +297,7 @@ def share_between(means: FloatArray, variances: FloatArray) -> FloatArray:
     Parameters
     ----------
     means, variances : array, shape (table, value)
-        The mean and the variance of the draws of each table.
+        The mean and the variance of the draws of each value, for each table.
     """
     between = (1 + 1 / len(means)) * means.var(axis=0, ddof=1)
     with np.errstate(invalid="ignore"):  # for a value that never varies, the share is NaN
@@ -320,7 +320,7 @@ def _run_folders(folder: Path) -> list[Path]:
 
 
 def check_pooled_folder(folder: Path, num_tables: int) -> None:
-    """Reject a folder that holds something else or more tables, before any work is done.
+    """Reject a folder that holds other files or fits of more tables, before any work is done.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def _names(fit: Fit) -> set[str]:
 
 
 def _worst_part(parts: Sequence[Part]) -> Part:
-    """Return one part of the verdicts, in which each check is taken from its worst table."""
+    """Return a part of the pooled verdict, with the worst result of each check over the tables."""
     worst = max(parts, key=lambda part: _ORDER.index(part.status) if part.checks else -1)
     numbered = [(check, number) for number, part in enumerate(parts, 1) for check in part.checks]
     names = dict.fromkeys(check.name for check, _ in numbered)
@@ -364,7 +364,7 @@ def _worst_part(parts: Sequence[Part]) -> Part:
 
 
 def _worst_check(numbered: Sequence[tuple[Check, int]], name: str) -> Check:
-    """Return the worst of the checks with this name; it states its table and has no command."""
+    """Return the worst check with this name, with its table and without a command."""
 
     def badness(each: tuple[Check, int]) -> tuple[int, float]:
         check = each[0]
@@ -385,7 +385,7 @@ def numbered_tables(tables: Sequence[Any]) -> Iterator[tuple[int, Any]]:
     Raises
     ------
     ConfigError
-        If there are fewer than two.
+        If there are fewer than two tables.
     """
     if len(tables) < 2:
         raise ConfigError(

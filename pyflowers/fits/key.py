@@ -137,7 +137,8 @@ class Key(Record):
 def column_digests(data: Data) -> dict[str, str]:
     """Return a digest of each column of the table.
 
-    It includes the declared columns that the column fills, and the order of its labels.
+    A digest also depends on the declared columns for which the column is used, and on the order of
+    the column's labels.
     """
     table = data.table
     if table is None:

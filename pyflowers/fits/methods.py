@@ -1,7 +1,7 @@
 """The functions of the package that take a fit, as its methods: ``fit.check()`` and others.
 
-The functions are in packages that import this one, so this one must not import them. When a method
-is called, it finds its function by name among the public names of ``pyflowers``.
+The functions are in packages that import this one, so this package cannot import them. When a
+method is called, it finds its function by name among the public names of ``pyflowers``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Question:
-    """A public function of a fit, as a method.
+    """A public function whose first argument is a fit, as a method of the fit.
 
     Attributes
     ----------

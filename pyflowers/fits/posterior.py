@@ -33,7 +33,10 @@ Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 OF_DRAWS = ("chain", "draw")
 """The dimensions that all draws have; variables cannot have these names."""
 
-STREAMED = "only some groups' draws were kept; refit with fewer draws or groups, or without keep"
+STREAMED = (
+    "only some groups' draws were kept; refit with fewer draws or groups, or without --keep (in "
+    "Python, keep=…)"
+)
 
 NEEDS_ALL_DRAWS = (
     *(Capability.LOG_LIK, Capability.Y_REP, Capability.GROUP_MEAN),
@@ -134,7 +137,7 @@ def text(labels: Any) -> NDArray[Any]:
 
 
 def _size_of(dim: str, data: Data) -> int | None:
-    """Return the size of a dimension that has labels, or of the table's rows; None for others."""
+    """Return the number of labels along a dimension, or of the table's rows; None if unknown."""
     if dim == OBS and data.table is not None:
         return len(data.table)
     names = data.labels.get(dim, data.coords.get(dim))
@@ -191,7 +194,7 @@ def varies(quantity: xr.DataArray) -> NDArray[np.bool_]:
 
 
 class Rounded(pd.DataFrame):
-    """A table whose numbers are rounded where it is shown, but not in its cells.
+    """A table that displays rounded numbers, but whose cells hold the exact ones.
 
     Tables that pandas derives from it are ordinary DataFrames.
     """
@@ -219,7 +222,7 @@ class Rounded(pd.DataFrame):
 
 
 def summary_columns(interval: float) -> list[str]:
-    """Return the columns of a summary that shows an interval."""
+    """Return the column names of a summary with a given interval."""
     of_draws = ("mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
     return [*interval_quantiles(interval), *of_draws]
 
@@ -239,7 +242,7 @@ def summarize(
     missing : sequence of MissingMoment, optional
         Means and variances that the posterior does not have.
     streamed : DataFrame, optional
-        Rows of quantities that were summarised during sampling. `posterior` may hold the draws of
+        Rows for quantities that were summarised during sampling. `posterior` may hold the draws of
         some of their elements.
     interval : float
         Probability of the central interval whose ends are shown; the same as in `streamed`, if

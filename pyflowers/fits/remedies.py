@@ -1,9 +1,9 @@
-"""Remedies for failed sampling, which are tried before they are advised.
+"""Remedies for failed sampling, which are tried before they are recommended.
 
 The advice on failed diagnostics is followed: the model is refitted with the same seed and the
-advised options, and the advice on that refit is followed in turn. If no advice is left, and slopes
-of a covariate vary by group, the model with that covariate centred is tried last. The refit is what
-the advised command does, so the result of that command is certain, not only likely.
+recommended options, and the advice on that refit is followed in turn. If no advice is left, and
+slopes of a covariate vary by group, the model with that covariate centred is tried last. The
+recommended command repeats the refit, so its result is certain, not only likely.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pyflowers.fits.updating import asked_again
 from pyflowers.fits.verdict import Part
 
 QUICK = 10.0
-"""The longest sampling, in seconds, after which another remedy is tried."""
+"""The longest sampling time, in seconds, after which another remedy is tried."""
 
 MOST_TRIALS = 3
 
 NOT_CENTRED = 1.0
-"""Ratio of a covariate's mean to its sd above which centring it is tried."""
+"""Ratio of a covariate's mean to its sd above which the model is tried with it centred."""
 
 
 def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) -> Fit:
@@ -93,7 +93,7 @@ def refit(fit: Fit, change: dict[str, Any]) -> Fit:
     fit : Fit
         The fit.
     change : dict
-        The new values by the names of the arguments of :func:`pyflowers.fit`.
+        The new values, by the names of the arguments of :func:`pyflowers.fit`.
 
     Raises
     ------

@@ -101,8 +101,8 @@ def fit(
     program : str, Path, Program or Spec
         The name of a shipped program, the path of a ``.stan`` file with its declaration in the same
         folder, or a formula such as ``"flowers ~ 1 + (1 | plant)"``; see
-        :meth:`pyflowers.Program.from_formula`. Or all inputs at once, as a
-        :class:`pyflowers.Spec`; inputs that are also given here replace those in it.
+        :meth:`pyflowers.Program.from_formula`. Or a :class:`pyflowers.Spec` with all inputs at
+        once; inputs that are also given here replace those of the Spec.
     data : path, DataFrame, Table, mapping or Data, optional
         A tidy table, or the data block as CmdStan JSON or a mapping. Default: the program's example
         table. A list of completed versions of one table, whose missing values were imputed, is
@@ -125,14 +125,14 @@ def fit(
     -------
     Fit
         The draws with the user's labels, their summary and the verdict. For a list of tables, a
-        :class:`pyflowers.PooledFit`: the fit of each table, their pooled draws, and the verdict
-        over all.
+        :class:`pyflowers.PooledFit`: the fit of each table, the pooled draws, and the verdict over
+        all tables.
 
     Raises
     ------
     PyflowersError
         :class:`DataError`, :class:`ConfigError`, :class:`ToolchainError`, :class:`CompileError`
-        or :class:`FitError`, with one sentence that also shows how to fix it.
+        or :class:`FitError`, whose message states in one sentence what is wrong and how to fix it.
 
     See Also
     --------
@@ -295,9 +295,9 @@ def fit_data(
 
 
 def as_in_folder(spec: Spec, folder: Path) -> Spec:
-    """Return inputs, with the seed and engine of the run in a folder if they have none.
+    """Return inputs; if no seed or engine is given, use those of the run in a folder.
 
-    The same inputs then find their run again, even after the program has been compiled.
+    The same inputs then match their earlier run, even if the program has since been compiled.
     """
     if not (folder / FILE).is_file():
         return spec
@@ -430,7 +430,7 @@ class Prepared:
         return self.record_with(self.engine.identify(self.program))
 
     def record_with(self, identity: Identity) -> RunRecord:
-        """Return the record of the inputs for a program that is loaded, or only identified."""
+        """Return the record of the inputs, given the identity of the program and its engine."""
         program, whole, engine = self.program, self.data, self.engine
         block = program.stan_values(whole)
         others = {*program.declaration.prior_elements, *program.parametrisations.values()}
@@ -491,7 +491,7 @@ class Prepared:
         overwrite: bool,
         announce: Callable[[str], object] = logger.info,
     ) -> Fit | None:
-        """Return the fit in a run folder if its draws would be the same; None to sample.
+        """Return the fit in a run folder if its draws would be the same, or None to sample anew.
 
         Parameters
         ----------
@@ -502,7 +502,8 @@ class Prepared:
         overwrite : bool
             Whether a run with other inputs may be replaced.
         announce : callable
-            Function that is called with a line: that the fit is reused, or what has changed.
+            Function that is called with a message, which states that the fit is reused or what has
+            changed.
 
         Raises
         ------
@@ -528,7 +529,7 @@ class Prepared:
         """Return the fit in a run folder if its draws would be the same, or the reasons why not."""
         if not (folder / FILE).is_file():
             return None, ("there is no run yet",)
-        now = self.record  # if the engine cannot run the program, this is an error and not a reason
+        now = self.record  # raises an error if the engine cannot run the program
         try:
             with reading_run(folder) as run:
                 changes = run_changes(run.record, now)
@@ -547,7 +548,7 @@ class Prepared:
         keep = kept_elements(options.keep, program, self.data)
         loaded = self.engine.load(program)
         inputs, watch = self.record_with(loaded), None
-        if threading.current_thread() is threading.main_thread():  # in other threads, many fits run
+        if threading.current_thread() is threading.main_thread():  # other threads run many fits
             watch = _Pace(self.called, program, self.data, options.chains, time.monotonic())
         # An engine with chains draws a bar for each of them.
         has_clock = show_progress and "warmup" not in self.engine.uses
@@ -606,7 +607,7 @@ class _Pace:
 
     @property
     def share(self) -> float:
-        """The largest share of the iterations that may be done."""
+        """An upper limit for the share of all iterations that are done."""
         return sum(its.iteration / its.total for its in self.chains) / self.num_chains
 
     def so_far(self) -> str:
@@ -680,7 +681,7 @@ def _streamed(sample: Sample, data: Data) -> pd.DataFrame:
 
 
 def _typed(draws: Mapping[str, NDArray[Any]], program: Program) -> dict[str, NDArray[Any]]:
-    """Return draws in the program's order, with integers as ints unless some are missing."""
+    """Return draws in the program's order, with integer quantities as ints if none is missing."""
     declared = program.source.blocks.draws
     ordered = [name for name in program.kept() if name in draws]
     typed = {name: draws[name] for name in dict.fromkeys([*ordered, *draws])}

@@ -31,10 +31,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def takes_inputs(*names: str) -> Callable[[Function], Function]:
-    """Return a decorator that spells out a function's ``**inputs`` as inputs of :class:`Spec`.
+    """Return a decorator that lists inputs of :class:`Spec` where a function has ``**inputs``.
 
-    They are shown in the function's signature, and their help takes the place of ``**inputs`` in
-    its docstring.
+    The inputs are shown in the function's signature, and their help replaces ``**inputs`` in its
+    docstring.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def takes_inputs(*names: str) -> Callable[[Function], Function]:
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type without the checks of its value, for a signature."""
+    """Return a type without the checks on its values, for a signature."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -72,12 +72,12 @@ def _plain(kind: Any) -> Any:
 
 
 def _help_of(names: Iterable[str]) -> str:
-    """Return the entries of inputs in the section *Parameters* of a docstring."""
+    """Return the entries for inputs in the section *Parameters* of a docstring."""
     return "".join(_documented(name, Spec.model_fields[name]) for name in names)
 
 
 def _documented(name: str, field: FieldInfo) -> str:
-    """Return the entry of an input in the section *Parameters* of a docstring."""
+    """Return the entry for an input in the section *Parameters* of a docstring."""
     default = default_in_words(field)
     text = str(field.description)
     if default:
@@ -104,7 +104,7 @@ def _in_words(kind: Any) -> str:
 
 
 def default_in_words(field: FieldInfo) -> str:
-    """Return what happens without an input; empty if nothing has to be said."""
+    """Return, in words, the default of an input; empty if it needs no mention."""
     words = str(rendering(field).get("unset", ""))
     if words or field.default in (None, {}, ()):
         return words
@@ -112,13 +112,13 @@ def default_in_words(field: FieldInfo) -> str:
 
 
 def rendering(field: FieldInfo) -> Mapping[str, str]:
-    """Return how an input is rendered: ``unset``, ``option`` and ``metavar`` of :func:`asked`."""
+    """Return what :func:`asked` was given for an input: ``unset``, ``option`` and ``metavar``."""
     extra = field.json_schema_extra
     return {} if extra is None or callable(extra) else extra  # type: ignore[return-value]
 
 
 def option_of(name: str) -> str:
-    """Return the option of an input on the command line."""
+    """Return the command-line option for an input."""
     return rendering(Spec.model_fields[name]).get("option") or f"--{name.replace('_', '-')}"
 
 
@@ -126,13 +126,19 @@ class Reading(Record):
     """How a table is read, and the names of its columns."""
 
     group: str | None = asked(
-        "Column of the groups, such as plants.", unset="as declared", metavar="COLUMN", strict=True
+        "Column with the groups, such as plants.",
+        unset="as declared",
+        metavar="COLUMN",
+        strict=True,
     )
     time: str | None = asked(
-        "Column of the times, such as months.", unset="as declared", metavar="COLUMN", strict=True
+        "Column with the times, such as months.",
+        unset="as declared",
+        metavar="COLUMN",
+        strict=True,
     )
     value: str | None = asked(
-        "Column of the observed values.", unset="as declared", metavar="COLUMN", strict=True
+        "Column with the observed values.", unset="as declared", metavar="COLUMN", strict=True
     )
     columns: Annotated[dict[str, str], SkipValidation] = asked(
         "Use COLUMN of the table for the declared column NAME.",
@@ -187,7 +193,7 @@ class Sampling(SamplerOptions):
 
 
 OF_SAMPLERS_ELSEWHERE = ("options", "sampler", "sampler_options", "control", "iter")
-"""Names of arguments in which other packages, and earlier versions, take sampler options."""
+"""Arguments in which other packages, and earlier versions of pyflowers, take sampler options."""
 
 LONGEST_NAME = 50
 """The longest name, in characters: it is also the name of a folder and appears in tables."""
@@ -276,7 +282,7 @@ class Spec(Reading, Sampling):
         option="--priors",
     )
     known: Annotated[dict[str, Any], SkipValidation] = asked(
-        "Known covariance NAME of labels, for a term such as (1 | gr(animal, cov=NAME)) of a "
+        "Known covariance NAME between labels, for a term such as (1 | gr(animal, cov=NAME)) in a "
         "formula: a CSV file with the labels in its first column and its header; in Python, also a "
         "DataFrame.",
         {},
@@ -491,7 +497,7 @@ class Spec(Reading, Sampling):
         Raises
         ------
         DataError
-            If the data cannot be used; the message is a sentence that names the place.
+            If the data cannot be used; the message states where the problem is.
         ConfigError
             If the declaration does not match the program or the table, or an option does not apply.
 
@@ -538,8 +544,8 @@ SAMPLER = tuple(SamplerOptions.model_fields)
 _USUAL = ("family", "priors", "seed", "chains", "warmup", "draws")
 _NAMES = dict.fromkeys([*_USUAL, *Spec.model_fields])
 INPUTS = tuple(name for name in _NAMES if name not in ("program", "data"))
-"""The names of the inputs: those for reading a table, those of the sampler, and all inputs except
-program and data, of which the usual ones come first."""
+"""The names of inputs: those for reading a table, those of the sampler, and all inputs except
+program and data, with the most common ones first."""
 
 # The docstring also lists the inputs, with the help text of each field.
 _LAST = "An input that is None counts as not given.\n"

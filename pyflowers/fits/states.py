@@ -55,7 +55,7 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
     stored : bytes
         The contents of the file.
     path : Path
-        The file, which error messages name.
+        The path of the file, for error messages.
     fit : str
         The fit from which the chains started, as messages name it.
 
@@ -76,8 +76,8 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
             metric, step_size = arrays.get("inverse_metric"), arrays.get("step_size")
             if step_size is None or not _agree(step_size, metric, values):
                 raise DataError(
-                    f"{path}: the {when} of the chains has an array that is missing, or of the "
-                    "wrong type or shape; refit the model"
+                    f"{path}: an array of the chains' {when} states is missing, or has the wrong "
+                    "type or shape; refit the model"
                 )
             found[when] = State(values, step_size, metric, fit if when == START else "")
     return found
@@ -86,7 +86,7 @@ def states_of(stored: bytes, path: Path, fit: str) -> dict[str, State]:
 def _agree(
     step_size: NDArray[Any], metric: NDArray[Any] | None, values: Mapping[str, NDArray[Any]]
 ) -> bool:
-    """Whether the arrays of a state all have the same number of chains."""
+    """Whether the arrays of a state hold floats, all for the same number of chains."""
     arrays = [step_size, *values.values()]
     if metric is not None:
         arrays.append(metric)
@@ -112,12 +112,12 @@ def check_start(
     program : Program
         The program of the fit.
     block : mapping of str to Any
-        Its data block, which determines the sizes of the parameters. Sizes that are
-        expressions are left to the engine.
+        The program's data block, which determines the sizes of the parameters. Sizes that are
+        expressions are checked by the engine instead.
     options : SamplerOptions
-        Its options.
+        The options of the fit.
     engine : Engine
-        Its engine.
+        The engine of the fit.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def check_start(
 
 
 def _fit(own: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    """Whether a shape is the required one, in which None is any size."""
+    """Whether a shape matches the required one, in which None stands for any size."""
     return len(own) == len(wanted) and all(
         size in (None, its) for its, size in zip(own, wanted, strict=True)
     )

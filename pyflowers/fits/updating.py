@@ -49,8 +49,8 @@ def update(
         Another formula. It can name only the columns of the table that the fit used; to use other
         columns, also give `data`.
     data : path, DataFrame, Table or mapping, optional
-        Other data. The default priors of a formula follow the scale of its data, and the
-        parametrisation is chosen from them, so they may change.
+        Other data. The default priors of a formula depend on the scale of its data, and its
+        parametrisation is chosen from the data, so both may change.
     priors : mapping or list, optional
         Hyperparameters or priors that change, such as ``{"b[x]": "normal(0, 1)"}``; the others
         remain. None instead of a value restores the default; use None for the prior of a term
@@ -58,9 +58,9 @@ def update(
     warm : bool
         Whether each chain starts from the last state of its predecessor in `fit`, with its step
         size and metric, so that at most 100 iterations of warm-up suffice. The fits must have the
-        same parameters, with the same sizes. It suits small changes, such as another prior: after a
-        large one, the metric does not fit, and R-hat does not show a mode of the posterior that no
-        chain had reached.
+        same parameters, with the same sizes. Use this for small changes, such as another prior:
+        after a large change, the metric is unsuitable, and R-hat does not show a mode of the
+        posterior that no chain had reached.
     out, refit, overwrite, cores, show_progress
         See :func:`pyflowers.fit`.
     **inputs
@@ -75,7 +75,7 @@ def update(
     ------
     ConfigError
         If nothing is changed, the formula needs a known covariance, which a fit does not hold, or
-        the chains cannot start from those of `fit`.
+        the chains cannot start where the chains of `fit` ended.
     PyflowersError
         If the model cannot be fitted; see :func:`pyflowers.fit`.
 
@@ -128,8 +128,8 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
         The new inputs by their names in :func:`pyflowers.fit`. Priors are changed one by one; None
         restores a default. Inputs that do not apply to a changed program are left out.
     warm : bool
-        Whether the chains start from the last states of the fit's chains. Otherwise they start at
-        random, even if the fit's chains did not.
+        Whether the chains start from the last states of the fit's chains. Otherwise, they start
+        from the initial values that were given for the fit or, without any, at random.
 
     Returns
     -------
@@ -188,8 +188,8 @@ def _last_state(fit: Fit, change: Mapping[str, Any]) -> State:
     """Return where the chains of a fit ended, under the name of the fit."""
     if "inits" in change:
         raise ConfigError(
-            "inits: with warm, the chains start where the chains of the fit ended; leave out one "
-            "of the two"
+            "inits: in a warm start, the chains start where the chains of the fit ended; leave out "
+            "either inits or warm"
         )
     called = fit.called if fit.folder is None else str(fit.folder)
     if END not in fit.states:
@@ -215,5 +215,5 @@ def _refuse_unknown(inputs: Mapping[str, Any], change: Mapping[str, Any]) -> Non
     for name in inputs.get("known", {}):
         if name not in (change.get("known") or {}):
             raise ConfigError(
-                f"known: the fit does not hold the covariance {name}; give it again with known="
+                f"known: the fit does not hold the covariance {name}; give it again with known=…"
             )

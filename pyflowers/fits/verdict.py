@@ -201,7 +201,7 @@ class Part:
 
     @property
     def shown(self) -> tuple[Check, ...]:
-        """The checks that did not pass, those that failed first."""
+        """The checks that did not pass, with the failed ones first."""
         return (*self.failed, *self.imprecise, *self.limited)
 
     @property

@@ -95,7 +95,7 @@ def check_name(name: str) -> None:
     >>> check_name("frog")
     Traceback (most recent call last):
     ...
-    pyflowers.errors.ConfigError: no lecture is named 'frog': choose one of metropolis-bimodal, ...
+    pyflowers.errors.ConfigError: no lecture is named 'frog'; choose one of metropolis-bimodal, ...
     """
     if name not in EXAMPLES:
-        raise ConfigError(f"no lecture is named {name!r}: choose one of {', '.join(EXAMPLES)}")
+        raise ConfigError(f"no lecture is named {name!r}; choose one of {', '.join(EXAMPLES)}")

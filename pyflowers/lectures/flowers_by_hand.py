@@ -101,14 +101,14 @@ def flowers_by_hand(settings: Settings) -> Lecture:
 
 
 def flower_density() -> StanDensity:
-    """Return the multilevel Poisson posterior of the lecture's flowers."""
+    """Return the multilevel Poisson posterior for the lecture's flowers, as a target."""
     program = find_program(MODEL)
     data, _ = program.fill(program.read(), program.resolve_priors())
     return StanDensity(program.path, program.stan_values(data))
 
 
 def by_name(values: Draws) -> Draws:
-    """Return draws of mu, sigma2 and each mu_plant by Stan's name, shaped (chain, draw)."""
+    """Return draws of mu, sigma2 and each mu_plant by their names in Stan, shaped (chain, draw)."""
     plants = find_program(MODEL).read().labels["plant"].names
     named = {f"mu_plant[{plant}]": values["mu_plant"][..., i] for i, plant in enumerate(plants)}
     return {"mu": values["mu"], "sigma2": values["sigma2"], **named}

@@ -210,7 +210,7 @@ def _compare(lecture: Lecture, fit: Fit, approximation: Approximation) -> None:
 
 
 def _density_draws(fit: Fit, grid: FloatArray) -> FloatArray:
-    """Return each draw's density on a grid, shape (chain, draw, grid)."""
+    """Return the mixture density of each draw on a grid, shape (chain, draw, grid)."""
     mu, sigma2, weight = (fit.posterior[name].values[..., None] for name in VARIABLES)
     parts = weight * np.exp(-0.5 * (grid - mu) ** 2 / sigma2) / np.sqrt(2 * np.pi * sigma2)
     total: FloatArray = parts.sum(axis=-2)

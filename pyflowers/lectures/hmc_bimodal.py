@@ -82,7 +82,7 @@ def hmc_bimodal(settings: Settings) -> Lecture:
 def say_what_agrees(
     lecture: Lecture, draws: dict[str, Draws], known: Statistics, by_stan: Statistics
 ) -> None:
-    """Compare each sampler that mixes with the exact density and, if NUTS mixes, with NUTS.
+    """Compare each well-mixing sampler with the exact density and, if NUTS mixes, with NUTS.
 
     If a chain rarely crosses between the modes, the estimate of its Monte Carlo error is poor.
     """

@@ -3,8 +3,8 @@
 All three follow dq/dt = p, dp/dt = ∇ log π(q) for the same time T = L ε. The error at T is of order
 ε for both Euler methods and ε² for the leapfrog. Here the orders are not assumed, but fitted as
 slopes of log error on log ε. Euler also gains energy without bound: on N(0, 1) a step multiplies
-H − min H by 1 + ε², so it spirals outwards. The other two preserve volume, and their energy error
-stays bounded.
+H − min H by 1 + ε², so the path spirals outwards. The other two preserve volume, and their energy
+error stays bounded.
 
 References
 ----------

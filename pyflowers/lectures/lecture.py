@@ -62,7 +62,7 @@ class Settings:
         whole_number("seed", self.seed, at_least=0, at_most=LARGEST_SEED)
 
     def rng(self, stream: int) -> np.random.Generator:
-        """Return the generator of one part of an example, independent of the other parts.
+        """Return a generator for one part of an example, independent of the other parts.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Settings:
         Returns
         -------
         numpy.random.Generator
-            The same generator for the same seed and part.
+            A generator whose numbers depend only on the seed and the part.
         """
         return np.random.default_rng([self.seed, stream])
 
@@ -170,7 +170,7 @@ class Lecture:
         return "\n\n".join([*parts, f"Run again: `{again}`"]) + "\n"
 
     def record(self) -> dict[str, Any]:
-        """Return the versions, and all but the title and figures, in a form that JSON can hold."""
+        """Return everything except the title and the figures, with versions, as values for JSON."""
         record: dict[str, Any] = plain(
             {
                 "lecture": self.name,

@@ -68,7 +68,7 @@ class Discrepancy(NamedTuple):
 def nuts(
     program: str, data: Mapping[str, Any], settings: Settings, *, title: str = "", **options: Any
 ) -> Fit:
-    """Fit a shipped program, by name, with Stan's NUTS; `options` are passed to the fit.
+    """Fit the shipped program of that name with Stan's NUTS; `options` are passed to the fit.
 
     If a title is given, progress is shown: a line in the log and, on a terminal, progress bars.
     """
@@ -100,6 +100,7 @@ def efficiency(
     Parameters
     ----------
     sampler : str
+        The name of the sampler.
     draws : Draws
         Draws of each quantity. The row reports the smallest bulk ESS among them.
     acceptance : float

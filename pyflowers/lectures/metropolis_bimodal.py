@@ -166,7 +166,7 @@ def _show_scales(lecture: Lecture, rows: list[dict[str, Any]]) -> None:
 
 
 def _show_handout(lecture: Lecture, target: NormalMixture, num_draws: int) -> None:
-    """Run the handout's proposal unchanged, with the Hastings correction and with a fair sign."""
+    """Run the handout's proposal unchanged, with the Hastings correction and with a random sign."""
     one_sided, mean = metropolis.OneSidedStep(HANDOUT_SCALE), float(target.mean[0])
     kernels: dict[str, Kernel] = {
         "as in the handout": Metropolis(target, one_sided),

@@ -25,7 +25,7 @@ import numpy as np
 from pyflowers.lectures.measures import FloatArray
 
 Weights = Mapping[str, FloatArray]
-"""Variables of the Stan program by name; leading axes may precede the shape of each."""
+"""Variables of the Stan program by name; each may have leading axes, such as chain and draw."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Network:
     Attributes
     ----------
     x, y : arrays, shape (N,)
+        The inputs and the outputs.
     width : tuple of int
         Number of units of each hidden layer.
     weight_sd : float
@@ -77,6 +78,7 @@ class Network:
         weights : mapping
             `hidden_weight`, `output_weight` and `output_bias`, with any leading axes.
         x : array, shape (n,)
+            Inputs.
         """
         h, position = np.asarray(x, dtype=np.float64)[:, None], 0
         hidden = weights["hidden_weight"]
@@ -106,7 +108,7 @@ class Network:
         return np.asarray(-0.5 * squares / sd**2 - num * np.log(sd) - num / 2 * np.log(2 * np.pi))
 
     def another_copy(self, weights: Weights) -> dict[str, FloatArray]:
-        """Return other weights with the same function.
+        """Return other weights that define the same function.
 
         The units of the last hidden layer are in reverse order, with their signs flipped.
 
@@ -131,7 +133,9 @@ class RegressionTask:
     Attributes
     ----------
     name, title : str
+        The name in file names, and the title in findings.
     network : Network
+        The network and its training points.
     curve : function
         The curve around which the points were drawn.
     grid : array
@@ -157,7 +161,7 @@ class RegressionTask:
 
     @property
     def judged(self) -> FloatArray:
-        """Points in the range of x at which functions are judged; modes differ most outside it."""
+        """Points in the range of x at which functions are judged; outside it, modes differ most."""
         return np.quantile(self.network.x, np.linspace(0.02, 0.98, 25))
 
 

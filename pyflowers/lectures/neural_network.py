@@ -30,8 +30,8 @@ metric follows them better: after 500 draws, as in the lecture, R-hat was 1.12 o
 1.20 on another, which rounds differently; after 1,000 iterations of warm-up and 1,000 draws it was
 still 1.09. A maximum tree depth of 9, in twice the time, gave 1.15. Four units shape the curve. The
 fifth unit is at an end or next to another unit. Its place differs between chains and rarely changes
-within a chain, and a change shifts f by half the sd of f. So the function does not converge in the
-time of a lecture, and the verdict reports this.
+within a chain, and a change shifts f by half the sd of f. So the draws of the function do not
+converge within the time of a lecture, and the verdict reports this.
 
 The lecture's ε for HMC is too large for the first task: its chains get stuck, as their acceptance
 rate shows.
@@ -135,11 +135,15 @@ class NetworkDraws:
     Attributes
     ----------
     method : str
+        The name of the method.
     network : Network
+        The network and its training points.
     weights : mapping of arrays, shaped (chain, draw, …)
+        The draws of the weights, by the names in the Stan program.
     verdict : Part or None
         The verdict on the weights; None for the independent draws of ADVI.
     seconds : float
+        Wall-clock time of the method, in seconds.
     gradients : int
         Number of gradients, for NUTS without those of the warm-up; 0 if they are not counted.
     acceptance : float
@@ -269,7 +273,7 @@ def _hmc_chain(
     num: int,
     advance: Callable[[int], object],
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the draws of one chain, shape (num, dim), and its acceptance rates, (num,)."""
+    """Return one chain's draws, shape (num, dim), and its acceptance rates, shape (num,)."""
     kernel, position = HMC(density, HMC_STEP, HMC_STEPS), start[None]
     draws, accepted = [], []
     for first in range(0, num, HMC_BLOCK):
@@ -285,7 +289,7 @@ def _hmc_chain(
 def best_starts(
     task: RegressionTask, density: StanDensity, settings: Settings
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the end of the best ascent of each chain, and the log densities of all ascents.
+    """Return the end of each chain's best ascent, and the log densities of all ascents.
 
     Returns
     -------

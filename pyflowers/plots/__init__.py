@@ -1,8 +1,8 @@
 """Figures of fits, checks, comparisons, predictions and priors.
 
-Functions that draw return matplotlib figures; :func:`run_images` returns the contents of files. No
-function writes a file, prints or changes global settings. The figures of a run folder do not need
-:mod:`pyflowers.analysis`, so its modules are imported only when another figure needs them.
+The drawing functions return matplotlib figures; :func:`run_images` returns the contents of files.
+No function writes a file, prints or changes global settings. The figures of a run folder do not
+need :mod:`pyflowers.analysis`, so its modules are imported only when another figure needs them.
 
 >>> import pyflowers
 >>> fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
@@ -162,7 +162,7 @@ def run_images(fit: Fit, suffix: str = "png") -> dict[str, bytes]:
 
 
 def _run_figures(fit: Fit) -> list[Callable[[Fit], Figure]]:
-    """Return the figures of a run folder.
+    """Return the functions that draw the figures of a run folder.
 
     They are ordered so that two cores finish at about the same time. The traceplot of a single
     chain is drawn only for programs with an example table, such as those of the lectures.

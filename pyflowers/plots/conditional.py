@@ -80,7 +80,7 @@ def conditional_effects(
         drawn. For any other numeric column, a curve is drawn.
     by : str, optional
         A second column: a factor or a numeric column, with at most 6 levels or distinct numbers.
-        Each value has a separate curve or, if `column` has rows, a row next to each level.
+        Each value has a separate curve or, if `column` has rows, a separate row for each level.
     spread : str, optional
         A column of groups. The median for each of its labels is drawn as a thin line. If another
         column is constant within a label, such as the sex of a person, the label's line uses that
@@ -91,7 +91,8 @@ def conditional_effects(
     Returns
     -------
     Figure
-        Medians, and intervals of 50% and of the fit's ``interval``, drawn over the observations.
+        Medians, 50% intervals and intervals of probability ``fit.interval``, drawn over the
+        observations.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def conditional_effects(
     few = {**_few_numbers(fit, names, MOST_CURVES), **levels}
     if by is not None and (by == column or not 0 < len(few.get(by, [])) <= MOST_CURVES):
         raise ConfigError(
-            f"by must be a covariate other than {column}, with at most {MOST_CURVES} levels or "
+            f"by=… must be a covariate other than {column}, with at most {MOST_CURVES} levels or "
             f"distinct numbers, got {by!r}"
         )
     levels = {**_few_numbers(fit, names, 2), **levels}
@@ -143,7 +144,8 @@ def conditional_effects(
     if column in levels:
         if spread:
             raise ConfigError(
-                f"spread needs a numeric column with at least three values; {column} has fewer"
+                f"spread=… needs a numeric column with at least three values, but {column} has "
+                "fewer; leave spread=… out"
             )
         rows = {name: few[name] for name in (column, by) if name}
         return _of_levels(fit, {**rows, column: levels[column]}, theme)
@@ -456,14 +458,14 @@ def _of_labels(
     chosen: NDArray[np.int64] | None = None,
     probs: Sequence[float] = (0.5,),
 ) -> NDArray[np.float64]:
-    """Return quantiles of the curve of each label of a group, with all other groups at their means.
+    """Return quantiles of each group label's curve, with other groups' effects at their means.
 
     The shape is (quantile, point, label).
     """
     variables = fit.model.groups
     if group not in variables:
         raise ConfigError(
-            f"spread must be a column of groups ({', '.join(variables) or 'there are none'}), "
+            f"spread=… must be a column of groups ({', '.join(variables) or 'there are none'}), "
             f"got {group!r}"
         )
     index = variables[group]

@@ -36,11 +36,10 @@ ROW, ROW_OF_EYE = 0.24, 0.5
 """Heights in inches of a row without a density and of a row with one."""
 
 HEIGHT_OF_EYE = 0.75
-"""Height of the highest point of a density, as a share of the row."""
+"""Height of a density's highest point, as a share of the row's height."""
 
 LEAST_OF_EYE = 0.02
-"""A density is drawn only if the 50% interval is longer than this share of the range of the
-draws."""
+"""A density is drawn only if the 50% interval is longer than this share of the 99% interval."""
 
 MOST_PANELS = 24
 MOST_TICKS = 6
@@ -145,7 +144,7 @@ def forest(fit: Fit, quantity: str | None = None, *, theme: Theme = LIGHT) -> Fi
 
 
 def _scales(fit: Fit, quantity: str, num: int) -> NDArray[np.float64]:
-    """Return the standard deviation of each numeric column of a design matrix, 1 for the others.
+    """Return the standard deviations of a design matrix's numeric columns, and 1 for the others.
 
     Columns with two distinct values, such as those of the levels of a factor, are not scaled.
     """
@@ -158,7 +157,7 @@ def _scales(fit: Fit, quantity: str, num: int) -> NDArray[np.float64]:
 
 
 def coefficients(fit: Fit) -> list[str]:
-    """Return the vectors of a posterior with one element per column of a design matrix."""
+    """Return the names of the posterior's vectors of coefficients of a design matrix."""
     declared = fit.data.declaration
     blocks = fit.program.source.blocks.data
     matrices = [(name,) for name in declared.named if blocks[name].ndim == 2]
@@ -206,7 +205,9 @@ def group_intervals(checks: PredictiveChecks, *, theme: Theme = LIGHT) -> Figure
     """
     groups, fit = checks.groups, checks.fit
     if groups is None:
-        raise ConfigError(f"plots: the data of {fit.called} have no groups to draw")
+        raise ConfigError(
+            f"plots: the data of {fit.called} have no groups to draw; fit a model with groups"
+        )
     observed, num = groups.observed, groups.observed.size
     levels = np.quantile(groups.replicated, interval_probs(fit.interval), axis=0)
     width = np.maximum(levels[4] - levels[0], 1e-300)
@@ -307,7 +308,7 @@ def predictions(found: Predictions | RowPredictions, *, theme: Theme = LIGHT) ->
 
 
 def _row_predictions(found: RowPredictions, theme: Theme) -> Figure:
-    """Draw the predictions of a table's rows, or averages over them."""
+    """Draw predictions for the rows of a table, or averages over these rows."""
     table, interval = found.table(), found.fit.interval
     columns = {prob: name for name, prob in interval_quantiles(0.5, interval).items()}
     levels = table[[columns[round(prob, 12)] for prob in interval_probs(interval)]].to_numpy().T
@@ -395,7 +396,7 @@ def values_of_result(
     what : str
         The label of the values on the axis.
     of_rows : str
-        What the names of the rows mean.
+        The title of the rows, such as the name of a column or of a vector.
     sort : str
         ``down`` or ``up`` to sort the rows by their medians. Default: the order of the names,
         unless there are more than 30 values.
@@ -712,8 +713,8 @@ def extremes(order_by: NDArray[np.float64]) -> tuple[NDArray[np.int64], str]:
 def half_eyes(ax: Axes, draws: NDArray[np.float64], theme: Theme) -> None:
     """Draw the density of the draws above each row; shape (chain, draw, row).
 
-    A density with a tail so long that half of the draws lie within a few points is left out: the
-    axis would have to be so long that the intervals on it could not be seen.
+    A density with such long tails that half of the draws lie in a tiny part of their range is left
+    out: the axis would have to be so long that the intervals on it could not be seen.
     """
     for row, values in enumerate(np.moveaxis(draws, 2, 0)):
         low, inner_low, inner_high, high = np.quantile(values, (0.005, 0.25, 0.75, 0.995))
@@ -728,7 +729,7 @@ def half_eyes(ax: Axes, draws: NDArray[np.float64], theme: Theme) -> None:
 def named_rows(
     names: Sequence[str], what: str, theme: Theme, *, row: float = ROW
 ) -> tuple[StyledFigure, Axes]:
-    """Return a figure with a row for each name, `row` inches high."""
+    """Return a figure and its axes, with a row for each name; each row is `row` inches high."""
     height = row * max(len(names), 3)
     if row > ROW:
         height = row * max(len(names), 2)

@@ -1,4 +1,4 @@
-"""Figures that compare methods on one posterior."""
+"""Figures that compare the results of several methods for one posterior."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def coordinate_ascent(
 def _axes_values(
     exact: Any, mean: str, scale: str, precision: bool, states: list[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return grids that cover the posterior, the last two states of q and the first two centres."""
+    """Return grids that cover the posterior, q's last two states and the bulk of its first two."""
     early, late = [s.factors for s in states[:2]], [s.factors for s in states[2:]]
     tails = np.array([0.003, 0.997])
     spread = np.array([0.003, 0.985])
@@ -233,7 +233,10 @@ def elbo_trace(comparison: Comparison, *, theme: Theme = LIGHT) -> Figure:
     vb = comparison.vb_from_afar or comparison.vb  # the ascent is visible only from a distant start
     if vb is None:
         name = comparison.nuts.called
-        raise ConfigError(f"{name} has no closed-form VB, so there is no ELBO to draw")
+        raise ConfigError(
+            f"{name} has no closed-form VB, so there is no ELBO to draw; use a program with "
+            "closed-form VB"
+        )
     trace = np.asarray(vb.elbo_trace)
     exact = comparison.results.get("exact")
     figure, axes = panels(1 if exact is None else 2, 2, 2.2, theme)

@@ -33,7 +33,8 @@ MOST_PANELS = 8
 MOST_PAIRED = 5
 MOST_PRIORS = 6
 MOST_POINTS = 4000
-"""The fewest points in a thinned panel. It shows every n-th draw and all divergent draws."""
+"""The smallest number of points in a thinned panel, in which all divergent draws and every n-th of
+the other draws are shown."""
 
 MOST_VECTOR_POINTS = 60_000
 """The largest number of points for which traceplots are drawn as lines; with more points, they are
@@ -103,7 +104,7 @@ def choose(
     fit : Fit
         The fit, with its draws.
     most : int
-        The number of elements that a figure can show.
+        The largest number of elements that a figure can show.
     parameters : sequence of str, optional
         Variables or elements, such as ``mu`` or ``mu_plant[2]``.
 

@@ -38,7 +38,7 @@ MOST_REPLICATES = 1000
 """The largest number of replicated data sets in a figure; they are evenly spaced over all draws."""
 
 MOST_VALUES = 4_000_000
-"""The largest number of replicated values. For larger data, fewer data sets (but at least 50) are
+"""The largest number of replicated values. For large data, fewer data sets (but at least 50) are
 replicated."""
 
 NUM_DENSITIES = 50
@@ -157,7 +157,7 @@ def _rootogram(
     interval: float,
     theme: Theme,
 ) -> tuple[int, int, float, str]:
-    """Draw observed counts, or labels of the kind `each`, numbered from 1, as bars with intervals.
+    """Draw frequencies of counts, or of labels numbered from 1 (`each`), as bars with intervals.
 
     Return the number of bars outside their intervals, the number of bars, the expected number
     outside (the mean over the replicated data sets), and a description of the bars.
@@ -184,7 +184,7 @@ def _bars(
     interval: float,
     theme: Theme,
 ) -> tuple[int, int, float, str]:
-    """Draw observed frequencies as bars, with the intervals of replicated ones, shape (R, bar)."""
+    """Draw observed frequencies as bars, with intervals of `counts`, shape (replicate, bar)."""
     middle, low, high = np.quantile(counts, list(interval_quantiles(interval).values()), axis=0)
     ax.bar(x, observed, width * 0.86, color=theme.grid, ec=theme.muted, lw=0.6, label="observed")
     predicted = f"predicted, {percent(interval)}"
@@ -207,7 +207,7 @@ def _bars(
 def _distribution(
     ax: Axes, y: NDArray[np.float64], y_rep: NDArray[np.float64], interval: float, theme: Theme
 ) -> tuple[int, int, float, str]:
-    """Draw distribution functions; return the results of :func:`_rootogram`, for points."""
+    """Draw distribution functions; return results like those of :func:`_rootogram`, for points."""
     low_x, high_x = np.quantile(y_rep, (0.002, 0.998))
     low_x, high_x = min(low_x, float(y.min())), max(high_x, float(y.max()))
     grid = np.linspace(low_x, high_x, 300)
@@ -360,7 +360,7 @@ def statistic_panel(ax: Axes, check: PredictiveCheck, theme: Theme) -> None:
 
 
 def _lattice(values: NDArray[np.float64]) -> float:
-    """Return the smallest difference if all differences are multiples of it, else 0."""
+    """Return the smallest difference between values if all are multiples of it, else 0."""
     gaps = np.diff(np.unique(values))
     if not gaps.size:
         return 0.0

@@ -196,7 +196,7 @@ def new_figure(height: float, theme: Theme, *, pad: float = 0.06) -> StyledFigur
 def panels(
     num: int, columns: int, height: float, theme: Theme, **shared: Any
 ) -> tuple[StyledFigure, list[Axes]]:
-    """Return a figure with `num` panels in rows of `columns`, each `height` inches high."""
+    """Return a figure and its `num` panels, in rows of `columns`, each `height` inches high."""
     columns = max(1, min(columns, num))
     rows = -(-num // columns)
     figure = new_figure(rows * height + 0.55, theme)
@@ -245,7 +245,7 @@ def alt_text(figure: Figure) -> str:
     Parameters
     ----------
     figure : Figure
-        A figure of :mod:`pyflowers.plots`.
+        A figure that a function of :mod:`pyflowers.plots` returned.
 
     Returns
     -------
@@ -333,7 +333,7 @@ def key(label: str, **look: Any) -> Line2D:
 
 
 def without_y_axis(ax: Axes) -> None:
-    """Hide an axis of densities or counts, whose values have no meaning for the reader."""
+    """Hide the y axis of densities or counts, whose values have no meaning for the reader."""
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
 

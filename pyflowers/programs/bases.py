@@ -1,4 +1,4 @@
-"""Bases for the curves in terms: cubic splines, steps, and eigenfunctions for Gaussian processes.
+"""Bases for curves in model terms: cubic splines, steps and Gaussian-process eigenfunctions.
 
 A column of a spline basis is a natural or a periodic cubic spline, which is stored as its values at
 the knots. Beyond the outer knots a natural spline is a straight line.
@@ -38,14 +38,15 @@ def spline(
     Parameters
     ----------
     x : array, shape (N,)
-        The points at which they are evaluated.
+        The points at which the splines are evaluated.
     knots : array, shape (J,)
         The knots, in order.
     values : array, shape (J, K)
-        The values of each spline at the knots; equal at the first and the last one if periodic.
+        The values of each spline at the knots; those of a periodic spline are equal at the first
+        and the last knot.
     is_periodic : bool
-        Whether they are periodic, with a period from the first to the last knot. Otherwise they are
-        natural splines, which are straight lines beyond the outer knots.
+        Whether the splines are periodic, with a period from the first to the last knot. Otherwise,
+        they are natural splines, which are straight lines beyond the outer knots.
     """
     x, knots = np.asarray(x, dtype=float), np.asarray(knots, dtype=float)
     values = np.asarray(values, dtype=float)
@@ -82,8 +83,8 @@ def _second_derivatives(knots: FloatArray, is_periodic: bool) -> FloatArray:
 def _bands(knots: FloatArray, is_periodic: bool) -> tuple[FloatArray, FloatArray]:
     """Return B and D of Wood (2017, Table 5.1): B times second derivatives is D times values.
 
-    Both have a row for each inner knot of natural splines, or for each knot except the last of
-    periodic ones.
+    For natural splines, both matrices have a row for each inner knot; for periodic splines, they
+    have a row for each knot except the last.
     """
     width = np.diff(knots)
     size = len(width)
@@ -252,4 +253,4 @@ FUNCTIONS: Mapping[str, Callable[..., FloatArray]] = {
     "ns": natural_spline,
     "cc": periodic_spline,
 }
-"""Functions in terms that take a column and keep a state, by the names that users write."""
+"""Functions that take a column and keep a state, by the names that they have in terms."""

@@ -39,7 +39,7 @@ class Marginals(Protocol):
 
 
 class ByQuadrature(Marginals, Protocol):
-    """A posterior by quadrature, such as :class:`pyflowers.exact.NormalExact`."""
+    """A posterior computed by quadrature, such as :class:`pyflowers.exact.NormalExact`."""
 
     @property
     def log_evidence(self) -> float:
@@ -77,7 +77,7 @@ class MeanField(Marginals, Protocol):
         """Return a row for each element of each parameter."""
 
     def contents(self) -> list[Line]:
-        """Return what is printed."""
+        """Return the lines and tables that are printed."""
 
     def __getitem__(self, name: str) -> Any:
         """Return the factor of one parameter."""
@@ -96,14 +96,14 @@ class Capable(Declaring, Protocol):
 
     @property
     def draws_prior(self) -> bool:
-        """Whether the prior is drawn in NumPy, and not by Stan with ``prior_only``."""
+        """Whether draws from the prior come from NumPy, and not from Stan with ``prior_only``."""
 
     @property
     def predicts_groups(self) -> bool:
         """Whether the rule predicts an observation from its group alone, without covariates."""
 
     def answers_by_rule(self, name: str) -> bool:
-        """Return whether ``[prediction]``, and not Stan, gives ``log_lik`` or ``y_rep``."""
+        """Return whether ``log_lik`` or ``y_rep`` is computed by the rule in ``[prediction]``."""
 
 
 def _draws(program: Capable, role: str) -> bool:
@@ -356,7 +356,8 @@ class PriorModel:
     ----------
     draw : callable
         Function of (data, num_draws, rng). Returns draws of every parameter by name, each of shape
-        (1, num_draws, …). It may add replicated data under the name that has the role ``y_rep``.
+        (1, num_draws, …). The function may add replicated data under the name that has the role
+        ``y_rep``.
     log_density : callable or None
         Function of (draws, data). Returns the log density of the priors, shape (chain, draw). The
         priors of group effects, given their population, belong to the model and are not included.
@@ -395,7 +396,7 @@ class ClosedForm:
     Attributes
     ----------
     exact : callable or None
-        Function of (data). Returns the posterior by quadrature, such as a
+        Function of (data). Returns the posterior computed by quadrature, such as a
         :class:`pyflowers.exact.NormalExact`.
     vb : callable or None
         Function of (data). Returns the closed-form mean-field approximation, such as a
@@ -451,7 +452,7 @@ class MissingMoment:
     lacks_mean : bool
         Whether the mean does not exist; otherwise the variance is infinite.
     reason : str
-        The reason.
+        Why the moment does not exist.
     elements : array of bool or None
         The elements that lack the moment; None stands for all.
     """
@@ -475,7 +476,8 @@ class LikelihoodAlone:
     is_log : bool
         Whether the approximation is to the log of the parameter.
     dof : float
-        Degrees of freedom of a t distribution, if the error is estimated from few values.
+        Degrees of freedom of the t distribution that is used instead of a normal one if the
+        standard error is estimated from few values.
     """
 
     estimate: NDArray[np.float64]
@@ -536,7 +538,7 @@ class Capabilities:
 
     Examples
     --------
-    A note on the data of a program:
+    Add a note on the data of a program:
 
     >>> import pyflowers
     >>> def check(data):
@@ -547,7 +549,7 @@ class Capabilities:
     >>> print(fit.notes[0])
     a pump ran for less than 2000 h
 
-    The capabilities of a shipped program:
+    Look up the capabilities of a shipped program:
 
     >>> fit = pyflowers.fit("multilevel_normal", seed=1, engine="exact")
     >>> python = fit.program.python

@@ -117,8 +117,7 @@ class Data(Shown):
     >>> doubled["t"][:2].tolist()
     [188.6, 31.4]
 
-    The rows without a missing predictor, if other rows have imputed ones, and their positions among
-    all rows:
+    Select the rows in which no predictor is missing, and look up their positions among all rows:
 
     >>> frame = pd.DataFrame({"y": [1.0, 2, 4, 3], "x": [0.1, None, 0.9, 0.4]})
     >>> data = pyflowers.Program.from_formula("y ~ mi(x); x | mi() ~ 1", frame).read(frame)
@@ -270,7 +269,8 @@ class Data(Shown):
     def scores(self) -> NDArray[np.float64] | None:
         """The number of each rating in predictions; None if the observed values are not labels.
 
-        The user's own numbers, such as -3 to 3; or 1, 2, 3 and so on if a label is not a number.
+        They are the user's own numbers, such as -3 to 3, or 1, 2, 3 and so on if a label is not a
+        number.
         """
         numbers = np.array(self._numbers_of_labels)
         if not numbers.size:
@@ -289,12 +289,12 @@ class Data(Shown):
 
     @property
     def category_name(self) -> str:
-        """The variable of an observed category, without the numbers of labels."""
+        """The user's name for an observed category; ``category`` if a row counts categories."""
         return "category" if self.counted else self.response_name
 
     @property
     def response_name(self) -> str:
-        """The user's name for the observed values, without the numbers of labels."""
+        """The user's name for the observed values, without the numbering of labels."""
         if self.counted:
             return f"counts of {in_words(self.counted)}"
         return self.name_of(self.value) or self.observed
@@ -321,7 +321,7 @@ class Data(Shown):
         -------
         bool
             True if the observed values are equal, and the labels of the rows are equal in all
-            columns that both read as labels.
+            columns that both data blocks read as labels.
         """
         pairs = [(self.rows_of_y, other.rows_of_y), *self._labels_of_both(other)]
         return all(np.array_equal(mine[rows], theirs[its]) for mine, theirs in pairs)
@@ -375,7 +375,7 @@ class Data(Shown):
         return replace(self, values={**self.values, **of_rows})
 
     def complete(self) -> Data:
-        """Return the data block with the rows in which no predictor is missing.
+        """Return the data block with only the rows in which no predictor is missing.
 
         If a predictor is imputed in some rows, results for single rows cover only the other rows.
 
@@ -419,7 +419,7 @@ class Data(Shown):
         return np.setdiff1d(np.arange(self.num_obs), np.concatenate(absent))
 
     def rows_in_whole(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
-        """Return the positions of rows among all that were read; None for all rows.
+        """Return the positions of rows among all rows that were read; None stands for all.
 
         Parameters
         ----------
@@ -570,7 +570,7 @@ def _check_roles(table: Table, declared: Declaration, names: Mapping[str, str]) 
     Raises
     ------
     DataError
-        If there is no column of the declared name.
+        If there is no column with the declared name.
     """
     absent = {
         role: column
@@ -626,7 +626,7 @@ def _from_table(
             before = {dim: column for column, dim in dims.items()}
             have = ", ".join(before.get(column, column) for column in declared.columns)
             if not have:
-                raise ConfigError(f"column {key}: {program.called} reads no columns")
+                raise ConfigError(f"column {key}: {program.called} reads no columns; leave it out")
             raise ConfigError(f"column {key}: {program.called} reads no such column, only {have}")
     names = {dim: names.get(column, column) for column, dim in dims.items()} | names
     names = {column: names.get(column, column) for column in declared.columns}
@@ -715,8 +715,8 @@ class Rows:
     labels : mapping of str to Labels
         The columns that are read as labels.
     absent : mapping of str to array of int
-        The positions of the rows in which columns that are imputed are missing, by the user's names
-        for the columns.
+        The positions of the rows in which each imputed column is missing, by the user's name for
+        the column.
     parsed : dict of str to array
         The numbers that have been read, by the user's name for the column.
     designs : dict of str to (array, tuple of str)
@@ -791,7 +791,7 @@ class Rows:
         return chosen
 
     def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
-        """Return the position of the row before each row in its series; its own for the first."""
+        """Return the position of each row's predecessor in its series; a first row gets its own."""
         when = None if times is None else self.labels[times]
         if when is not None and not has_order(when.names):
             raise DataError(
@@ -814,7 +814,7 @@ class Rows:
         return rows
 
     def missing(self, column: str) -> NDArray[np.int64]:
-        """Return the positions of the rows in which a column that is imputed is missing."""
+        """Return the positions of the rows in which an imputed column is missing."""
         return self.absent[self.names[column]]
 
     def numbers_of_rows(self, rows: NDArray[np.int64]) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ OBS = "obs"
 
 
 class Readable(Protocol):
-    """The rows of a table, as the kinds of sources use them; see ``programs/data.py``."""
+    """The rows of a table, as the sources of variables read them; see ``programs/data.py``."""
 
     @property
     def table(self) -> Sized:
@@ -79,7 +79,7 @@ class Readable(Protocol):
         """Return the position of the column's label in each row, or for each label of `per`."""
 
     def before(self, times: str | None, series: str | None) -> NDArray[np.int64]:
-        """Return the position of the row before each row in its series; its own for the first."""
+        """Return the position of each row's predecessor in its series; a first row gets its own."""
 
     def missing(self, column: str) -> NDArray[np.int64]:
         """Return the positions of the rows in which a column is missing."""
@@ -158,7 +158,7 @@ class Kind(Record):
 
 
 def _labels_per(per: str | None) -> dict[str, str]:
-    """Return the column that ``per`` names, if any, as :attr:`Kind.labels` lists it."""
+    """Return the column that ``per`` names, if any, in the form of :attr:`Kind.labels`."""
     if per:
         return {"per": per}
     return {}
@@ -437,7 +437,7 @@ class Previous(Kind):
     ----------
     previous : str
         The column of the times by which the rows of a series are ordered: numbers, dates or
-        numbered labels. ``obs`` for the order of the rows.
+        numbered labels. ``obs`` stands for the order of the rows.
     within : str or None
         The column of the series. Default: all rows are one series.
     """
@@ -536,7 +536,7 @@ KINDS: tuple[type[Kind], ...] = (
 
 
 def _kind_of(source: Any) -> str | None:
-    """Return the tag of the kind that a source's keys select, so that errors refer to it alone."""
+    """Return the tag of the kind that a source's keys select; errors then refer only to it."""
     if isinstance(source, KINDS):
         return tag_of(type(source))
     if not isinstance(source, Mapping):
@@ -687,14 +687,15 @@ class PredictionRule(Record):
         With an index, as in ``"normal(0, tau[by])"``, the population depends on the level of a
         label.
     where : mapping of str to str
-        Definitions of names in the expressions that are not quantities of the program,
-        ``sigma = "sqrt(sigma2)"``, or of parameters of the family, ``sigma = "sigma[sex]"``.
+        Definitions of names in the expressions that are not quantities of the program, such as
+        ``sigma = "sqrt(sigma2)"``, or of parameters of the family, such as
+        ``sigma = "sigma[sex]"``.
     censored : str
         A data variable that is not 0 in rows whose ``log_lik`` is not a density, such as censored
-        ones; the rule is not compared with ``log_lik`` there.
+        rows; in these rows, the rule is not compared with ``log_lik``.
     response : tuple of str
-        The data variables of the terms of a formula's response, such as ``cens`` and ``y2``, by the
-        names that programs of formulas give them.
+        The data variables of a response's terms, such as ``cens`` and ``y2``, with the same names
+        as in the programs of formulas.
     """
 
     family: str
@@ -722,7 +723,7 @@ class FormulaText(Record):
     given : mapping of str to str
         The priors that the user gave, by the name of the parameter: ``sd`` or ``b[age]``.
     stated : mapping of str to str
-        The same priors by the element in the program, such as ``b[1]``.
+        The same priors, by the names of elements in the program, such as ``b[1]``.
     """
 
     text: str
@@ -788,8 +789,8 @@ class Declaration(Record):
     def of_edited(self) -> Declaration:
         """Return the declaration of a formula's program that was edited.
 
-        Equation, story and title describe the formula, not the program, unless they were also
-        edited.
+        The equation, story and title describe the formula, not the edited program, so they are
+        removed or changed unless they were also edited.
         """
         formula = self.formula
         assert formula is not None
@@ -878,7 +879,7 @@ class Declaration(Record):
 
     @property
     def transformed(self) -> tuple[str, ...]:
-        """The columns whose cells cannot be inferred from the data block, listed once."""
+        """The columns whose cells cannot be inferred from the data block, each listed once."""
         known = {*self.number_columns, *self.label_columns}
         cells = itertools.chain.from_iterable(source.cells for source in self.data.values())
         return tuple(dict.fromkeys(name for name in cells if name not in known))
@@ -994,7 +995,7 @@ class Declaration(Record):
         Raises
         ------
         ConfigError
-            If there is one; the message names the section and the key.
+            If there is such an entry; the message names the section and the key.
         """
         draws, all_variables = blocks.draws, {**blocks.data, **blocks.draws}
         for section, names, known, block in (
@@ -1037,11 +1038,11 @@ class Declaring(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The program's name."""
 
     @property
     def called(self) -> str:
-        """Its name for readers."""
+        """The program's name in results."""
 
     @property
     def source(self) -> Source:

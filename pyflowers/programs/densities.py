@@ -177,7 +177,7 @@ def value_of(prior: str) -> float | None:
 
 
 def support_of(name: str, arguments: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the bounds of the values for which a density is above 0; None where there is none."""
+    """Return the bounds of the values for which a density is above 0; None for a missing bound."""
     if name == "uniform":
         return arguments[0], arguments[1]
     family = _FAMILIES.get(name)
@@ -187,7 +187,7 @@ def support_of(name: str, arguments: Sequence[float]) -> tuple[float | None, flo
 def tighter(
     one: float | None, other: float | None, choose: Callable[[float, float], float]
 ) -> float | None:
-    """Return the tighter of two bounds by `choose`, max or min; None if both are missing."""
+    """Return the tighter of two bounds: `choose` is max or min. None if both are missing."""
     if one is None or other is None:
         return other if one is None else one
     return choose(one, other)
@@ -335,7 +335,8 @@ def _argument(word: str, values: Mapping[str, Any], expression: str) -> float:
         return float(word)
     except ValueError:
         raise ConfigError(
-            f"prior {expression!r}: {word} is neither a number nor a scalar of the data block"
+            f"prior {expression!r}: {word} is neither a number nor a scalar of the data block; "
+            "correct it"
         ) from None
 
 
@@ -353,7 +354,7 @@ def _normal(mean: float, sd: float) -> PriorDensity:
 
 
 def _student_t(nu: float, mean: float, scale: float) -> PriorDensity:
-    """Return Student's t without scipy.stats, which is slow to import; default priors use it."""
+    """Return a Student t distribution, without the slow import of scipy.stats."""
     log_constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - math.log(scale)
     log_constant -= 0.5 * math.log(nu * math.pi)
 
@@ -422,8 +423,8 @@ def partial_correlations(
     Parameters
     ----------
     partial : array, shape (…, size (size - 1) / 2)
-        Canonical partial correlations, the lower triangle by row. Under the prior each is
-        2 x - 1, where x has a beta(a, a) distribution, a = eta + (size - 2 - column) / 2.
+        Canonical partial correlations, the lower triangle by row. Under the prior, each is
+        2 x - 1, where x has a beta(a, a) distribution with a = eta + (size - 2 - column) / 2.
     size : int
         The number of variables.
     eta : float

@@ -111,8 +111,8 @@ def evaluate(
     cells : mapping of str to array or Categorical
         Numbers or a factor for each column that the sum names.
     levels : mapping of str to sequence of str, optional
-        The levels of a numeric column that ``C(...)`` converts to a factor. Default: all of its
-        values, in order.
+        The levels of each numeric column that ``C(...)`` converts to a factor. Default: all values
+        of the column, in order.
     state : mapping, optional
         Values that ``scale``, ``poly``, ``s`` and other functions computed from the rows of the
         fit, to be reused for other rows; see :func:`state_of`. Default: computed from these rows.
@@ -161,7 +161,7 @@ class Origin:
     columns: frozenset[str]
 
     def is_relative_of(self, other: Origin) -> bool:
-        """Return whether another term shares a column, and one of the two is a product or I(…)."""
+        """Return whether two terms share a column, and one of them is a product or ``I(…)``."""
         factors = (*self.factors, *other.factors)
         is_arithmetic = len(factors) > 2 or any(factor.startswith("I(") for factor in factors)
         return self != other and is_arithmetic and not self.columns.isdisjoint(other.columns)
@@ -307,9 +307,9 @@ def _num_rows(cells: Mapping[str, Any]) -> int:
 
 
 def _transform(function: Callable[..., FloatArray]) -> Any:
-    """Return a function of :mod:`.bases` as formulaic calls it, which keeps the function's state.
+    """Wrap a function of :mod:`.bases` for formulaic, which stores the function's state.
 
-    Rows of another table are then evaluated like the rows of the fit.
+    With the stored state, rows of another table are evaluated like the rows of the fit.
     """
     from formulaic.utils.stateful_transforms import stateful_transform
 

@@ -1,4 +1,4 @@
-"""A model as coefficients of columns, effects of groups and a few other parameters.
+"""A model that consists of coefficients of columns, group effects and a few other parameters.
 
 The linear predictor of observation n is
 
@@ -101,7 +101,7 @@ class Effects:
     sd : Parameter
         The standard deviations of the M effects.
     is_scalar : bool
-        Whether a label has one number, and not a vector.
+        Whether the effects of a label are a single number, and not a vector.
     correlations : str
         The name of the correlations, the upper triangle by row; empty if effects are independent.
     eta : float
@@ -163,7 +163,7 @@ class Offset:
     Attributes
     ----------
     values : array, shape (row,)
-        What is added.
+        The amount that is added in each row.
     target : str
         See :class:`Coefficients`.
     """
@@ -221,7 +221,7 @@ class LinearModel:
     trials : array, shape (N,), or None
         Their numbers of trials, if the family has them.
     rows : array of int, shape (N,)
-        The row of the columns to which each observation belongs.
+        The position of each observation's row in the columns of the terms.
     offset : array, shape (row,)
         The known part of the linear predictor of the response.
     coefficients, effects, penalised, parameters : tuple
@@ -231,8 +231,9 @@ class LinearModel:
     predicted : dict of str to Predicted
         The parameters of the family that have linear predictors, by the family's names for them.
     se, precision : array, shape (N,), or None
-        The terms of a normal response: the variance of an observation is that of the family, plus
-        se², divided by the precision. If the standard deviation of the family is known, it is `se`.
+        The values of the terms ``se()`` and ``weights()`` of a normal response. The variance of an
+        observation is (sigma² + se²) / precision. If sigma is not estimated, the standard deviation
+        is `se`.
     complete : callable
         Function of the draws of everything listed above, by name, each shaped (chain, draw, …).
         Returns the draws that a fit keeps, except for ``lprior``.

@@ -1,8 +1,8 @@
 """A model: a program with its data, and the numerical results that depend on both.
 
-The likelihood, replicated data and predictions follow from the rule that the program declares in
-``[prediction]``, and otherwise from ``log_lik`` and ``y_rep`` in Stan. What depends only on program
-and data, such as the declaration with the levels of the table, is computed once.
+The likelihood, replicated data and predictions follow from the rule in ``[prediction]`` if the
+program declares one, and otherwise from ``log_lik`` and ``y_rep`` in Stan. What depends only on the
+program and the data, such as the declaration with the levels of the table, is computed once.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ _OF_CURVES = ("curves_", "sines_")  # prefixes of the dimensions of curves' coef
 
 
 class Posable(Stating, Protocol):
-    """What a model needs from its program."""
+    """The attributes of a program that a model uses."""
 
     def can(self, capability: Capability) -> bool:
         """Return whether the program has a capability."""
 
     def require(self, capability: Capability) -> None:
-        """Raise an error that shows how to fix it if the program lacks a capability."""
+        """Raise an error with a remedy if the program lacks a capability."""
 
     def improper_priors(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Return the parameters with an improper prior, each with the remedy."""
@@ -115,7 +115,7 @@ class Model:
     parameter: str = ""
 
     def __reduce__(self) -> tuple[type[Model], tuple[Posable, Data, str]]:
-        """Copy only program and data; whatever was computed from them is recomputed."""
+        """Copy only the attributes; whatever was computed from them is recomputed."""
         return Model, (self.program, self.data, self.parameter)
 
     def of_parameter(self, name: str | None) -> Model:
@@ -139,7 +139,7 @@ class Model:
 
     @property
     def rule(self) -> PredictionRule:
-        """The declared rule; without one, a ``ConfigError`` shows what to declare."""
+        """The prediction rule; if none is declared, a ``ConfigError`` shows what to declare."""
         rule = rule_of(self.program)
         return rule_of_parameter(rule, self.parameter)[0] if self.parameter else rule
 
@@ -181,15 +181,15 @@ class Model:
         return found
 
     def another_family(self, name: str) -> Family:
-        """Return the alternative of this name with the model's link, or else with its usual one."""
+        """Return the alternative with this name, or else the family of this name."""
         found = {each.text: each for each in self.alternatives}
         return found.get(name) or find_family(name)
 
     @property
     def values_of_terms(self) -> dict[str, FloatArray]:
-        """The values of the terms of the response in each row, which its likelihood needs.
+        """The values of the response's terms in each row, which the likelihood needs.
 
-        Those that enter sigma are left out.
+        Terms that change sigma are left out.
         """
         entered = {name for its in self._terms if its.parameters for name in its.variables}
         names = [name for name in self.rule.response if name not in entered]
@@ -236,7 +236,7 @@ class Model:
 
     @property
     def has_categories(self) -> bool:
-        """Whether there are several categories without an order, with linear predictors."""
+        """Whether the response has several categories without an order."""
         return self.has_rule and self.family.has_categories
 
     @property
@@ -246,7 +246,7 @@ class Model:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories of a response without an order; the first is the reference."""
+        """The categories of the response if they have no order; the first is the reference."""
         if not self.has_categories:
             return ()
         labels = self.data.labels.get(self.data.value)
@@ -276,12 +276,12 @@ class Model:
 
     @property
     def multiplies_likelihood(self) -> bool:
-        """Whether weights multiply log likelihoods, which then do not belong to single rows."""
+        """Whether weights multiply log likelihoods, which are then not those of single rows."""
         return any(its.multiplies for its in self._terms)
 
     @property
     def _terms(self) -> list[OnRows]:
-        """The effects of the terms of the response on rows."""
+        """The effects that the response's terms have on rows."""
         if not self.has_rule:
             return []
         return on_rows(self.rule.response)
@@ -293,24 +293,24 @@ class Model:
 
     @property
     def terms_not_predicted(self) -> list[str]:
-        """The terms that predictions leave out; such predictions cannot serve as data."""
+        """The terms that predictions leave out, so that predictions cannot be used as data."""
         return [f"{its.term}()" for its in self._terms if its.is_of_other_data or its.cut]
 
     @property
     def cut(self) -> str:
-        """Why residuals are not known, such as ``censored``; empty if they are."""
+        """The reason why residuals are not known, such as ``censored``; empty if they are known."""
         if self.has_rule and self.rule.censored:
             return "censored"
         return next((its.cut for its in self._terms if its.cut), "")
 
     def notes_on_replicates(self) -> list[str]:
-        """Return how replicates of a response with terms are recorded."""
+        """Return notes on how replicated responses are recorded."""
         by_rule = self.program.answers_by_rule(self.program.declaration.roles.y_rep)
         own = [its for its in self._terms if its.recorded is None or by_rule]
         return [its.note.format(y=self.data.value_name) for its in own if its.note]
 
     def notes_on_response(self) -> list[str]:
-        """Return the number of rows of each kind that a term distinguishes, such as censored."""
+        """Return notes on the number of rows of each kind, such as right-censored rows."""
         whole = self.with_all_rows
         return [note for its in whole._terms if its.kinds for note in whole._numbers_of(its)]
 
@@ -326,7 +326,7 @@ class Model:
         return {name.removeprefix("missing_"): self.data.name_of(its) for name, its in found}
 
     def _numbers_of(self, its: OnRows) -> list[str]:
-        """Return the number of rows of each kind that a term distinguishes, and the kind's code."""
+        """Return a note for each kind of row: how many there are, and the code of the kind."""
         source = self.data.declaration.data.get(its.variables[0])
         if not isinstance(source, Column):
             return []
@@ -348,9 +348,9 @@ class Model:
 
     @property
     def in_time(self) -> tuple[str, FloatArray] | None:
-        """The column of the times of series, and the rank of each row, series after series.
+        """The column with the times of the series, and the rank of each row, series by series.
 
-        None if rows do not depend on the row before, or are in the order of the table.
+        None if rows do not depend on earlier rows, or if each series is in the order of the table.
         """
         source = self.data.declaration.data.get("previous")
         if (
@@ -376,7 +376,7 @@ class Model:
         return can_be_series(self.family, self.rule.response)
 
     def recorded(self, y: FloatArray) -> dict[str, Any]:
-        """Return the data variables of simulated responses; censored ones have two."""
+        """Return the data variables for simulated responses; censored responses have two."""
         if self.has_rule and (of_terms := simulated(self.rule.response)) is not None:
             return dict(of_terms(y, self.data.values))
         return {self.data.observed: y}
@@ -414,7 +414,7 @@ class Model:
         seed : int
             Seed for the effects of new labels, and for observations.
         groups : str
-            How the effects of groups enter.
+            How group effects enter; see ``pyflowers.programs.prediction.Groups``.
         **how
             ``reading``, ``is_linear``, ``is_varying`` and ``is_observed``; see
             :func:`.prediction.read_rows`.
@@ -430,7 +430,7 @@ class Model:
 
     @property
     def evaluates(self) -> bool:
-        """Whether the likelihood can be computed at any parameters and for any observed values.
+        """Whether the likelihood can be computed for any parameters and any observed values.
 
         This is not possible with Stan's ``log_lik``, which is computed once, for the draws of the
         fit.
@@ -498,7 +498,7 @@ class Model:
         return _by_observation(draws[name], self.data.rows_in_whole(rows))
 
     def at(self, rows: IntArray | None) -> Model:
-        """Return the model with some of the observations, which it treats one by one.
+        """Return the model with some of the observations, for computations row by row.
 
         Parameters
         ----------
@@ -529,7 +529,7 @@ class Model:
         return {self.data.name_of(column): index for column, index in found.items()}
 
     def column_of(self, index: str) -> str:
-        """Return the table's column of groups of an index variable."""
+        """Return the table's column of groups to which an index variable refers."""
         column = getattr(self.frozen.data.get(index), "index_of", None)
         return self.data.name_of(column) if column else index
 
@@ -558,9 +558,10 @@ class Model:
         return predictor.with_new_effects(self.groups[column], rng).replicated(rng)
 
     def next_of_groups(self, draws: Draws, rng: np.random.Generator) -> FloatArray:
-        """Return a new observation of each group, (chain, draw, group); one if there are no groups.
+        """Return a new observation of each group, shape (chain, draw, group).
 
-        The program's rule must provide ``Capability.Y_NEW``.
+        Without groups, there is one new observation. The program's rule must provide
+        ``Capability.Y_NEW``.
         """
         mean = self.program.declaration.roles.group_mean
         num = 1
@@ -587,10 +588,10 @@ class Model:
 
     @property
     def labels(self) -> dict[str, Labels]:
-        """The columns of labels whose rows can be left out together, by the table's names.
+        """The columns whose labels define groups of rows, which can be left out together.
 
-        Ratings are not groups. Neither are the combinations of columns whose rows a formula adds
-        up.
+        The keys are the table's names. Ratings do not define groups. Neither do combinations of
+        columns such as ``a:b``, by which a formula's program adds up rows.
         """
         declared, hidden = self.data.declaration, {self.data.value}
         cell = getattr(declared.data.get("cell"), "column", "")
@@ -599,7 +600,7 @@ class Model:
         return {its.column: its for name, its in self.data.labels.items() if name not in hidden}
 
     def is_of_units(self, dims: Sequence[str]) -> bool:
-        """Whether a quantity with these dimensions has a value for each group or row.
+        """Return whether a quantity with these dimensions has a value for each group or row.
 
         The coefficients of curves are included, because a curve may have many of them.
         """
@@ -622,12 +623,12 @@ class Model:
 
     @property
     def fixed_trials(self) -> float:
-        """The number of trials of all rows, if it is not in a column; 1 without trials."""
+        """The number of trials of each row if it is a constant; 1 if there are no trials."""
         return float(np.ravel(self.data.values.get(TRIALS, 1))[0])
 
     @cached_property
     def covariates(self) -> dict[str, dict[str, ast.expr]]:
-        """The columns on which the response depends, with the functions that contain each.
+        """The columns on which the response depends, with the functions applied to each.
 
         Columns of groups, offsets and trials are left out.
         """
@@ -655,7 +656,7 @@ class Model:
 
     @cached_property
     def covariates_and_offsets(self) -> dict[str, dict[str, ast.expr]]:
-        """Like :attr:`covariates`, with the columns of offsets."""
+        """Like :attr:`covariates`, but including the columns of offsets."""
         return self._covariates(offsets=True)
 
     def _covariates(self, *, offsets: bool) -> dict[str, dict[str, ast.expr]]:
@@ -678,12 +679,12 @@ class Model:
 
     @cached_property
     def columns_of_rows(self) -> list[str]:
-        """All columns that predictions of rows may need, those of observations included."""
+        """All columns that predictions of rows may need, including those for new observations."""
         return [self.data.name_of(its) for its in columns_of_rows(self.rule, self.frozen)]
 
     @cached_property
     def levels_of_groups(self) -> dict[str, str]:
-        """The column of the level on which the population of a group's effects depends."""
+        """The column whose levels have separate populations of effects, by column of groups."""
         found = {}
         for name, index in indices_of(self.rule):
             level = level_in(self.rule.effects[name]) if name in self.rule.effects else ""
@@ -716,7 +717,7 @@ class Model:
 
     @cached_property
     def varying(self) -> dict[str, set[str]]:
-        """The columns whose effects vary, by the column of the groups."""
+        """The columns whose effects vary between groups, by the column of the groups."""
         of_index = {index: name for name, index in self.groups.items()}
         found: dict[str, set[str]] = {}
         for index, matrix in varying_columns(self.rule):
@@ -742,7 +743,7 @@ class Model:
         return np.hstack([np.ones((len(rows), 1)), matrix / size])
 
     def random_designs(self) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the groups of rows and the columns whose effects vary between them."""
+        """Yield, for each group term, the group of each row and the columns whose effects vary."""
         for index, matrix in varying_columns(self.rule):
             if index in self.rows.codes:
                 codes = np.unique(self.rows.codes[index], return_inverse=True)[1]
@@ -754,7 +755,7 @@ class Model:
 
     @property
     def design_columns(self) -> dict[str, tuple[str, ...]]:
-        """The names of the columns of each matrix whose effects do not vary between groups."""
+        """The column names of each matrix whose coefficients do not vary between groups."""
         values = self.data.values
         names = {n: its for n, its in self.data.coords.items() if np.ndim(values.get(n, 0)) == 2}
         if not self.has_rule:
@@ -767,8 +768,8 @@ class Model:
     def prior_draws(self, num_draws: int, rng: np.random.Generator) -> dict[str, FloatArray]:
         """Draw every parameter from its prior in NumPy, each of shape (1, num_draws, …).
 
-        The program must have a prior in Python or state it in its declaration, and it must be
-        proper; see ``Program.draws_prior``.
+        The program must have a prior in Python or state it in its declaration, and the prior must
+        be proper; see ``Program.draws_prior``.
         """
         of_python = self.program.python.prior
         if of_python is not None:
@@ -798,7 +799,7 @@ class Model:
         if self.program.declaration.formula is None:
             return ()
         improper = self.program.improper_priors(self.data.values)
-        # If the user fixes some coefficients, the sampled ones have a name of their own.
+        # If the user fixes some coefficients, the others are sampled as b_free.
         found = (name.replace("b_free", "b", 1) for name in improper)
         return tuple(name for name in found if name in ("b", *self._tagged("b")))
 
@@ -813,7 +814,7 @@ class Model:
         return [f"{name}_{each}" for each in self.further_predictors]
 
     def omitted_parameters(self, draws: Draws) -> dict[str, tuple[FloatArray, tuple[str, ...]]]:
-        """Return the parameters of a formula that are sampled but not kept, and elements' names.
+        """Return the parameters of a formula that are sampled but not kept, with element names.
 
         Returns
         -------
@@ -840,7 +841,7 @@ class Model:
 
 
 class _Seen(dict[str, Any]):
-    """Parameters of a family, of which only the names are needed."""
+    """A record of the parameters that a family's function reads; their values do not matter."""
 
     def __missing__(self, name: str) -> FloatArray:
         self[name] = found = np.full((1, 1, 1), 0.5)

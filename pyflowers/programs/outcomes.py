@@ -2,7 +2,7 @@
 
 The probability of one number is exp(log p(y)). Probabilities of several numbers are sums: P(y <= k)
 adds up the probabilities of 0 to k, and P(y > k) = 1 - P(y <= k). A rating has finitely many
-values, so each event is a sum over its ratings.
+values, so the probability of each event is a sum over its ratings.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def has_outcomes(family: Family) -> bool:
-    """Return whether the response of a family has probabilities, as integers do."""
+    """Return whether single values of a family's response have probabilities, as integers do."""
     return family.is_discrete
 
 
@@ -105,7 +105,7 @@ def family_of_outcome(family: Family, outcome: Outcome) -> Family:
             return _sum(family, ratings, eta, values)
         if outcome.comparison == "=":
             return _sum(family, np.array([outcome.value]), eta, values)
-        # These are P(y <= k), or 1 minus it.
+        # The probability of any other event is P(y <= k), or 1 minus it.
         last = outcome.value - (outcome.comparison in ("<", ">="))
         if last >= MOST_VALUES:
             raise ConfigError(

@@ -58,7 +58,7 @@ IntArray = NDArray[np.int64]
 _Found = TypeVar("_Found")
 
 Groups = Literal["data", "none", "population"]
-"""How group effects enter: as the group's own, as the population's mean, or integrated out."""
+"""How group effects enter: as each group's own, as the population's mean, or integrated out."""
 
 GROUPS = ("data", "none", "population")
 
@@ -119,9 +119,9 @@ class NewRows:
         Position of each row's label among the labels of the fit, by index variable. New labels
         follow those of the fit.
     labels : mapping of str to tuple of str
-        The labels of the fit, followed by the new ones.
+        The labels of the fit, followed by the new ones, by index variable.
     known : mapping of str to int
-        The number of labels of the fit.
+        The number of labels of the fit, by index variable.
     num : int
         The number of rows, N.
     keys : list of bytes
@@ -169,7 +169,7 @@ def _keys(table: Table) -> list[bytes]:
 
 
 def generator(seed: int, *key: str | bytes) -> np.random.Generator:
-    """Return the random number generator of a row or a label."""
+    """Return the random number generator for a row or a label."""
     total = blake2b(digest_size=16)
     for part in key:
         if isinstance(part, str):
@@ -204,7 +204,7 @@ def frozen(data: Data) -> Declaration:
 
 
 class Predicting(Protocol):
-    """What is needed from a model to read rows."""
+    """The attributes of a model that are used to read rows."""
 
     @property
     def program(self) -> Declaring:
@@ -212,7 +212,7 @@ class Predicting(Protocol):
 
     @property
     def data(self) -> Data:
-        """The data to which it was fitted."""
+        """The data to which the model was fitted."""
 
     @property
     def rule(self) -> PredictionRule:
@@ -350,7 +350,7 @@ def read_rows(
 
 
 def _refuse_other_levels(model: Predicting, rows: NewRows) -> None:
-    """Reject a label whose level differs from that in the fit, or that has two levels.
+    """Reject a label whose level differs from its level in the fit, or that has two levels.
 
     The effects of a label come from the population of its level.
     """
@@ -430,7 +430,7 @@ def _for_rows(
 
 
 def only_of_effects(rule: PredictionRule, indices: Collection[str] | None = None) -> set[str]:
-    """Return the data that only multiply group effects, which are 0 without a group.
+    """Return the data that only multiply group effects, and so are not needed without groups.
 
     Parameters
     ----------
@@ -476,7 +476,7 @@ def _function_of(text: str) -> str:
 
 
 def function_of(text: str) -> tuple[str, str]:
-    """Return the function and its argument if an expression is a call such as ``log(mu)``."""
+    """Return the function and the argument of a call such as ``log(mu)``; empty for others."""
     match _parsed(text):
         case ast.Call(ast.Name(id=function), [ast.Name(id=name)]):
             return function, name
@@ -486,14 +486,14 @@ def function_of(text: str) -> tuple[str, str]:
 def level_in(population: str) -> str:
     """Return the index of the level on which a population depends, as in ``normal(0, sd[by])``.
 
-    Empty if it depends on none.
+    It is empty if the population depends on no level.
     """
     arguments = getattr(_parsed(population), "args", [])
     return next((ast.unparse(its.slice) for its in arguments if _is_by_level(its)), "")
 
 
 def _is_by_level(node: ast.AST) -> bool:
-    """Whether an argument of a population differs between the levels of a factor."""
+    """Return whether an argument of a population differs between the levels of a factor."""
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)
 
 
@@ -516,7 +516,7 @@ def varying_columns(rule: PredictionRule) -> list[tuple[str, str]]:
 
 
 def _is_effect(node: ast.AST, rule: PredictionRule) -> bool:
-    """Whether an expression is 0 if the effects of groups are 0, the mean of their population."""
+    """Return whether an expression is 0 when group effects are at their population mean, 0."""
     match node:
         case ast.Subscript(ast.Name(id=name)):
             return re.match(r"multi_|normal\(0,", rule.effects.get(name, "")) is not None
@@ -539,7 +539,7 @@ def _columns(declared: Declaration) -> list[str]:
 
 
 def columns_of_rows(rule: PredictionRule, declared: Declaration) -> list[str]:
-    """Return all columns that predictions of rows may need, those of observations included."""
+    """Return all columns that predictions of rows may need, including those for observations."""
     how = {"is_linear": False, "is_varying": False, "is_observed": True}
     return _columns(_for_rows(rule, declared, "data", **how))
 
@@ -587,7 +587,7 @@ def rule_of(program: Declaring) -> PredictionRule:
 
 
 def rule_of_parameter(rule: PredictionRule, name: str) -> tuple[PredictionRule, Link]:
-    """Return a rule whose linear predictor is that of a parameter of the family, and its link.
+    """Return a rule that predicts a parameter of the family, and the parameter's link.
 
     The link is the identity for a parameter that the rule does not define by its usual link.
 
@@ -600,7 +600,7 @@ def rule_of_parameter(rule: PredictionRule, name: str) -> tuple[PredictionRule, 
     about = next((its for its in known if its.name == name), None)
     if about is None:
         names = in_words([its.name for its in known])
-        remedy = f"choose {names}" if known else "leave parameter out"
+        remedy = f"choose {names}" if known else "predict the response instead"
         raise ConfigError(
             f"parameter {name!r}: family {rule.family} has no such parameter; {remedy}"
         )
@@ -666,7 +666,7 @@ _WITHOUT = ", or predict without it: --groups none or --groups population"
 
 
 def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
-    """Reject a table that lacks a column; for a group, name the options that do not need it."""
+    """Reject a table that lacks a column; for a column of groups, name options without it."""
     try:
         table.column(name)
     except DataError as error:
@@ -725,7 +725,7 @@ def rows_of(data: Data) -> NewRows:
 
 @cache
 def _parsed(text: str) -> ast.expr:
-    """Return an expression of a rule, which is parsed once."""
+    """Return the syntax tree of a rule's expression; the same text is parsed only once."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -753,9 +753,9 @@ class Predictor:
     groups : str
         See :data:`Groups`.
     unit : (str, int, float, str) or None
-        Name and position of a group effect, the amount by which it is raised above its mean to
-        determine how it enters the linear predictor, and the index for whose labels it is raised,
-        which is empty for all labels.
+        A group effect that is raised above its mean, to determine how it enters the linear
+        predictor: its name, its position, the amount by which it is raised, and the index for whose
+        labels it is raised, which is empty for all labels.
     varying : str
         Index variable of a group whose labels have their own effects, regardless of `groups`.
     scores : array, shape (J,), or None
@@ -782,7 +782,7 @@ class Predictor:
     def family(self) -> Family:
         """The family of the response; its mean is the probability of the outcome, if any.
 
-        Outcomes are those of a response that is neither censored nor truncated.
+        An outcome is an event of the response before censoring or truncation.
         """
         if self.outcome is not None:
             return family_of_outcome(find_family(self.rule.family), self.outcome)
@@ -843,13 +843,13 @@ class Predictor:
 
     @property
     def varying_parameters(self) -> list[str]:
-        """The parameters of the family whose linear predictors have effects of groups."""
+        """The parameters of the family whose linear predictors contain group effects."""
         parsed = {name: _parsed(self.rule.where[name]) for name in self.rule.where}
         own = (its.name for its in self.family.auxiliary if its.name in parsed)
         return [name for name in own if _names_in(parsed[name]) & self.rule.effects.keys()]
 
     def _integrated(self, eta: FloatArray, names: list[str]) -> Any:
-        """Return the expected response, integrated over the effects of groups on parameters."""
+        """Return the expected response, integrated over the group effects on these parameters."""
         # The mean of a lognormal variable grows like exp(sigma² / 2).
         if "sigma" in names and self.family.shape_of_mean in ("exp", "averaged"):
             raise ConfigError(
@@ -874,8 +874,8 @@ class Predictor:
     def observed(self) -> FloatArray:
         """Return a random response for each row, shape (chain, draw, N).
 
-        Counts of categories are consecutive, shape (chain, draw, N × categories); an outcome
-        selects those of one category.
+        Counts of categories are consecutive, shape (chain, draw, N × categories); with an
+        `outcome`, only the counts of its category are returned.
         """
         if self.outcome is not None:
             whole = replace(self, outcome=None)
@@ -965,8 +965,8 @@ class Predictor:
             if own is not None and own.declared.startswith("real"):
                 raise ConfigError(
                     f"[prediction] {name} has {self.draws[name][0, 0].size} elements, but a row "
-                    f'has one {name}; write which one, such as where = {{ {name} = "{name}[g]" }} '
-                    "with an index g of the data"
+                    f"has one {name}; choose the element of each row, for example with where = "
+                    f'{{ {name} = "{name}[g]" }}, where g is an index in the data'
                 )
             return self.draws[name][..., None]
         return self._value(ast.Name(id=name))
@@ -978,7 +978,7 @@ class Predictor:
     def variances(self) -> dict[str, FloatArray]:
         """Return the variance that each group effect adds to the linear predictor of each row.
 
-        Each has the shape (chain, draw, 1 or N).
+        Each array has the shape (chain, draw, 1 or N).
 
         Raises
         ------
@@ -1149,8 +1149,8 @@ class Predictor:
     ) -> FloatArray:
         """Return the effects of `num` labels from their population, (chain, draw, num[, M]).
 
-        The positions of the labels begin at `start`, which counts only if the population depends on
-        their level.
+        The positions of the labels begin at `start`, which matters only if the population depends
+        on the level of a label.
         """
         if _function_of(self.rule.effects[name]) == "scaled_inv_chi_square":
             nu, scale = self._refuse_flat(name, index)
@@ -1173,7 +1173,7 @@ class Predictor:
         return found[..., 0]
 
     def _spread(self, value: Any) -> FloatArray:
-        """Return a value for each draw and each row."""
+        """Return a value repeated for each draw and each row, shape (chain, draw, N)."""
         return np.array(np.broadcast_to(value, (*self.lead, len(self.rows))), dtype=np.float64)
 
     def _value(self, node: ast.AST) -> Any:
@@ -1298,7 +1298,7 @@ class _Parameters(dict[str, Any]):
 
 
 _STUDENT = {"student_t": "normal", "multi_student_t": "multi_normal"}
-"""The normal distributions whose draws become Student t when divided by the root of a χ²/nu."""
+"""The distribution from which each Student t is drawn: a normal divided by sqrt(χ²(nu) / nu)."""
 
 
 def _matrix(correlations: Any, size: int) -> FloatArray:

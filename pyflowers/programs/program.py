@@ -82,8 +82,8 @@ class Program(Shown):
 
     Examples
     --------
-    Ask whether the program has a capability, or require one; if it is missing, the error shows
-    how to fix it:
+    Ask whether the program has a capability, or require it; if the capability is missing, the
+    error shows how to add it:
 
     >>> import pyflowers
     >>> from pyflowers.programs import Capability
@@ -243,23 +243,24 @@ class Program(Shown):
         ----------
         formula : str or sequence of str
             The formula, such as ``"reaction ~ days + (days | subject)"``; see the guide to
-            formulas. Formulas of other parameters of the family follow it after semicolons, on
+            formulas. Formulas for other parameters of the family follow it after semicolons, on
             lines of their own, or as further elements of a sequence.
         data : path, DataFrame or Table
             The table, which determines the scales of the default priors.
         family : str
             The family of the response, such as ``poisson``, or a family with a link, such as
-            ``bernoulli(probit)``; the reference has a table of them.
+            ``bernoulli(probit)``; the reference has a table of families.
         drop_missing : bool
             Whether to leave out rows with missing values; otherwise, missing values are an error.
         centered : bool or mapping of str to bool, optional
             Whether the group effects are sampled in the centred parametrisation, for all groups or
             by group. Default: chosen from the data.
         default_priors : str, optional
-            ``brms`` for the default priors of brms 2.23, which are flat on coefficients. Default:
+            ``brms`` for the default priors of brms 2.23, which are flat for coefficients. Default:
             proper priors on the scale of the data; see the guide to formulas.
         known : mapping of str to path or DataFrame, optional
-            Known covariances of labels by the names in terms such as ``(1 | gr(animal, cov=A))``.
+            Known covariances of labels, by their names in terms such as
+            ``(1 | gr(animal, cov=A))``.
         priors : mapping of str to str, or sequence of str, optional
             Priors to use instead of the defaults, such as ``{"b[age]": "normal(0.5, 0.2)"}`` or
             ``["b[age] ~ normal(0.5, 0.2)", "sd ~ exponential(1)"]``; see the guide to formulas.
@@ -361,15 +362,16 @@ class Program(Shown):
 
     @cached_property
     def is_as_written(self) -> bool:
-        """Whether the program was written for a formula, and nobody has edited it since."""
+        """Whether the program was written for a formula and has not been edited since."""
         formula, rule = self.declaration.formula, self.declaration.prediction
         return formula is not None and digest_of(self.source.text, rule) == formula.sha256
 
     def answers_by_rule(self, name: str) -> bool:
-        """Return whether ``[prediction]``, and not Stan, gives ``log_lik`` or ``y_rep``.
+        """Return whether ``log_lik`` or ``y_rep`` is computed by the rule in ``[prediction]``.
 
-        What the program computes in Stan takes precedence over its rule. The rule of a formula's
-        program is used only as long as the program has not been edited.
+        If the program has a rule and also computes the quantity in Stan, the result of Stan is
+        used. For the program of a formula, the rule is used until the program is edited, and never
+        afterwards.
 
         Parameters
         ----------
@@ -379,7 +381,7 @@ class Program(Shown):
         Returns
         -------
         bool
-            True if a rule is declared that gives the quantity.
+            True if the quantity is computed by the rule.
         """
         rule = self.declaration.prediction
         observed = self.source.blocks.data.get(self.declaration.roles.observed)
@@ -405,9 +407,9 @@ class Program(Shown):
 
         The columns are the prior in Stan's notation, its 5% and 95% quantiles, whether it is the
         default, what these quantiles mean on the scale of the response (for a formula), and the
-        meaning of the parameter. The priors of a formula's intercept and thresholds apply where the
-        terms have their means. Thresholds of ratings, and shares of the steps of a monotonic
-        effect, have a joint prior and no quantiles.
+        meaning of the parameter. The priors of a formula's intercept and thresholds apply where all
+        terms are equal to their means. Thresholds of ratings, and shares of the steps of a
+        monotonic effect, have a joint prior and no quantiles.
 
         Examples
         --------
@@ -433,7 +435,7 @@ class Program(Shown):
 
     @property
     def draws_prior(self) -> bool:
-        """Whether the prior is drawn in NumPy, and not by Stan with ``prior_only``."""
+        """Whether draws from the prior come from NumPy, and not from Stan with ``prior_only``."""
         by_stan = self.declaration.roles.prior_only in self.source.blocks.data
         return self.python.prior is not None or (self.states_prior and not by_stan)
 
@@ -506,7 +508,7 @@ class Program(Shown):
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:
-        """The capabilities that the program has, without those that are withheld."""
+        """The capabilities that the program has, except those that are withheld."""
         has = {capability for capability in Capability if capability.is_had(self)}
         return frozenset(has - self.withheld.keys())
 
@@ -526,7 +528,7 @@ class Program(Shown):
         return capability in self.capabilities
 
     def require(self, capability: Capability) -> None:
-        """Raise an error that shows how to fix it if the program lacks a capability.
+        """Raise an error with a remedy if the program lacks a capability.
 
         Parameters
         ----------
@@ -588,7 +590,7 @@ class Program(Shown):
         Raises
         ------
         DataError
-            If the data cannot be used; the message is a sentence that names the place.
+            If the data cannot be used; the message names the place, such as a row, and the remedy.
         ConfigError
             If the declaration does not match the program or the table, or an option does not apply.
 
@@ -612,8 +614,9 @@ class Program(Shown):
         Parameters
         ----------
         given : mapping of str to float or str, optional
-            Hyperparameters to change, by name. The name of a vector sets all its elements. The
-            densities with which a formula's program was written may be repeated.
+            Hyperparameters to change, by name. The name of a vector sets all its elements. A
+            density, such as ``normal(0, 1)``, is allowed only if the program of a formula was
+            written with it.
         data : Data, optional
             The data; a data block, unlike a table, may also contain hyperparameters.
 
@@ -646,7 +649,7 @@ class Program(Shown):
                     raise ConfigError(
                         f"prior {name}: the data block has {len(given_here)} "
                         f"value{'s' * (len(given_here) != 1)}, but {self.declared_in} declares "
-                        f"{len(elements)}: {', '.join(elements)}"
+                        f"{len(elements)}: {', '.join(elements)}; give one value for each"
                     )
                 asked |= dict(zip(elements, given_here, strict=True))
         for name, value in (given or {}).items():
@@ -682,8 +685,9 @@ class Program(Shown):
             )
         if about is None or about.given.get(name) != prior:
             raise ConfigError(
-                f"prior {name} ~ {text}: the Stan code of {self.called} already exists; give a "
-                f"density to Program.from_formula, or change the prior in {self.path.name}"
+                f"prior {name} ~ {text}: {self.called} has already been written without this "
+                "density; give the density to Program.from_formula, or change the prior in "
+                f"{self.path.name}"
             )
 
     def _checked_prior(self, name: str, value: Any) -> float:
@@ -768,7 +772,7 @@ class Program(Shown):
 
     @cached_property
     def parametrisations(self) -> dict[str, str]:
-        """The 0/1 variables of the data block that choose a parametrisation, by group.
+        """The 0/1 variables of the data block that select a parametrisation, by group.
 
         A variable called just ``centered`` applies to all groups; its key is ``centered``.
         """
@@ -779,7 +783,7 @@ class Program(Shown):
         }
 
     def parametrisation(self, centered: bool | Mapping[str, bool] | None) -> dict[str, int]:
-        """Return the variables of the data block that choose a parametrisation.
+        """Return the variables of the data block that select a parametrisation.
 
         Parameters
         ----------
@@ -789,7 +793,7 @@ class Program(Shown):
         Returns
         -------
         dict of str to int
-            0 or 1 for each variable, such as ``centered``; empty for None.
+            0 or 1 for each variable, such as ``centered``; empty if `centered` is None.
 
         Raises
         ------
@@ -911,7 +915,8 @@ class Program(Shown):
         Returns
         -------
         array, shape (chain, draw, N)
-            Values in the unit of the observed data.
+            Values in the unit of the observed data. If a row has a count for each category, these
+            counts are consecutive, and the last axis has N × categories elements.
 
         Raises
         ------
@@ -999,7 +1004,7 @@ class Program(Shown):
         Returns
         -------
         bool
-            True if the declaration names its prior.
+            True if the prior is declared.
         """
         return bool(self._about(parameter).prior)
 
@@ -1017,9 +1022,9 @@ class Program(Shown):
         Returns
         -------
         PriorDensity or None
-            The prior with its text, density, standard deviation and quantiles; None if none is
-            declared, if `parameter` is fixed, or if it is a vector whose elements have different
-            priors.
+            The prior with its text, density, standard deviation and quantiles; None if no prior is
+            declared, if `parameter` is fixed, or if `parameter` is a vector whose elements have
+            different priors.
 
         Raises
         ------
@@ -1075,7 +1080,7 @@ class Program(Shown):
             if declared.get(name) is None:
                 found[name] = (
                     "it has a flat prior on an unbounded support; add a proper one to the model, "
-                    f"outside the guard of {prior_only}, such as {name} ~ normal(0, 1)"
+                    f"outside the condition on {prior_only}, such as {name} ~ normal(0, 1)"
                 )
         return found
 
@@ -1202,7 +1207,7 @@ class Program(Shown):
 
 
 def is_formula(reference: object) -> bool:
-    """Whether a reference to a program is a formula, that is, contains a tilde."""
+    """Return whether a reference to a program is a formula, that is, contains a tilde."""
     return isinstance(reference, str) and "~" in reference
 
 
@@ -1220,7 +1225,9 @@ def named_priors(priors: Any) -> Any:
     for each in priors:
         name, tilde, density = each.rpartition("~") if isinstance(each, str) else ("", "", "")
         if not (tilde and name.strip() and density.strip()):
-            raise ConfigError(f"prior {each!r}: write a name, ~ and a density: b ~ normal(0, 1)")
+            raise ConfigError(
+                f"prior {each!r}: write a name, ~ and a density, such as b ~ normal(0, 1)"
+            )
         found[name.strip()] = density.strip()
     return found
 

@@ -1,9 +1,9 @@
 """The shipped programs, each with a ``.stan`` file, a declaration and capabilities.
 
 A program is shipped if ``stan/`` holds ``NAME.stan`` and ``NAME.toml``. Its capabilities in NumPy
-are ``CAPABILITIES`` in the module ``pyflowers.lectures.shipped.NAME``, if that module exists. It is
-imported by that name when the program is opened, because ``pyflowers.lectures`` depends on the rest
-of the package, and nothing else imports it.
+are ``CAPABILITIES`` in the module ``pyflowers.lectures.shipped.NAME``, if that module exists. The
+module is imported by that name only when the program is opened, because ``pyflowers.lectures``
+itself imports the rest of the package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def python_of(name: str) -> Capabilities:
-    """Return the capabilities of a shipped program in Python; empty for any other name."""
+    """Return a shipped program's capabilities in Python; empty for any other name."""
     if not name.isidentifier() or name not in shipped_names():
         return Capabilities()
     module = f"{_HOME}.{name}"

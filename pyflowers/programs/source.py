@@ -1,9 +1,9 @@
 """The text of a Stan program with everything that it includes, and its declarations.
 
 A program may come from an untrusted source, so an ``#include`` counts only where stanc reads it,
-outside of comments and strings. It may name only a file in the program's folder or in one that the
-user named. The text with the included files inserted is the only thing that an engine or a compiler
-ever reads.
+outside of comments and strings. An ``#include`` may name only a file in the program's folder or in
+one that the user named. The text with the included files inserted is the only thing that an engine
+or a compiler ever reads.
 
 Declarations are read with types, sizes and bounds as they are written; nothing is evaluated. This
 is enough to determine what a table must supply and what a fit will hold, before any compiler or
@@ -114,7 +114,7 @@ class Variable:
         return _as_number(self.upper)
 
     def is_index(self, data: Declared) -> bool:
-        """Whether it is an index from 1 up to a size: ``array[N] int<lower=1, upper=P>``."""
+        """Return whether it is an index from 1 up to a size: ``array[N] int<lower=1, upper=P>``."""
         return self.is_int and self.lower == "1" and self.upper in data
 
 
@@ -202,9 +202,9 @@ class Source:
     def write(self, folder: Path) -> Path:
         """Write :attr:`text` into `folder` as one file, and return its path.
 
-        No other file and no other name reaches stanc and make, because both may come from an
+        stanc and make receive no other file and no other name, because the program may come from an
         untrusted source: make runs commands that are in the name of a file, and compiles ``p.hpp``
-        instead of ``p.stan`` if it is newer.
+        instead of ``p.stan`` if ``p.hpp`` is newer.
         """
         path = folder / f"{self.safe_name}.stan"
         path.write_text(self.text, encoding="utf-8", newline="\n")
@@ -240,7 +240,7 @@ class Source:
         ]
 
     def reused_counters(self) -> list[str]:
-        """Return the loop variables that share their name with an ``int`` of transformed data.
+        """Return the loop variables that share their name with an ``int`` in transformed data.
 
         In transformed data, the variables of loops over an array's elements also count as ``int``s.
         """
@@ -255,7 +255,11 @@ class Source:
         return sorted(names & set(loops))
 
     def _expanded(self, name: str, above: tuple[str, ...], done: dict[str, str]) -> str:
-        """Return the text of a file that those `above` it include, and remember it in `done`."""
+        """Return the text of a file with the files that it includes inserted.
+
+        `above` names the files through which the file is included. `done` stores the text of each
+        included file.
+        """
         if name in above:
             raise CompileError(f"{self.path}: {name} includes itself; remove that #include")
         if len(above) > DEEPEST_INCLUDE:
@@ -279,7 +283,7 @@ class Source:
 
     def _text_of(self, name: str) -> str:
         if name not in self.files:
-            raise CompileError(f"{self.path}: {name}, which it includes, is missing; restore it")
+            raise CompileError(f"{self.path} includes {name}, which is missing; restore {name}")
         return _text(self.files[name], self._where(name))
 
     def _where(self, name: str) -> str:
@@ -338,7 +342,7 @@ def read_source(program: str | Path, include_paths: Sequence[str | Path] = ()) -
 
 
 def _found(target: str, folders: Sequence[Path], path: Path) -> Path:
-    """Return the file that ``#include target`` in a program leads to, in one of the folders."""
+    """Return the file to which ``#include target`` in a program leads, in one of the folders."""
     real = [(folder / target).resolve() for folder in folders if _is_file(folder / target)]
     inside = [file for file in real if any(file.is_relative_to(folder) for folder in folders)]
     if inside:
@@ -366,7 +370,7 @@ def read_blocks(text: str) -> Blocks:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a path is that of a file; a name that is too long is not."""
+    """Return whether a path is that of a file; a name that is too long is not."""
     with suppress(OSError):
         return path.is_file()
     return False
@@ -403,8 +407,7 @@ def _text(content: bytes, where: str) -> str:
     if end >= 0:
         line = content.count(b"\n", 0, end) + 1
         raise CompileError(
-            f"{where}, line {line}: there is a NUL character, so the file is damaged; write "
-            "it again"
+            f"{where}, line {line}: there is a NUL character, so the file is damaged; restore it"
         )
     text = content.decode("utf-8", "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -127,7 +127,7 @@ def _row(
     is_default: bool,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the row of a parameter's element."""
+    """Return the row of the table for a parameter or for an element of a vector."""
     density = program.prior_of(element, values)
     value, low, high = value_of(text), np.nan, np.nan
     if value is not None:
@@ -148,7 +148,7 @@ def _row(
         about = program.declaration.formula.text
         response = about.partition("~")[0].partition("|")[0].strip()
         family = find_family(rule.family)
-        # Parameters of an imputed predictor, on which no prediction depends, imply nothing.
+        # No prediction depends on the parameters of an imputed predictor.
         known = names_of(rule) | {each.name for each in family.auxiliary}
         if name.partition("[")[0] in known:
             row["on the response's scale"] = _implied(name, low, high, family, response)
@@ -207,7 +207,7 @@ def _correlations(program: Stating) -> dict[str, int]:
 def _joint(program: Stating) -> dict[str, str]:
     """Return the priors of the ordered vectors and simplexes of a formula.
 
-    These priors belong to no single element, because its quantiles depend on the other elements.
+    They have no quantiles in the table, because those of an element depend on the other elements.
     """
     if program.declaration.formula is None:
         return {}
@@ -263,7 +263,7 @@ def _has_prior(program: Stating, variable: Variable) -> bool:
 
 
 def _derived(program: Stating) -> dict[str, tuple[Callable[[Any], Any], str]]:
-    """Return the quantities that follow from a parameter, with the function and the parameter."""
+    """Return the quantities that follow from a parameter, each with function and parameter."""
     rule = program.declaration.prediction
     if rule is None:
         return {}

@@ -34,8 +34,8 @@ OF_CURVES: Mapping[str, tuple[str, ...]] = {
     "gp": ("gp", "z_gp", "K_gp", "Phi", "omega", "sdgp", "lscale", "sines"),
     "mo": ("mo", "K_mo", "passed", "share", "step", "steps"),
 }
-"""Functions that give the columns of a curve, whose coefficients have a prior of their own, and the
-prefixes of the curve's variables."""
+"""Functions that give the columns of a curve, whose coefficients have a prior of their own, each
+with the prefixes of the curve's variables."""
 
 _OF_NUMBERS = ("log", "log2", "log10", "exp", "sqrt", "scale", "center")
 
@@ -62,7 +62,7 @@ SECOND: Mapping[str, str] = {"poly": "degree", "bs": "df", "ns": "df", "cc": "df
 """The option that the second argument of a function sets, if it has no name."""
 
 DEFAULT_SIZES: Mapping[str, int] = {"ns": 4, "cc": 4, "s": 10, "gp": 25}
-"""The number of columns of a function, if it is not given; for ``s`` it is an upper limit."""
+"""The default number of columns of a function; for ``s``, an upper limit."""
 
 LONGEST = 2_000
 """The maximum number of characters in a sum or formula; longer texts may exhaust a parser."""
@@ -109,7 +109,7 @@ class Terms:
     has_intercept : bool
         Whether it has an intercept, named or by default.
     is_empty : bool
-        Whether it has no term except an intercept.
+        Whether it has no terms except an intercept and offsets.
     interactions : tuple of tuple of str
         The columns of each product of columns.
     """
@@ -242,7 +242,7 @@ _OF_BRMS = {
     "cosy": "write it as a term by itself, such as y ~ x + cosy(gr = g)",
     "mm": "write it as a group, (1 | mm(g1, g2))",
     "cr": "write ns(x, df=4) for a natural cubic spline, or s(x) for a penalised one",
-    "cut": "make a column of intervals, such as with pandas.cut",
+    "cut": "make a column of intervals, for example with pandas.cut",
 }
 """Terms of brms and functions of R, each with the remedy."""
 
@@ -316,7 +316,7 @@ def _refuse_unreadable(text: str) -> None:
 
 
 def _is_open(text: str) -> bool:
-    """Whether a text has an unmatched bracket."""
+    """Return whether a text has an unmatched bracket."""
     while (shorter := re.sub(r"\([^()[\]]*\)|\[[^()[\]]*\]", "", text)) != text:
         text = shorter
     return re.search(r"[()[\]]", text) is not None
@@ -376,7 +376,7 @@ def around(column: str, text: str) -> dict[str, ast.expr]:
 
 
 def is_coded(column: str, sums: Iterable[str]) -> bool:
-    """Whether a sum of terms treats a column as a factor, as ``C(...)`` does."""
+    """Return whether a sum of terms treats a column as a factor, as ``C(...)`` does."""
     of_levels = "|".join(OF_LEVELS)
     pattern = rf"\b(?:{of_levels})\(\s*`?{re.escape(column)}`?\s*[,)]"
     return any(re.search(pattern, text) for text in sums)
@@ -434,7 +434,7 @@ def _levels_in(node: ast.expr) -> tuple[str, ...]:
 
 
 def hide_columns(text: str) -> tuple[str, dict[str, str]]:
-    """Replace columns with backticks or dots by words; return the text and each word's column."""
+    """Substitute words for columns with backticks or dots; also return the column of each word."""
     words: dict[str, str] = {}
 
     def word(match: re.Match[str]) -> str:
@@ -456,7 +456,7 @@ def show_columns(expression: str, quoted: Mapping[str, str]) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a column needs no backticks."""
+    """Return whether a column needs no backticks."""
     is_word = name.isidentifier() and not keyword.iskeyword(name) and "__" not in name
     return is_word and name not in FUNCTIONS and unicodedata.normalize("NFKC", name) == name
 
@@ -600,7 +600,9 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
             takes = in_words([f"{each}=…" for each in known]) or "nothing"
             takes += " in addition to its column"
             if name == "C":
-                takes += ", where … is a number or a level in quotes, or for levels a list of them"
+                takes += (
+                    ", where … is a number or a level in quotes or, for levels=…, a list of them"
+                )
             raise ConfigError(f"{where}{name} takes {takes}; correct {factor}")
         found[key] = value.value
         if not _is_allowed(str(key), value.value):
@@ -613,7 +615,9 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
             f"{where}{factor} needs the period; add period=…, such as period=12 for months"
         )
     if "period" in found and not is_periodic:
-        raise ConfigError(f'{where}{factor}: a period needs bs="cc"; add it, or leave period out')
+        raise ConfigError(
+            f'{where}{factor}: period=… needs bs="cc"; add bs="cc", or leave period=… out'
+        )
 
 
 def _compared(node: ast.Compare, factor: str, text: str) -> Iterator[str]:
@@ -654,7 +658,7 @@ def _refuse_levels(levels: tuple[str, ...], factor: str, where: str) -> None:
 
 
 def _is_real(value: Any) -> bool:
-    """Whether a value is a number, which True is not."""
+    """Return whether a value is a number, which True is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -671,7 +675,7 @@ _ALLOWED: Mapping[str, str] = {
 
 
 def _is_allowed(option: str, value: Any) -> bool:
-    """Whether an option may have a value; see `_ALLOWED`."""
+    """Return whether an option may have a value; see `_ALLOWED`."""
     if option == "ref":
         return _is_real(value) or isinstance(value, str)
     if option == "bs":

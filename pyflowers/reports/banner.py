@@ -50,7 +50,7 @@ _DOUBTS = {
 
 
 def banner(material: Material, sentences: Markup) -> Markup:
-    """Return the banner, given the sentences of the sections."""
+    """Return the banner, given the sentences that the sections contribute."""
     kind = kind_of(material)
     alert = Markup()
     if kind != "pass":
@@ -61,7 +61,7 @@ def banner(material: Material, sentences: Markup) -> Markup:
 
 
 def _details(material: Material, kind: str) -> Markup:
-    """Return what failed; in a warning, the reader can expand it."""
+    """Return what failed; in a warning, it is collapsed until the reader expands it."""
     failed = failures(material)
     if kind == "pass" or not failed:
         return Markup()
@@ -71,7 +71,7 @@ def _details(material: Material, kind: str) -> Markup:
 
 
 def kind_of(material: Material) -> str:
-    """Judge the answer by the model behind it; failures of the other models are warnings."""
+    """Return ``fail``, ``warn`` or ``pass``; models other than the best one only cause ``warn``."""
     if is_bad(material):
         return "fail"
     if _doubt(material) or _failing_others(material) or material.refused:
@@ -178,8 +178,8 @@ class Dependence:
     most : float
         The largest sensitivity of a quantity.
     answer : float
-        The largest sensitivity of the answer, which is the effects or the means of groups in the
-        first section. NaN if the answer has neither, because it then consists of all quantities.
+        The largest sensitivity among the effects or group means in the first section. NaN if that
+        section has neither, because the answer then consists of all quantities.
     """
 
     names: list[str]
@@ -263,7 +263,7 @@ def _failures(material: Material) -> Iterator[_Failure]:
 
 
 def finding(fit: Fit, check: Any) -> Markup:
-    """Return the finding of a failed check, in words, with its p-value, or as numbers."""
+    """Return the finding of a failed check, either in words with its p-value or as numbers."""
     if hasattr(check, "p_text"):
         relation, shown = check.p_text.rsplit(" ", 1)
         words, p_value = isolated(check.finding), number(check.p_value, shown)

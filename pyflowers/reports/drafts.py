@@ -20,7 +20,7 @@ class MethodsDraft(Result):
     Attributes
     ----------
     prose : Prose
-        Its sentences.
+        The sentences of the paragraph.
 
     See Also
     --------
@@ -79,7 +79,7 @@ def methods_draft(fits: Fit | Sequence[Fit], *, interval: float | None = None) -
     fits : Fit or sequence of Fit
         Fits to the same data, one for each model.
     interval : float, optional
-        Probability of the intervals that the paper shows. Default: that of the fits.
+        Probability of the intervals that the paper shows. Default: the fits' interval.
 
     Returns
     -------

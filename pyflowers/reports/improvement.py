@@ -94,7 +94,7 @@ def improve(
 
 
 def _section(found: Improvement) -> Section:
-    """Return the section of the result, without the user's folders in its command."""
+    """Return the section on the result, with a command that does not show the user's folders."""
     whole = section_of(found, "What failed, what was tried, and what passes")
 
     def content(material: Material) -> Iterator[Block]:

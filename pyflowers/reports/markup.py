@@ -62,7 +62,7 @@ def paragraph(text: Text, kind: str = "") -> Markup:
 
 
 def folded(summary: Text, *blocks: Any, is_open: bool = False) -> Iterator[Any]:
-    """Yield blocks that the reader can expand."""
+    """Yield blocks in a ``<details>`` element, which the reader can expand."""
     opened = Markup(" open" * is_open)
     yield fill("<details{}>\n<summary>{}</summary>", opened, summary)
     yield from blocks
@@ -80,7 +80,7 @@ def bullets(items: Iterable[Text], kind: str = "") -> Markup:
 
 
 def capitalised(text: Markup) -> Markup:
-    """Return text with an initial capital, even if its first word is isolated from what follows.
+    """Return text with an initial capital, even if its first word is in a ``<bdi>`` element.
 
     A name with an underscore, such as ``loo_pit``, is unchanged.
     """

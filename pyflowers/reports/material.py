@@ -33,10 +33,10 @@ MOST_REPLICATED = 100_000_000
 data sets."""
 
 MOST_PREDICTED = 40_000_000
-"""The largest number of rows times draws for which average effects of the best model are shown."""
+"""The largest product of rows and draws for which the best model's average effects are shown."""
 
 MOST_EXPLAINED = 4_000_000
-"""The largest number of rows times draws of all models for which R² is shown."""
+"""The largest product of rows and draws, summed over the models, for which R² is shown."""
 
 MOST_EFFECTS = 6
 """The largest number of columns whose average effects are shown."""
@@ -72,7 +72,7 @@ class Material:
 
     checks: dict[str, PredictiveChecks]
     unchecked: dict[str, str]
-    """For each of the other fits, the reason why it has no predictive checks."""
+    """For each fit without predictive checks, the reason why it has none."""
 
     verdicts: dict[str, Verdict]
 
@@ -169,7 +169,7 @@ class Material:
 
     @property
     def value_name(self) -> str:
-        """The user's name for the observed values, without the numbers of categories."""
+        """The user's name for the observed values, without a note on the numbers of categories."""
         data = self.data
         if self.best.model.has_categories:
             return data.response_name
@@ -183,11 +183,11 @@ class Material:
         return fill("{}", label)
 
     def calibrated(self, found: Calibration) -> Markup:
-        """Return the names, as on the page, of the fits whose programs were calibrated."""
+        """Return the page's names for the fits whose program was calibrated."""
         return self.names_of(fit.name for fit in self.fits if fit.program.name == found.name)
 
     def names_of(self, names: Iterable[str]) -> Markup:
-        """Return the models of fits as a list in words."""
+        """Return the page's names for the models of fits, as a list in words."""
         return listed(map(self.named, names))
 
     def of_model(self, name: str, said: Text) -> Text:
@@ -212,7 +212,7 @@ class Material:
 
 
 def _labels(fits: Sequence[Fit]) -> dict[str, str]:
-    """Return what the page calls each fit; a formula alone is "this model"."""
+    """Return what the page calls each fit; a single fit of a formula is called "this model"."""
     called = model_names(fits)
     if len(fits) == 1 and called[0] != fits[0].name:
         called = ["this model"]
@@ -239,6 +239,6 @@ def _refuse(
             )
         if found.sha256 != programs[found.name]:
             raise ConfigError(
-                f"{what}: {found.called or found.name} has changed since; run pyflowers sbc again "
-                "in a new folder"
+                f"{what}: {found.called or found.name} has changed since then; run pyflowers sbc "
+                "again in a new folder"
             )

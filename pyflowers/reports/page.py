@@ -45,7 +45,7 @@ DIGITS = 10
 """Significant digits of the numbers in the page's JSON record."""
 
 RASTER_DPI = 130
-"""Resolution of the images within the SVG, which show clouds of points."""
+"""Dots per inch of the images within the SVG, which show clouds of points."""
 
 LONG_PATH = 10_000
 """A path with more characters than this belongs to a traceplot, and its coordinates are cut to 0.1
@@ -74,13 +74,13 @@ def report(
     refused : mapping of str to str, optional
         Models that could not be fitted, with the reason that the report gives.
     comparisons : mapping of str to Comparison or str, or callable, optional
-        For each model the comparison of its methods, as :func:`pyflowers.compare` returns it, or
-        the reason why there is none. The report itself fits no model and runs no other method. A
+        The comparison of methods for each model, as :func:`pyflowers.compare` returns it, or the
+        reason why there is none. The report itself fits no model and runs no other method. A
         function that returns the mapping is called while other cores draw the figures of the fits.
     calibrations : sequence of Calibration
         Calibrations of the fitted programs, as :func:`pyflowers.sbc` returns them.
     sections : sequence of Section
-        The sections of the page, in order. Those without content are left out.
+        The sections of the page, in order. Sections without content are left out.
         ``pyflowers.reports.section_of`` makes a section from a result.
     title : str
         The title of the page. Default: the question.
@@ -257,7 +257,7 @@ def _chapter(section: Section, made: Material, images: Images) -> Chapter:
 
 
 def _record(chapters: Sequence[Chapter]) -> Markup:
-    """Return the records of the sections as JSON, escaped so that it cannot end the element."""
+    """Return the sections' records as JSON, escaped so that it cannot end the HTML element."""
     records = {
         chapter.id: _rounded(plain(chapter.record)) for chapter in chapters if chapter.record
     }

@@ -53,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """The place of a figure on the page, left out if the section does not draw the figure.
+    """The place of a figure on the page. It is left out if the section does not draw the figure.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def section_of(found: Result, title: str) -> Section:
     Parameters
     ----------
     found : Result
-        A result, such as that of :func:`pyflowers.contrast` or :func:`pyflowers.predict`.
+        A result, such as :func:`pyflowers.contrast` or :func:`pyflowers.predict` returns.
     title : str
         The heading of the section. Its words are also the section's anchor.
 

@@ -120,7 +120,7 @@ def executable_of(source: Source, cmdstan: CmdStan) -> Executable:
         If there is no compiler.
     """
     # For a program of several files, the key uses the text: under the SHA-256, an earlier version
-    # may have stored an executable that was built from another text.
+    # of pyflowers may have stored an executable that was built from another text.
     content = source.sha256 if len(source.files) == 1 else source.text
     key = digest(
         *(source.name, content, _make_options()),

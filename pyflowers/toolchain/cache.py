@@ -29,7 +29,7 @@ logger = logging.getLogger("pyflowers")
 
 MANIFEST = "manifest.json"
 HEADERS = "headers.json"
-"""Manifest of the headers; it is separate because these many files are needed only to compile."""
+"""Manifest of the many headers; it is separate because they are needed only for compilation."""
 
 
 class Care(Enum):
@@ -112,7 +112,7 @@ def _damage(path: str, care: Care, kind: str, *recorded: Any) -> str:
 
 
 def restore(folder: Path, care: Care, make: Callable[[], None]) -> None:
-    """Build a folder of the cache if it does not exist or is damaged.
+    """Build a folder in the cache if it does not exist or is damaged.
 
     Raises
     ------

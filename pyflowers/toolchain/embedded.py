@@ -286,7 +286,7 @@ def _link(home: Path, stan: Path) -> None:
     for link, target in (
         (home / "include", stan / "include"),
         (home / "lib", stan / "lib"),
-        # An absolute path replaces the one before it.
+        # If `stan` is absolute, it replaces the ".." before it.
         (home / "bin" / "stanc", Path("..") / stan / "stanc"),
     ):
         link.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 A child is started by a few lines of shell, which then wait for a pipe to close. Only this process
 holds the other end of the pipe. When this process ends, by itself, by a signal or by SIGKILL, the
 system closes that end, and the shell kills the child with all its children. If this process is
-interrupted while it waits for the child, it closes its end itself.
+interrupted while it waits for the child, it closes its end of the pipe itself.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ def mortal(executable: Path, folder: Path) -> Iterator[Path]:
 def _make_launcher(executable: Path, launcher: Path, pipe: Path) -> int | None:
     """Write the stand-in and return this process's end of the pipe; None if it cannot be run."""
     launcher.parent.mkdir()
-    # Opening the pipe for reading and writing first does not wait for a writer. If the parent is
-    # gone, the read then ends at once.
+    # The pipe is first opened for reading and writing, because this does not wait for a writer. If
+    # the parent is gone, the read then ends at once.
     quoted = shlex.quote(str(pipe))
     script = _WATCHED.format(
         listen=f"exec 4<>{quoted} 3<{quoted} 4<&- || exit 1",

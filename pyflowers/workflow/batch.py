@@ -30,7 +30,7 @@ from pyflowers.records import Record, read_toml, within_record
 from pyflowers.workflow.config import DataConfig, Models, SamplerConfig, refuse_twice
 
 MOST_TASKS = 10_000_000
-"""The largest number of tasks in a batch; their ledger would exceed 10 GB."""
+"""The largest number of tasks in a batch; a ledger with more would exceed 10 GB."""
 
 
 class BatchData(DataConfig):
@@ -51,10 +51,10 @@ class BatchData(DataConfig):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.files and (self.file is not None or self.by is not None):
-            raise ValueError("give either the key files, or the keys file and by")
+            raise ValueError("give either files = […], or file = … with or without by = …")
         if self.by is not None and self.file is None:
             raise ValueError(
-                "the key by names a column of a file, but the key file is missing; add it"
+                "by = … names a column of a file, but there is no file = …; add the file"
             )
         return self
 
@@ -97,7 +97,7 @@ class BatchConfig(Models):
     family, link, default_priors : str or None
         The family of the formulas' response, its link, and ``brms`` for the default priors of brms.
     known : mapping of str to path
-        Known covariances of labels, by the names that follow ``cov=`` in formulas.
+        Known covariances between labels, by the names that follow ``cov=`` in formulas.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping
@@ -106,7 +106,7 @@ class BatchConfig(Models):
         See the section with this name.
     keep : tuple of str
         The tables to keep from each fit: ``summary``, ``draws``, ``draws:mu,sigma2``,
-        ``module:function``. The last imports the module and runs its code.
+        ``module:function``. The last form imports the module, which runs its code.
     repeats : int
         How many times each combination is fitted, each time with a different seed.
     time_limit : float or None

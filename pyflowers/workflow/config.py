@@ -145,7 +145,7 @@ class Models(Record):
         return {model: _called(model, self.family_text) for model in self.models}
 
     def spec_of(self, model: str, data: DataConfig, file: Any, **more: Any) -> Spec:
-        """Return the inputs of the fit of one model.
+        """Return the inputs with which one model is fitted.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Models(Record):
         file : path or Table
             The table.
         **more
-            Inputs that replace those of the file.
+            Inputs that replace the file's inputs.
         """
         own = self.sampler.model_dump(exclude_unset=True)
         own |= {name: getattr(self, name) for name in OF_FORMULAS if is_formula(model)}
@@ -217,8 +217,8 @@ class OutputConfig(Record):
     report : path or None
         An HTML report to write. Default: none.
     check : bool
-        Whether the exit status is 3 if a part of a verdict fails, or a model cannot be fitted to
-        the data.
+        Whether the exit status is 3 if a part of a verdict fails. If a model cannot be fitted to
+        the data, the status is always 3.
     """
 
     folder: Path = Path("results")
@@ -237,7 +237,7 @@ class Experiment(Models):
     family, link, default_priors : str or None
         The family of the formulas' response, its link, and ``brms`` for the default priors of brms.
     known : mapping of str to path
-        Known covariances of labels, by the names that follow ``cov=`` in formulas.
+        Known covariances between labels, by the names that follow ``cov=`` in formulas.
     include_paths : tuple of path
         Folders to search for the files that the programs include.
     priors : mapping of str to mapping
@@ -273,7 +273,7 @@ class Experiment(Models):
         return self
 
     def with_values(self, **sections: Any) -> Experiment:
-        """Return this experiment with some values changed; check them as if they were in a file.
+        """Return this experiment with some values changed, and checked as if they were in a file.
 
         Parameters
         ----------
@@ -343,7 +343,7 @@ class Experiment(Models):
         return alone.model_copy(update={"priors": priors, "output": output})
 
     def specs(self) -> list[Spec]:
-        """Return the inputs of the fit of each model."""
+        """Return the inputs with which each model is fitted."""
         more = {"interval": self.interval, "name": self.name}
         return [self.spec_of(model, self.data, self.data.file, **more) for model in self.models]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyflowers.analysis.methods import Comparison
 
 MOST_ELEMENTS = 130
-"""Largest number of quantities for which methods are compared, as exact posteriors are slow."""
+"""Largest number of quantities for which methods are compared: exact posteriors take long."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class ModelOutcome:
     Attributes
     ----------
     name : str
-        The name of the model for readers: its own name, the formula, or the program's name.
+        The name of the model as it is printed: its own name, the formula, or the program's name.
     program : str
         The program's name.
     folder : Path
-        Its run folder.
+        The model's run folder.
     fit : Fit or None
         The fit; None if the program cannot be fitted to the data.
     refused : str
@@ -79,7 +79,7 @@ class _Task:
 
     @property
     def called(self) -> str:
-        """The name of the model for readers."""
+        """The name of the model as it is printed."""
         return self.spec.name or self.program.called
 
 
@@ -111,12 +111,13 @@ def run_experiment(
     overwrite : bool
         Whether to replace any earlier run.
     show_progress : bool
-        Whether to draw a bar for each chain.
+        Whether to draw a progress bar for each chain.
     announce : callable, optional
-        Function that is called for each model with a line: the reason for the fit, or the earlier
-        run that is used.
+        Function that is called for each model with a message, which gives the reason for the fit or
+        the earlier run that is used.
     finished : callable, optional
-        Function that is called with the outcome of each model, after any run folder is written.
+        Function that is called with the outcome of each model, after its run folder, if there is
+        one, has been written.
 
     Raises
     ------
@@ -256,7 +257,7 @@ def _with_reasons(task: _Task, refit: bool) -> _Task:
 
 
 def _refuse_to_lose(task: _Task, refit_changed: bool) -> None:
-    """Protect a run of another program and, without `refit_changed`, any changed run."""
+    """Reject a fit that replaces another program's run or, without `refit_changed`, any run."""
     if not task.reasons or not (task.folder / FILE).is_file():
         return
     with suppress(DataError):  # a run that cannot be read may belong to the experiment

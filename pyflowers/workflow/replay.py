@@ -54,7 +54,7 @@ class Replay:
         Largest difference in a 5%, 50% or 95% quantile, in Monte Carlo standard errors of the
         difference; NaN if there was nothing to compare.
     where : str
-        The quantity with that difference; empty if there is none.
+        The quantity with the largest difference; empty if there is none.
     notes : tuple of str
         The changes since the first run.
     engine : str
@@ -102,7 +102,7 @@ def replay(
         See :func:`~pyflowers.toolchain.find_cmdstan`. Default: the embedded CmdStan if the run used
         it.
     show_progress : bool
-        Whether to draw a bar for each chain.
+        Whether to draw a progress bar for each chain.
 
     Returns
     -------

@@ -394,7 +394,7 @@ def test_a_column_of_two_numbers_is_compared_at_both():
         (("x",), {"step": "mean"}, "step must be a finite number other than 0, or 'sd', got"),
         (("x",), {"step": 0}, "step must be a finite number other than 0, or 'sd', got 0"),
         (("sex",), {"slopes": True}, "effects: --slopes does not apply to sex, which is a factor"),
-        (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives, so step, between"),
+        (("x",), {"slopes": True, "scale": "ratio"}, "slopes are derivatives, so the options"),
         (
             ("x",),
             {"scale": "log"},
@@ -567,10 +567,10 @@ def test_figures_of_conditional_effects(theme):
     rows = plots.conditional_effects(fit, "dose", theme=theme)
     assert [each.get_text() for each in rows.axes[0].get_yticklabels()] == ["high", "low", "zero"]
     for options, words in (
-        ({"by": "site"}, "by must be a covariate other than x"),
-        ({"by": "x"}, "by must be a covariate other than x"),
+        ({"by": "site"}, "by=… must be a covariate other than x"),
+        ({"by": "x"}, "by=… must be a covariate other than x"),
         ({"by": "dose", "spread": "site"}, "by=… and spread=… cannot be combined"),
-        ({"spread": "dose"}, "spread must be a column of groups (site), got 'dose'"),
+        ({"spread": "dose"}, "spread=… must be a column of groups (site), got 'dose'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(words)):
             plots.conditional_effects(fit, "x", **options)
@@ -900,7 +900,7 @@ def test_the_curve_of_two_factors_has_a_row_for_each_combination():
     of_row = {name: dots.get_xdata()[row == i] for i, name in enumerate(names)}
     for levels, y in frame.groupby(["b", "a"]).y:
         assert sorted(of_row[", ".join(levels)]) == sorted(y)
-    with pytest.raises(ConfigError, match="spread needs a numeric column with at least three"):
+    with pytest.raises(ConfigError, match="spread=… needs a numeric column with at least three"):
         plots.conditional_effects(fit, "b", spread="a")
 
 

@@ -279,7 +279,7 @@ def test_a_calibration_whose_fits_all_failed_says_why(tmp_path, own_program):
         num_ranks=50,
         **QUICK,
     )
-    with pytest.raises(ConfigError, match=r"no task has finished, and 4 failed; the first error"):
+    with pytest.raises(ConfigError, match=r"no fit has finished \(4 failed\); the first error"):
         found.table()
 
 
@@ -403,6 +403,6 @@ def test_data_that_cannot_grow_are_refused(tmp_path, own_program):
             engine="stanli",
             simulate=lambda num, seed: pyflowers.prior("iid_normal", draws=4, seed=seed),
         )
-    with pytest.raises(ConfigError, match="posterior and simulate cannot be combined"):
+    with pytest.raises(ConfigError, match="posterior=True and simulate=… cannot be combined"):
         pyflowers.sbc("iid_normal", out=tmp_path / "a", sims=4, simulate=never, **POSTERIOR)
     assert not (tmp_path / "a").exists()

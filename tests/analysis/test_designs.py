@@ -127,13 +127,13 @@ def test_sizes(given, expected):
         ({"rows": "1:2:3:4"}, "rows: '1:2:3:4' is not a size"),
         ({"rows": 0}, "rows must be a whole number of at least 1"),
         ({"sims": 0}, "sims must be a whole number of at least 1"),
-        ({"effects": {}}, "effects is empty"),
+        ({"effects": {}}, "no effect is given; give at least one"),
         ({"effects": {"b[z]": 1}}, r"effect: y ~ x has no parameter 'b\[z\]'"),
         ({"effects": {"b[x]": "much"}}, r"effect: b\[x\] must be a number"),
         ({"effects": {"sigma": -1}}, "effect: sigma is -1, but must be ≥ 0"),
         ({"region": (1, 0)}, "region must be two numbers, the smaller first"),
-        ({"groups": 5}, "y_x has no effects of groups; leave groups out"),
-        ({"unit": "g"}, "y_x has no effects of groups; leave groups out"),
+        ({"groups": 5}, "y_x has no group effects, so only the number of rows"),
+        ({"unit": "g"}, "y_x has no group effects, so only the number of rows"),
     ],
 )
 def test_mistaken_requests_are_refused(pilot, tmp_path, given, message):
@@ -199,7 +199,7 @@ def test_responses_that_are_not_predicted_as_they_are_observed_are_refused(
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({}, "has effects of g; give the number"), ({"groups": 5, "unit": "h"}, "no effects vary")],
+    [({}, "has effects that vary by g; give"), ({"groups": 5, "unit": "h"}, "no effects vary")],
 )
 def test_the_groups_must_be_given(pilot, tmp_path, given, message):
     how = {"rows": 10, "sims": 2, **OPTIONS, "engine": "stanli", "chains": 1, "draws": 50}

@@ -324,7 +324,7 @@ FEW = "b: a large k-hat in a model with few parameters, here 3, points to outlie
 @pytest.mark.parametrize(
     ("models", "num_obs", "words"),
     [
-        ([model("a", 0), model("b", -9)], 12, ["12 observations are too few for this conclusion"]),
+        ([model("a", 0), model("b", -9)], 12, ["12 observations are too few for a reliable"]),
         ([model("a", 0), model("b", -9)], 100, []),
         ([model("a", 0), model("b", -3)], 500, ["The difference from b is below 4"]),
         (

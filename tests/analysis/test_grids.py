@@ -227,7 +227,7 @@ BAD = [
     (MIXED, "gaussian", {"grid": 3}, "text or a mapping"),
     (MIXED, "gaussian", {"grid": "x = 1", "new": NEW}, "leave one of them out"),
     (MIXED, "gaussian", {"balanced": True, "new": NEW}, "leave one of them out"),
-    (MIXED, "gaussian", {"kind": "probability"}, "family gaussian has real numbers"),
+    (MIXED, "gaussian", {"kind": "probability"}, "family gaussian describes real numbers"),
     (MIXED, "gaussian", {"kind": "linear", "outcome": 1}, "applies only to kind 'probability'"),
     ("count ~ x", "poisson", {"outcome": "many"}, "outcome must be an integer"),
     ("count ~ x", "poisson", {"outcome": "> 1.5"}, "outcome must be an integer"),
@@ -243,7 +243,7 @@ BAD = [
         "count ~ x",
         "negbinomial",
         {"outcome": "> 0", "parameter": "shape"},
-        "outcome applies only to the response, not to shape; leave outcome or parameter out",
+        "outcome applies only to the response, not to shape; leave out the option outcome or",
     ),
 ]
 

@@ -320,7 +320,7 @@ def test_the_command(tmp_path, capsys):
     assert run("loo", *words) == 0
     output = capsys.readouterr().out
     assert output.index("multilevel_poisson") < output.index("iid_normal")
-    assert "note: 12 observations are too few for this conclusion" in output
+    assert "note: 12 observations are too few for a reliable comparison" in output
     assert run("loo", *words, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["observations"] == 12
@@ -348,7 +348,7 @@ def test_rows_that_the_data_hold_out_are_no_part_of_loo_and_sensitivity(own_prog
     inside = fit.draws["log_lik"][..., fit.is_in_likelihood].sum(axis=2)
     np.testing.assert_allclose(_total_log_lik(fit), inside.ravel())
     checks = pyflowers.check(fit)
-    assert "3 rows are held out of the likelihood: loo_pit leaves out these rows" in checks.notes[0]
+    assert "3 rows are held out of the likelihood: loo_pit leaves out such rows" in checks.notes[0]
     assert checks.pit.values.shape == (9,)
 
 

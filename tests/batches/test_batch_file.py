@@ -177,10 +177,10 @@ WRONG = [
     ('models = ["iid_normal"]\nkeep = ["sumary"]', "keep: keep sumary is not a function; choose"),
     ('models = ["iid_normal"]\nrepeats = 0', "repeats must be at least 1"),
     ('models = ["iid_normal"]\n[data]\nfiles = ["*.none"]', "no file matches"),
-    ('models = ["iid_normal"]\n[data]\nby = "site"', "the key by names a column of a file, but"),
+    ('models = ["iid_normal"]\n[data]\nby = "site"', "by = … names a column of a file, but"),
     (
         'models = ["iid_normal"]\n[data]\nfile = "t.csv"\nfiles = ["*"]',
-        "give either the key files, or the keys file and by",
+        "give either files = […], or file = … with or without by = …",
     ),
     ('models = ["iid_normal"]\n[sampler]\ncmdstan = "/"', "cmdstan cannot be set in a file"),
     (

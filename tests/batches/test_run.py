@@ -144,7 +144,7 @@ def test_repeats_differ_and_equal_tasks_have_equal_results(run, tasks, tmp_path,
     assert ledger["key"].is_unique
     assert ledger["seed"].iloc[:5].nunique() == 3
     assert "2 of 7 tasks have the same inputs as an earlier task, and so the same" in caplog.text
-    assert "(the first is b); in Python, a different repeat gives" in caplog.text
+    assert "(the first is b); in Python, a different repeat=… gives" in caplog.text
     assert (batch.progress.done, batch.progress.failed, batch.progress.total) == (5, 2, 7)
     draws = {task: table["x"].tolist() for task, table in batch.table("draws").groupby("task")}
     assert draws["a"] == draws["b"] == draws["c"] != draws["again"]

@@ -125,10 +125,10 @@ BAD_TABLES = [
     ((HEADER + "a,1,4\n").encode("utf-16"), "is UTF-16 text; add --encoding utf-16"),
     ((HEADER + "a,1,4\n").encode("utf-16-le"), "is not text; save it as CSV in UTF-8"),
     (b"plant\xff\x00\x01\n", "is not text; save it as CSV in UTF-8"),
-    (gzip.compress(HEADER.encode(), mtime=0), "is compressed by gzip; add .gz to its name"),
+    (gzip.compress(HEADER.encode(), mtime=0), "is compressed with gzip; add .gz to its name"),
     (
         b"PK\x03\x04\x14\x00",
-        "is an Excel file or a zip archive; let its name end in .xlsx, or unpa",
+        "is an Excel file or a zip archive; rename it to end in .xlsx, or unpa",
     ),
 ]
 

@@ -226,7 +226,9 @@ OF_ONE_TABLE = [
 
 @pytest.mark.parametrize("question", OF_ONE_TABLE, ids=range(len(OF_ONE_TABLE)))
 def test_other_questions_on_data_take_the_fit_of_one_table(question, pooled):
-    with pytest.raises(ConfigError, match=r"several; give the fit of one, such as pooled\.fits"):
+    with pytest.raises(
+        ConfigError, match=r"several tables; give the fit of one table, such as pooled\.fits"
+    ):
         question(pooled)
 
 

@@ -58,7 +58,7 @@ def test_a_file_is_read_as_the_command_reads_it(tmp_path):
         pyflowers.fit("iid_normal", frame(), sep=";")
     compared = pyflowers.compare("iid_normal", path, approximations=False, **roles, **how)
     assert compared.nuts.record.data.reading == how
-    with pytest.raises(ConfigError, match="sep cannot be combined with nuts, which is a finished"):
+    with pytest.raises(ConfigError, match="sep cannot be combined with nuts=…, which is a"):
         pyflowers.compare("iid_normal", nuts=fit, sep=";")
 
 

@@ -138,7 +138,7 @@ def test_the_run_folder_keeps_where_the_chains_started_and_ended(warm, folder, t
         ({"metric": "dense_e"}, r"is diag_e, but dense_e was requested"),
         ({"formula": "y ~ x"}, r"the same parameters, but only y ~ x \+ \(x \| g\) has sd_g"),
         ({"formula": "y ~ x + (x | g)", "family": "student"}, r"but only the new fit has nu"),
-        ({"inits": 1.0}, r"inits: with warm, the chains start where the chains of the fit"),
+        ({"inits": 1.0}, r"inits: in a warm start, the chains start where the chains of"),
         ({"engine": "exact", "warmup": None}, r"the engine exact has no chains"),
     ],
 )

@@ -116,7 +116,7 @@ def test_the_command_runs_an_example(tmp_path):
     [
         ([], "name an example", 2),
         (["leapfrog", "--seed", "x"], "not a valid integer", 2),
-        (["leapfrogs"], "no lecture is named 'leapfrogs': choose one of metropolis", 1),
+        (["leapfrogs"], "no lecture is named 'leapfrogs'; choose one of metropolis", 1),
         (["leapfrog", "--seed", "-1"], "seed must be a whole number from 0", 1),
         (["leapfrog", "--seed", str(2**32)], "seed must be a whole number from 0", 1),
     ],

@@ -99,7 +99,11 @@ BAD_CELLS = [
         'and 1, or declare array[P] int age in the program and age = { column = "age", index = '
         'true, per = "patient" } in its .toml file',
     ),
-    ("age", [31, 44, 31, 45, 31], "row 4: age is 45 and was 44 for the same patient, 'Bob'"),
+    (
+        "age",
+        [31, 44, 31, 45, 31],
+        "row 4: age is 45, but was 44 in an earlier row for the same patient, 'Bob'",
+    ),
     ("patient", ["Ann", "Bob", " ", "Bob", "Ann"], "row 3: patient is blank"),
     ("visit", [2, 1, 2, 2, 10], "row 3: patient 'Ann' already has visit '2' in row 1"),
     ("treated", [True, False, True, "no", True], "row 1: treated is 'True', not a finite"),

@@ -72,7 +72,7 @@ def test_a_vector_where_a_row_has_one_value_is_refused(tmp_path, growth):
     text = declared.read_text(encoding="utf-8").replace('where = { sigma = "sigma[Sex]" }\n', "")
     declared.write_text(text, encoding="utf-8")
     fit = pyflowers.fit(program.path, growth, **{**FAST, "warmup": 50, "draws": 10})
-    with pytest.raises(ConfigError, match="sigma has 2 elements, but a row has one sigma; write"):
+    with pytest.raises(ConfigError, match="sigma has 2 elements, but a row has one sigma; choose"):
         pyflowers.predict(fit)
 
 

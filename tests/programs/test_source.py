@@ -230,7 +230,7 @@ def test_special_files_and_long_names_are_not_included(folder):
         (["#include a\n*/ model { }", "/*"], r"a, .* line 1: a comment that begins with /\*"),
         (["#include p.stan\n"], r"p\.stan includes itself"),
         (["#include a\n", "#include b\n", "#include a\n"], r"a includes itself"),
-        (["#include missing.hpp\n"], r"missing\.hpp, which it includes, is missing"),
+        (["#include missing.hpp\n"], r"includes missing\.hpp, which is missing; restore"),
     ],
 )
 def test_texts_that_are_not_one_program(texts, message):

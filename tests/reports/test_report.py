@@ -715,5 +715,5 @@ def test_a_calibration_of_something_else_is_refused(tmp_path):
     found = calibration_of(fit, tmp_path, right=True)
     with pytest.raises(ConfigError, match="is for iid_normal, but the report is on multilevel_p"):
         render_report([other], calibrations=[found])
-    with pytest.raises(ConfigError, match="iid_normal has changed since; run pyflowers sbc again"):
+    with pytest.raises(ConfigError, match="iid_normal has changed since then; run pyflowers sbc "):
         render_report([fit], calibrations=[dataclasses.replace(found, sha256="0")])

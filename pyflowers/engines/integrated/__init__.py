@@ -88,7 +88,7 @@ class Method(Protocol):
 
     @property
     def most_on_lattice(self) -> int:
-        """The largest number of points of a lattice that takes at most about a second."""
+        """The largest number of points on a lattice that takes at most about a second."""
 
     @property
     def log_constant(self) -> float:
@@ -114,7 +114,7 @@ class Method(Protocol):
     ) -> tuple[FloatArray, Values]:
         """Return the log density at points, and `num_draws` draws of all quantities for each.
 
-        It is called only if `num_points` is given.
+        This method is called only if `num_points` is not None.
         """
 
 
@@ -183,7 +183,7 @@ class Drawn:
 
     @property
     def measures(self) -> dict[str, float]:
-        """The measurements for the record; those that do not exist are left out."""
+        """The measurements for the record, without those that are not finite."""
         found = {
             "pareto_k": float(np.clip(self.weighted.k_hat, -LARGEST_K, LARGEST_K)),
             "weights_ess": self.weighted.effective,
@@ -244,7 +244,7 @@ def _without_parameters(method: Method, total: int, rng: Generator) -> Drawn:
 def _few_points(
     method: Method, stretch: Stretch, first: SplitT, total: int, rng: Generator
 ) -> tuple[Weighted, Values, FloatArray]:
-    """Return weighted points, draws and kept points of a method with costly densities.
+    """Return weighted points, draws and kept points for a method with costly densities.
 
     As there are fewer points than draws, the points of the first round are also used, and each
     point gets its draws when its density is computed.

@@ -27,7 +27,7 @@ from pyflowers.engines.integrated.importance import LogDensity
 FloatArray = NDArray[np.float64]
 
 MOST_DIMENSIONS = 2
-"""The largest number of dimensions of a lattice."""
+"""The largest number of dimensions in which a lattice is used."""
 
 STEP = 0.3
 """The distance between points along each axis, in units of the density's spread."""
@@ -53,7 +53,7 @@ def with_short_tails(
     centre, spread : array, shape (d,)
         The mode, which becomes 0 in the slow coordinates, and the spread around it.
     is_slow : array of bool, shape (d,)
-        The coordinates that change.
+        Whether each coordinate has an exponential tail; only these coordinates change.
     """
 
     def shortened(points: FloatArray) -> FloatArray:

@@ -3,9 +3,9 @@
     y = offset + X b + Σ Z_k r_k + e,    e ~ N(0, sigma²),    r_k[label] ~ N(0, L_k L_k'),
 
 with normal or flat priors on b. Given sigma and the L_k, (b, r) is normal. With standard normal
-u_k = L_k^-1 r_k, b in units of its prior sd, and C all columns in these units, its precision matrix
-is Q = C'C / sigma² + P, where P is 1 on the diagonal, or 0 for a flat prior. If y is reduced by the
-prediction at the prior means, and h = C'y / sigma²,
+u_k = L_k^-1 r_k, b in units of its prior sd, and C all columns in these units, (b, u) has the
+precision matrix Q = C'C / sigma² + P, where P is 1 on the diagonal, or 0 for a flat prior. If y is
+reduced by the prediction at the prior means, and h = C'y / sigma²,
 
     log p(y) = -N/2 log(2π sigma²) - 1/2 log|Q| - 1/2 (y'y / sigma² - h' Q^-1 h).
 
@@ -13,10 +13,11 @@ Curves and effects with a known covariance are further columns with normal coeff
 standard errors and precisions scale the rows; a sigma in addition to standard errors is the sd of
 effects of the rows.
 
-Only the cross products of the columns and y enter, so the number of rows does not matter. In the
-Cholesky factor of Q with h and y'y / sigma² as its last row, the square of the last element is the
-bracket above [1]. The term with the most labels is eliminated first: its block of Q consists of one
-block for each label. What remains is one dense matrix, S = Q_22 - Σ_i B_i' A_i^-1 B_i.
+Only the cross products of the columns and y are needed, so the cost of a density does not depend on
+the number of rows. In the Cholesky factor of Q with h and y'y / sigma² as its last row, the square
+of the last element is the bracket above [1]. The term with the most labels is eliminated first: its
+block of Q consists of one block for each label. What remains is one dense matrix,
+S = Q_22 - Σ_i B_i' A_i^-1 B_i.
 
 An intercept has a Student t prior, a mixture of normals over the log of a precision factor. The
 trapezoidal rule replaces the mixture by a sum, with an error of 1e-12 [2]. The intercept comes
@@ -57,15 +58,18 @@ MOST_PRODUCTS = 30_000_000
 """The largest number of products of cross products that are kept, which take 0.4 GB."""
 
 OF_ROWS = "effects of rows"
-"""The name of row effects with sd sigma in addition to known standard errors; they are not kept."""
+"""The name of the effects of rows, with sd sigma, that are added if standard errors are known.
+
+Their draws are not kept.
+"""
 
 Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
 _CHUNK = 1_000_000
-"""The approximate number of elements of the matrices of points that are computed together."""
+"""The approximate number of elements in the matrices for points that are computed together."""
 
 _DENSE = 64
-"""The number of columns above which points are solved one by one."""
+"""The number of columns above which equations are solved point by point."""
 
 
 def reason_against(model: LinearModel) -> str:
@@ -226,7 +230,7 @@ class GaussianModel:
 
     @property
     def most_on_lattice(self) -> int:
-        """The largest number of points of a lattice."""
+        """The largest number of points on a lattice."""
         return 200_000
 
     @property
@@ -288,11 +292,11 @@ class GaussianModel:
         Parameters
         ----------
         points : array, shape (T, d)
-            The points.
+            Coordinates of the other parameters, one point in each row.
         counts : array of int, shape (T,)
-            The number of draws for each.
+            The number of draws for each point.
         rng : numpy.random.Generator
-            The generator.
+            The random number generator.
 
         Returns
         -------
@@ -325,7 +329,7 @@ class GaussianModel:
         )
 
     def _reduced(self, points: FloatArray) -> tuple[FloatArray, _Reduced, FloatArray]:
-        """Return the density of the priors, the factors, and Stan's ``lprior``."""
+        """Return the log density of the priors, the factors, and Stan's ``lprior``, at points."""
         values, log_prior, lprior = self.coordinates.values(points)
         return log_prior, _Reduced(self, values, len(points)), lprior
 
@@ -373,7 +377,7 @@ class GaussianModel:
 
 
 class _Reduced:
-    """The factor of the dense matrix, at several points."""
+    """The Cholesky factor of the dense matrix, at several points."""
 
     def __init__(self, of: GaussianModel, values: Values, num: int) -> None:
         self.of, self.values = of, values
@@ -446,7 +450,7 @@ class _Reduced:
         return more, shift, less
 
     def _unit_scales(self) -> FloatArray:
-        """Return the sds of coefficients, shape (T, K): 1 if a factor or a prior contains them."""
+        """Return the sd of each coefficient, shape (T, K); 1 if a factor or a prior contains it."""
         scale = np.ones((len(self.over), self.of.num_dense))
         at = 0
         for its in self.of.others:
@@ -460,7 +464,7 @@ class _Reduced:
         return scale
 
     def _multiply(self, matrix: FloatArray, row: FloatArray) -> None:
-        """Multiply columns and rows of several effects by the factors of their covariances."""
+        """Multiply the columns and rows of terms with several effects by their factors."""
         at, size = 0, self.of.num_dense
         for its in self.of.others:
             if its.num_effects == 1:
@@ -485,7 +489,7 @@ class _Reduced:
         return np.asarray(found)
 
     def _of_intercept(self) -> FloatArray:
-        """Return the logs of the terms of the mixture of the intercept, shape (T, term)."""
+        """Return the log of each term in the mixture for the intercept, shape (T, term)."""
         log_weights, precisions = self.of.mixture
         pivot, value = self.factor[:, -2, -2], self.factor[:, -1, -2]
         variance = (1 / pivot**2)[:, None] + 1 / precisions
@@ -527,7 +531,7 @@ class _Reduced:
         return u, first
 
     def _intercepts(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
-        """Draw the intercept, and return it times its pivot."""
+        """Draw the intercept, and return it multiplied by its pivot."""
         logs = self._of_intercept()
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         edges = np.repeat(np.cumsum(shares, axis=1), counts, axis=0)
@@ -608,7 +612,7 @@ def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray,
 
 
 def _divided(its: Columns, rows: NDArray[np.int64], scale: FloatArray) -> Columns:
-    """Return terms with only the rows of observations in their columns, scaled."""
+    """Return a term whose columns have only the rows of observations, scaled."""
     return replace(its, columns=its.columns[rows] * scale[:, None])
 
 
@@ -692,7 +696,7 @@ def _times(values: FloatArray, factor: FloatArray, its: Effects) -> FloatArray:
 
 
 def _joined(found: Sequence[Values]) -> Values:
-    """Return the draws of several sets of points as one."""
+    """Join the draws for several sets of points."""
     return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
 
@@ -707,7 +711,7 @@ def _cholesky(matrices: FloatArray) -> FloatArray:
     except np.linalg.LinAlgError:
         if len(matrices) == 1:
             return np.full_like(matrices, np.nan)
-        half = len(matrices) // 2  # LAPACK does not report which of them fails
+        half = len(matrices) // 2  # LAPACK does not report which matrix fails
         found = np.concatenate([_cholesky(matrices[:half]), _cholesky(matrices[half:])])
     found[is_bad] = np.nan
     return found

@@ -7,11 +7,11 @@ observations of label g, and u its effects, whose distribution is known given φ
     p(y_n | y_g without n, φ) = p(y_g | φ) / p(y_g without n | φ).
 
 The latter density replaces p(y_n | u, φ) in leave-one-out weights [1]. For a label with one
-observation, the weights then need not turn the posterior of its effects into their prior. Their
-k-hat is therefore small, and whole labels can be left out without a refit.
+observation, the weights then need not turn the posterior of its effects into their prior. The k-hat
+of the weights is therefore small, and whole labels can be left out without a refit.
 
-Normal responses have closed forms: with leverage h and residual e of row n in its label's fit, its
-density is N(e; 0, sigma² / (1 - h)) at e / (1 - h). For other families, the integrals are computed
+Normal responses have closed forms: if row n has leverage h and residual e in the fit of its label,
+its density is N(e / (1 - h); 0, sigma² / (1 - h)). For other families, the integrals are computed
 by adaptive quadrature. For labels with many observations, p(y_n | …) is the harmonic mean of the
 likelihood of n over the nodes, because one observation hardly changes the effect.
 
@@ -46,10 +46,10 @@ MOST_VALUES = 20_000_000
 """The largest number of densities, draws times observations, that are computed."""
 
 MANY_IN_LABEL = 20
-"""The number of observations of a label above which leaving one out hardly changes its effect."""
+"""The number of observations of a label above which a single one hardly changes the effect."""
 
 NUM_NODES = 25
-"""The number of nodes of each integral."""
+"""The number of quadrature nodes for each integral."""
 
 _CHUNK = 100_000
 """The approximate number of elements of an array of draws and observations."""
@@ -79,7 +79,7 @@ def integrating(program: Program, data: Data, draws: Draws) -> HeldOut | None:
 
 
 def _of_one_group(model: LinearModel) -> list[Effects]:
-    """Return the effects on the linear predictor of the independent group with the most labels."""
+    """Return the effects of the independent group with the most labels on the linear predictor."""
     own = [its for its in model.effects if not its.target and its.back is None]
     first = max(own, key=lambda its: its.num_labels, default=None)
     if first is None:
@@ -88,14 +88,14 @@ def _of_one_group(model: LinearModel) -> list[Effects]:
 
 
 class HeldOut:
-    """The densities of the observations of a fit, with the effects of one group integrated out.
+    """The densities of a fit's observations, with the effects of one group integrated out.
 
     Parameters
     ----------
     model : Model
         The model of the fit.
     linear : LinearModel
-        The same model as coefficients and effects.
+        The same model, in terms of its coefficients and effects.
     effects : list of Effects
         The effects that are integrated out.
     draws : mapping of str to array, shape (chain, draw, …)
@@ -160,13 +160,13 @@ class HeldOut:
 
 
 class _Part:
-    """Some of the draws, with the observations in the order of their labels."""
+    """The computation for some of the draws, with observations in the order of their labels."""
 
     def __init__(self, of: HeldOut, draws: Draws) -> None:
         self.of, self.draws = of, draws
 
     def at(self, places: IntArray) -> tuple[Model, Any, FloatArray]:
-        """Return observations, their predictor, and its linear predictor without the effects."""
+        """Return the model of some observations, its predictor, and eta without the effects."""
         of = self.of
         model = of.model.at(of.rows[places])
         predictor = model.predictor(self.draws)
@@ -304,7 +304,7 @@ class _QuadraturePart(_Part):
         return self._integrals(np.arange(len(of.rows)), of.codes, of.starts)
 
     def _without(self, left: IntArray) -> FloatArray:
-        """Return the log integrals of labels without each of some rows, shape (T, left)."""
+        """Return the log integrals of labels, each without one of some rows, shape (T, left)."""
         of = self.of
         firsts, sizes = of.starts[of.codes[left]], of.sizes[of.codes[left]]
         places = [
@@ -326,6 +326,6 @@ class _QuadraturePart(_Part):
         return Integrals(rows, {}, eta.reshape(len(sd), -1), sd)
 
     def _shaped(self, values: FloatArray) -> FloatArray:
-        """Return values of draws, shape (T, …), as (chain, draw, …)."""
+        """Reshape values from (chain × draw, …) to (chain, draw, …)."""
         chains = next(iter(self.draws.values())).shape[0]
         return values.reshape(chains, -1, values.shape[-1])

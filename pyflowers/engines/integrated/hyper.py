@@ -129,7 +129,7 @@ class Coordinates:
         return found, lprior + log_jacobian, lprior
 
     def start(self, values: Mapping[str, float]) -> FloatArray:
-        """Return a point near given values of parameters, the same for all of their elements.
+        """Return a point near given values of parameters, each for all elements of a parameter.
 
         Parameters that are not named start near the medians of their priors within the bounds, and
         everything else at 0.

@@ -39,7 +39,7 @@ LogDensity = Callable[[FloatArray], FloatArray]
 """Function of points, shape (T, dimension), that returns log densities, shape (T,)."""
 
 FIRST_ROUND = 400
-"""The smallest number of points of the first round."""
+"""The smallest number of points in the first round."""
 
 MOST_ROUNDS = 5
 """The largest number of rounds in which the proposal is adapted."""
@@ -48,7 +48,7 @@ GOOD_SHARE = 0.5
 """The adaptation ends when the effective number of points exceeds this share of the points."""
 
 KEPT_SHARE = 0.15
-"""The share of the first proposal in all later ones."""
+"""The share of the first proposal in all later proposals."""
 
 KNOT = -1.5
 """Where the left tail of a coordinate begins, in units of its spread."""
@@ -179,7 +179,7 @@ class Weighted:
         return float(ratios.std() / np.sqrt(len(ratios)))
 
     def resampled(self, num: int, rng: Generator) -> IntArray:
-        """Return the positions of `num` equally weighted points, in their order.
+        """Return the positions of `num` resampled points, which have equal weights, in order.
 
         The resampling is systematic: a point of weight w is repeated num · w times, rounded up or
         down. Repetitions of a point are consecutive, so that effective sample sizes, computed from
@@ -200,9 +200,9 @@ def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Gener
     first : SplitT
         The first proposal, as :func:`approximated` returns it.
     num : int
-        The number of points of the last round.
+        The number of points in the last round.
     rng : numpy.random.Generator
-        The generator.
+        The random number generator.
     """
     size = len(first.centre)
     found = weigh(log_density, first, max(FIRST_ROUND, 20 * size), rng)
@@ -227,7 +227,7 @@ def weigh(
 
 
 def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | Mixture) -> Weighted:
-    """Give weights to points drawn from a proposal, given their log densities."""
+    """Return points drawn from a proposal with their weights, given their log densities."""
     ratios = log_density - proposal.log_density(points)
     ratios = np.where(np.isfinite(ratios), ratios, -np.inf)
     if ratios.max() == -np.inf:
@@ -240,7 +240,7 @@ def weights_of(points: FloatArray, log_density: FloatArray, proposal: SplitT | M
 def check_spread(log_density: LogDensity, found: Weighted) -> None:
     """Reject weighted points that are much more concentrated than their density.
 
-    The weights of such points are even, so they do not reveal the problem.
+    The weights of such points are nearly equal, so they do not reveal the problem.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def approximated(
     start : array, shape (d,)
         A point from which the mode can be reached.
     is_slow : array of bool, shape (d,)
-        The coordinates with an exponential left tail.
+        Whether each coordinate has an exponential left tail.
 
     Raises
     ------

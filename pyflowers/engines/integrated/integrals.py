@@ -44,7 +44,7 @@ _DOF = 5.0
 
 
 def step_of(family: Family, y: FloatArray) -> float:
-    """Return the step of differences with respect to the linear predictor."""
+    """Return the step in the linear predictor that is used for numerical derivatives."""
     if family.scale == "y":
         return 1e-3 * (float(np.std(y)) or 1.0)
     return 1e-2
@@ -64,7 +64,7 @@ class Integrand(Protocol):
     times : array, shape (row,), or float
         How often each row counts.
     step : float
-        The step of differences with respect to the linear predictor.
+        The step in the linear predictor that is used for numerical derivatives.
     reference : array, shape (label,), (label, 2) or (T, label)
         Where the search for the modes starts.
     num_nodes : int
@@ -91,7 +91,7 @@ class Integrals:
     of : Integrand
         The rows.
     values : dict of str to array, shape (T, …)
-        The values that their likelihood needs.
+        The parameter values that the likelihood of the rows needs.
     eta : array, shape (T, row)
         The linear predictor without the effects.
     sd : array, shape (T, 1)
@@ -112,7 +112,7 @@ class Integrals:
         return np.asarray(total - 0.5 * (u / self.sd) ** 2 - constant)
 
     def _find_modes(self) -> None:
-        """Find the modes by Newton steps, halved where an integrand would become smaller.
+        """Find the modes by Newton steps, which are halved where an integrand would decrease.
 
         The widths follow from the curvature at the modes.
         """
@@ -182,7 +182,7 @@ class Integrals:
         return self.modes + t
 
     def at(self, points: NDArray[np.intp]) -> Integrals:
-        """Return the integrals at some of the points, with repetitions."""
+        """Return the integrals at the points with these indices, which may repeat."""
         found = object.__new__(Integrals)
         found.of = self.of
         found.values = {name: its[points] for name, its in self.values.items()}
@@ -192,7 +192,7 @@ class Integrals:
 
 
 class _Drawable(Protocol):
-    """Integrals from whose integrands effects can be drawn."""
+    """Integrals whose integrands are densities from which effects are drawn."""
 
     @property
     def scales(self) -> tuple[FloatArray, FloatArray]:
@@ -205,7 +205,7 @@ class _Drawable(Protocol):
         """Return effects, given their distances from the modes."""
 
     def at(self, points: NDArray[np.intp]) -> Self:
-        """Return the integrals at some of the points, with repetitions."""
+        """Return the integrals at the points with these indices, which may repeat."""
 
 
 def drawn_by_rejection(
@@ -225,7 +225,7 @@ def drawn_by_rejection(
     counts : array of int, shape (T,)
         The number of draws for each point.
     rng : numpy.random.Generator
-        The generator.
+        The random number generator.
 
     Returns
     -------

@@ -42,7 +42,7 @@ class PairIntegrals:
     of : Integrand
         The rows.
     values : dict of str to array, shape (T, …)
-        The values that their likelihood needs.
+        The parameter values that the likelihood of the rows needs.
     eta : array, shape (T, row)
         The linear predictor without the effects.
     factor : array, shape (T, 2, 2)
@@ -62,12 +62,12 @@ class PairIntegrals:
         return np.asarray(of.times * of.log_lik(eta, self.values))
 
     def log_joint(self, v: FloatArray) -> FloatArray:
-        """Return the log of each integrand at effects of shape (T, label, 2), shape (T, label)."""
+        """Return the log of each integrand, shape (T, label), at effects, shape (T, label, 2)."""
         total = np.add.reduceat(self._likelihood(v), self.of.starts, axis=1)
         return np.asarray(total - 0.5 * np.sum(v**2, axis=-1) - math.log(2 * math.pi))
 
     def _find_modes(self) -> None:
-        """Find the modes by Newton steps, halved where an integrand would become smaller."""
+        """Find the modes by Newton steps, which are halved where an integrand would decrease."""
         of, step = self.of, self.of.step
         best = np.full(self.modes.shape[:2], -np.inf)
         at, move = self.modes, np.zeros_like(self.modes)
@@ -99,7 +99,7 @@ class PairIntegrals:
     def scales(self) -> tuple[FloatArray, FloatArray]:
         """The left and right scales around the modes along each axis, shape (T, label, 2)."""
         top = self.log_joint(self.modes)
-        widest = 1 / np.linalg.norm(self.axes, axis=-2)  # those of the prior
+        widest = 1 / np.linalg.norm(self.axes, axis=-2)  # the scales of the prior
         left, right = np.zeros_like(widest), np.zeros_like(widest)
         for axis in range(2):
             for found, sign in ((left, -1.0), (right, 1.0)):
@@ -146,7 +146,7 @@ class PairIntegrals:
         return np.asarray(found @ factor)
 
     def at(self, points: NDArray[np.intp]) -> PairIntegrals:
-        """Return the integrals at some of the points, with repetitions."""
+        """Return the integrals at the points with these indices, which may repeat."""
         found = object.__new__(PairIntegrals)
         found.of, found.values = self.of, {n: its[points] for n, its in self.values.items()}
         for name in ("eta", "factor", "z", "modes", "axes"):

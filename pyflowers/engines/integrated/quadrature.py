@@ -1,4 +1,4 @@
-"""Any family, without groups or with one or two effects of one group: integrals by quadrature.
+"""Integrals by quadrature, for any family with no group, or with one or two effects of a group.
 
 Given the coefficients b, the sd s of the effects and the family's other parameters, the effects of
 different labels are independent, and each is integrated out in one dimension:
@@ -63,7 +63,7 @@ _CHUNK = 60_000
 def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
     family = f"the family {model.family.text}"
-    if model.predicted:  # without it, a normal model may have a closed form
+    if model.predicted:  # without such formulas, a normal model may have a closed form
         family += f" with a formula for {in_words(list(model.predicted))}"
     dependent = [its.name for its in model.effects if its.back is not None]
     dependent += [its.name for its in model.penalised]
@@ -139,7 +139,7 @@ class OneFactorModel:
         return self.effect is not None and self.effect.num_effects == 2
 
     def _units(self, its: Coefficients) -> tuple[FloatArray, FloatArray]:
-        """Return the location and the scale of the coordinates of coefficients."""
+        """Return the location and the scale of the coordinates for some coefficients."""
         medians = [0.0 if p is None or p.quantile is None else p.quantile(0.5) for p in its.priors]
         size = np.sqrt(np.mean(its.columns**2, axis=0))
         unit = 1.0
@@ -166,7 +166,7 @@ class OneFactorModel:
 
     @property
     def most_on_lattice(self) -> int:
-        """The largest number of points of a lattice."""
+        """The largest number of points on a lattice."""
         return 20_000
 
     @property
@@ -224,7 +224,7 @@ class OneFactorModel:
         return np.where(np.isfinite(found), found, -np.inf)
 
     def linear(self, values: Values, target: str = "") -> FloatArray:
-        """Return a linear predictor without the integrated effects, shape (T, row)."""
+        """Return a linear predictor without the effects that are integrated out, shape (T, row)."""
         offset = self.offsets[target]
         eta = np.broadcast_to(offset, (self._num(values), len(offset)))
         for its, columns in zip(self.model.coefficients, self.columns, strict=True):

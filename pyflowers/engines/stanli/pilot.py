@@ -1,11 +1,11 @@
 """A metric from pilot runs, which replaces Stan's warm-up where the posterior is simple enough.
 
 A short pilot of each chain gives draws and gradients of the log density on the unconstrained scale.
-The inverse metric of a parameter is the ratio of their standard deviations [1]_. If the posterior
-is Gaussian with independent parameters, this ratio is the variance, however few draws it comes
-from, so the chains agree on it; correlations and scales that vary within the posterior make them
-disagree. If they agree, the metric is held fixed, and only the step size is tuned. If not, the
-pilots are discarded.
+The inverse metric of a parameter is the standard deviation of its draws, divided by that of its
+gradients [1]_. If the posterior is Gaussian with independent parameters, this ratio is the
+variance, however few draws it comes from, so the chains agree on it. Correlations, and scales that
+vary within the posterior, make the chains disagree. If they agree, the metric is held fixed, and
+only the step size is tuned. If not, the pilots are discarded.
 
 References
 ----------
@@ -35,9 +35,9 @@ MOST_SPREAD = 0.4
 """The largest standard deviation, among chains, of the logarithm of a parameter's inverse metric
 at which the metric is held.
 
-It was at most 0.27 in 31 pilots of Poisson models of 200, 1,000 and 10,000 groups, where a held
-metric gains most, and at least 0.46 in 132 pilots of posteriors where it may cost effective draws
-(decision 18).
+The standard deviation was at most 0.27 in 31 pilots of Poisson models with 200, 1,000 and 10,000
+groups, where a fixed metric gains most. It was at least 0.46 in 132 pilots of posteriors where a
+fixed metric may cost effective draws (decision 18).
 """
 
 _LARGEST_DEPTH = 6
@@ -59,14 +59,15 @@ def held_metric(
     unconstrain : callable
         Function that transforms values of all parameters to the unconstrained scale.
     parameters : collection of str
-        The parameters.
+        The names of the program's parameters.
     **options
         Options of ``stanli.Model.sample`` that the pilots share with the chains.
 
     Returns
     -------
     dict or None
-        Options of ``stanli.Model.sample``; None if the chains disagree on the metric.
+        Options of ``stanli.Model.sample``; None if the chains disagree on the metric, or if it
+        cannot be computed.
     """
     options["max_depth"] = min(options["max_depth"], _LARGEST_DEPTH)
     inits = options.pop("inits", None)
@@ -114,5 +115,5 @@ def csv_names(names: Iterable[str]) -> list[str]:
 
 
 def variable_of(column: str) -> str:
-    """Return the variable of a column."""
+    """Return the name of the variable to which a column belongs."""
     return re.split(r"[.:]", column, maxsplit=1)[0]

@@ -149,7 +149,7 @@ class _Lines(io.TextIOBase):
     def times(self, chains: int) -> list[dict[str, float]]:
         """Return the times of warm-up and sampling and their total, in seconds, for each chain.
 
-        All pilot runs are warm-up.
+        All pilot runs count as warm-up.
         """
         printed = "".join(self._text)
         warmup, sampling = (

@@ -343,7 +343,7 @@ def log_constant(dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
 
 
 def log_density_of_log(u: FloatArray, dof: npt.ArrayLike, scale: npt.ArrayLike) -> FloatArray:
-    """Return the log density of u = log v; :func:`log_constant` explains improper densities."""
+    """Return the log density of u = log v; for improper densities, see :func:`log_constant`."""
     dof, scale = as_floats(dof), as_floats(scale)
     with np.errstate(divide="ignore", over="ignore"):
         exponent = np.exp(2 * np.log(scale) - u)

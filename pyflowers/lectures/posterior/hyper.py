@@ -166,7 +166,7 @@ class Density:
         self.widest = np.array([[t_low.min(), t_high.max()], [u[0], u[-1]]])
 
     def mu(self, t: FloatArray, u: FloatArray) -> FloatArray:
-        """Return mu; arguments broadcast."""
+        """Return mu at (t, u); arguments broadcast."""
         mean, log_sd = np.moveaxis(self._given(u), -1, 0)
         return as_floats(mean + np.exp(log_sd) * self._bend * np.sinh(t / self._bend))
 
@@ -337,12 +337,12 @@ class HyperSampler:
     density : Density
         The exact density.
     box : Box
-        The region of the density.
+        The box with which to start; it is enlarged if the density is not negligible outside it.
 
     Attributes
     ----------
     error : float
-        The largest error of the spline that was found.
+        The largest error that was found in the spline.
     log_evidence : float
         log p(y), from the spline, without the constants that `density` leaves out.
 

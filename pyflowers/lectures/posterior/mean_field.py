@@ -530,7 +530,7 @@ class NormalVB(VBResult):
 
 @dataclass(frozen=True)
 class Theta(Normal):
-    """q(theta) with the distances of its mean from data and prior, without cancellation.
+    """q(theta), which also stores the distances of its mean from the data mean and the prior mean.
 
     `from_data` is mu_n - x̄, or 0 if there are no data. `from_prior` is mu_n - mu0, or 0 if there
     is no prior mean.
@@ -586,7 +586,7 @@ class NormalModel(Model):
             ends = self.known_ss + num * self.conflict**2, num * self.dof / self.known_ss
         flat = "the posterior is improper under a flat prior with"
         equal = "one observation or only equal ones: give a positive nu0 and sigma0"
-        extreme = "the scales of data and prior are too extreme to square: rescale both"
+        extreme = "the scales of data and prior are too extreme to square: rescale data and prior"
         for bad, what in (
             (np.isinf(tau0) & (num == 0), f"{flat} no observations: give a finite tau0"),
             ((nu0 == 0) & (num == 0), f"{flat} no observations: give a positive nu0"),
@@ -942,7 +942,7 @@ class MultilevelModel(Model):
         return as_floats(total + sum(np.sum(factor.entropy()) for factor in q.values()))
 
     def _expected_ss(self, q: Factors) -> FloatArray:
-        """Return E Σ (y - mu_plant)² of each plant."""
+        """Return E Σ (y - mu_plant)² for each plant."""
         data, plants = self.data, q["mu_plant"]
         return as_floats(data.ss + data.num * ((data.mean - plants.mean) ** 2 + plants.sd**2))
 

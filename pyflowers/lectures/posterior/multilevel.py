@@ -102,7 +102,7 @@ class NotRefinedWarning(RuntimeWarning):
 
 @dataclass(frozen=True)
 class Scale:
-    """A parameter x as a function of t: centre + unit sinh(t), the exponential of that, or e^t.
+    """A parameter x as a function of t: centre + unit sinh(t), the exponential of this, or e^t.
 
     A hyperbolic sine is nearly linear near the centre and geometric far out.
     """
@@ -177,7 +177,7 @@ class Grid:
     plants : Plants
         All plants; equal ones are not merged.
     t, u : array, shape (M,) and (U,)
-        The grid.
+        The points of the grid.
     """
 
     def __init__(self, density: Density, plants: Plants, t: FloatArray, u: FloatArray) -> None:
@@ -287,7 +287,7 @@ def _even_grid(
     high: float,
     near: Marginal | None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return an evenly spaced grid where a density is within e^-30 of its maximum, and its values.
+    """Return evenly spaced points where a density is above e^-30 of its maximum, and its values.
 
     The limits [low, high] may be generous, because they are narrowed. If `near` is given, its
     limits are used instead.
@@ -708,7 +708,7 @@ class ExactDraws(Shown):
 
 
 class MultilevelSampler:
-    """The base class of samplers of multilevel posteriors, which draw plants in blocks."""
+    """The base class for samplers of multilevel posteriors, which draw plants in blocks."""
 
     def __init__(self, plants: Plants, log_constant: float = 0.0) -> None:
         self.names = ("mu", "sigma2", *plants.names)
@@ -781,7 +781,7 @@ class MultilevelSampler:
             yield plants, draws
 
     def diagnostics(self, hyper: HyperDraws) -> dict[str, float]:
-        """Return the diagnostics of :class:`ExactDraws`, for all blocks drawn so far.
+        """Return the diagnostics that :class:`ExactDraws` lists, for all blocks drawn so far.
 
         Parameters
         ----------
@@ -854,7 +854,7 @@ class PoissonSampler(MultilevelSampler):
     Attributes
     ----------
     log_evidence : float
-        log p(y), if `sum_log_factorials` is given.
+        log p(y); it is complete only if `sum_log_factorials` is given.
 
     Raises
     ------

@@ -105,13 +105,13 @@ class NormalPlants(Plants):
         self._right = self._right + np.sqrt(2 * self._right)
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
-        """See :class:`Plants`."""
+        """Return Σ log I over all plants; see :class:`Plants`."""
         first, nodes = self._nodes(mu, float(u.max()))
         order = np.argsort(nodes)
         num_mu, at, tasks = mu.shape[1], 0, []
         while at < self.size:
             # Plants are ordered by their number of nodes, so that plants in one block need similar
-            # numbers.
+            # numbers of nodes.
             rows = max(1, _BLOCK // (num_mu * int(nodes[order[at]])))
             block = order[at : at + rows]
             at += rows
@@ -159,7 +159,7 @@ class NormalPlants(Plants):
     # Terms of the marginals of one plant, up to constants
 
     def log_likelihood(self, plant: int, x: FloatArray) -> FloatArray:
-        """See :class:`Plants`."""
+        """Return log p(y | x) of a plant; see :class:`Plants`."""
         squares = self._known_ss[plant] + self._num[plant] * (x - self.centre[plant]) ** 2
         return as_floats(-0.5 * self.dof[plant] * np.log(squares))
 
@@ -178,7 +178,7 @@ class NormalPlants(Plants):
         return low, low + float(self._step[plant] * (num[plant] - 1))
 
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
-        """See :class:`Plants`.
+        """Return the power below which each quantity has moments; see :class:`Plants`.
 
         The tail of mu_plant is |x|^-dof, from the likelihood, times the tail of the mixture of
         N(mu, sigma2) over sigma2.
@@ -187,7 +187,7 @@ class NormalPlants(Plants):
         return {"mu_plant": of_means, "sigma2_plant": self.dof / 2}
 
     def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
-        """See :class:`Plants`."""
+        """Return a function that draws plants; see :class:`Plants`."""
         columns = self.num, self.centre, self._known_ss, self.dof
 
         def draw(plants: slice, rng: np.random.Generator) -> tuple[dict[str, FloatArray], int]:
@@ -217,7 +217,7 @@ class PlantKernel:
         return s, slope, self.a * tau + bend
 
     def log_density(self, log_tau: FloatArray) -> FloatArray:
-        """Return L - D and not L: D may be so large that the other terms would be rounded away."""
+        """Return L - D instead of L, because a large D would round the other terms away."""
         tau = np.exp(log_tau)
         z = self.c1 * tau
         rest = 0.5 * np.log1p(z) + self.conflict * (z / (1 + z))

@@ -63,9 +63,9 @@ class PanelRule:
     Parameters
     ----------
     log_density : callable
-        A vectorised function that returns log f; f may be unnormalised. It must be smooth on a
-        scale of one except for its peaks. Outside [low, high], f must be below e^-45 of its maximum
-        or decrease outwards.
+        A vectorised function that returns log f. The density f may be unnormalised, but must be
+        smooth on a scale of one except for its peaks. Outside [low, high], f must be below e^-45 of
+        its maximum or decrease outwards.
     low, high : float
         Limits that contain all modes.
 
@@ -532,13 +532,16 @@ class NormalExact:
 
 
 ExactPosterior = NormalExact | MultilevelExact
-"""A posterior by quadrature. A parameter has shape () or, with one value per plant, (P,)."""
+"""A posterior that was computed by quadrature.
+
+A parameter has shape () or, if each plant has its own value, (P,).
+"""
 
 
 def kl_divergence(q: VBResult, posterior: ExactPosterior) -> float:
     """Return KL(q ‖ posterior) = log evidence - ELBO, for one data set and prior.
 
-    Both arguments must be for the same model, data and prior; see Bishop (2006), eq. 10.2.
+    Both arguments must refer to the same model, data and prior; see Bishop (2006), eq. 10.2.
 
     Parameters
     ----------

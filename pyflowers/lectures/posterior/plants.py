@@ -23,7 +23,7 @@ from pyflowers.lectures.posterior.distributions import (
 )
 
 Index = IntArray | tuple[IntArray, ...] | EllipsisType
-"""An index for some or all elements."""
+"""An index that selects some or all elements."""
 Accepted = tuple[FloatArray, BoolArray]
 Drawer = Callable[[slice, np.random.Generator], tuple[dict[str, FloatArray], int]]
 """A function that takes a slice of plants and a random number generator, and returns the draws of

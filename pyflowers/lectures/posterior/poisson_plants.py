@@ -16,7 +16,7 @@ instead.
 
 **Draws.** The density of x, f(x) ∝ exp(S x - n e^x - (x - mu)² / (2 sigma2)), is log-concave. The
 log of f has two curved parts, -n e^x and a parabola, both of which are concave. The tangent to
-either part at any point m is an upper bound of that part. If the tangent replaces the part, it is
+either part at any point m is an upper bound for that part. If the tangent replaces the part, it is
 easy to draw from the resulting density. With δ = x - m, the tangent
 
   * to -n e^x gives       f(x) ≤ C N(x; mu + sigma2 (S - n e^m), sigma2),
@@ -100,7 +100,7 @@ class PoissonPlants(Plants):
         self.log_constant = float(self.multiplicity @ best)
 
     def sum_log_integrals(self, mu: FloatArray, u: FloatArray) -> FloatArray:
-        """See :class:`Plants`."""
+        """Return Σ log I over all plants; see :class:`Plants`."""
         points, each_u = mu.ravel(), np.repeat(u, mu.shape[1])
         width = max(1, _BLOCK // mu.size)
         sums = np.zeros(mu.size)
@@ -111,16 +111,16 @@ class PoissonPlants(Plants):
         return as_floats(sums.reshape(mu.shape))
 
     def log_likelihood(self, plant: int, x: FloatArray) -> FloatArray:
-        """See :class:`Plants`."""
+        """Return log p(y | x) of a plant; see :class:`Plants`."""
         with np.errstate(over="ignore"):
             return as_floats(self._total[plant] * x - self._num[plant] * np.exp(x))
 
     def tails(self, tail_dof: float) -> dict[str, FloatArray]:
-        """See :class:`Plants`."""
+        """Return the power below which each quantity has moments; see :class:`Plants`."""
         return {"mu_plant": np.where(self.seen, np.inf, 0.0)}
 
     def drawer(self, mu: FloatArray, sigma2: FloatArray) -> Drawer:
-        """See :class:`Plants`."""
+        """Return a function that draws plants; see :class:`Plants`."""
         middle = as_floats(np.median(mu)), as_floats(np.median(sigma2))
         modes = _modes(np.maximum(self.num, 1.0), self._total, *middle, steps=1)[0]
         columns = self.num, self._total, modes

@@ -78,7 +78,7 @@ class Mass:
     Raises
     ------
     ConfigError
-        `matrix` is not symmetric and positive definite.
+        If `matrix` is not symmetric and positive definite.
 
     References
     ----------
@@ -131,7 +131,7 @@ class Mass:
         Raises
         ------
         ConfigError
-            The mass is a vector or a matrix with a different number of coordinates.
+            If the mass is a vector or a matrix with a different number of coordinates.
         """
         check_size("mass", self.matrix, position)
 
@@ -265,7 +265,7 @@ def phase_point(target: GradLogDensity, position: ArrayLike, momentum: ArrayLike
     Raises
     ------
     ConfigError
-        The shapes differ, or the log density is not finite at a position.
+        If the shapes differ, or the log density is not finite at a position.
 
     Examples
     --------
@@ -495,7 +495,7 @@ def trajectory(
     step_size: Step,
     num_steps: int,
 ) -> list[PhasePoint]:
-    """Return the path of `num_steps` steps from a point.
+    """Return a path of `num_steps` steps that starts at a given point.
 
     A path that diverges ends in infinities or NaN, without a warning.
 
@@ -603,7 +603,7 @@ class HMC:
     Raises
     ------
     ConfigError
-        `step_size`, `num_steps` or `jitter` is out of range.
+        If `step_size`, `num_steps` or `jitter` is out of range.
 
     See Also
     --------
@@ -668,7 +668,7 @@ class HMC:
         Raises
         ------
         ConfigError
-            `position` has the wrong shape, is not finite, or is outside the target's support, or
+            If `position` has the wrong shape, is not finite, or is outside the target's support, or
             `mass` has a different number of coordinates.
         """
         state = HMCState(*start(self.target, position, gradient=True))

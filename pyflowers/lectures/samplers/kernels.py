@@ -155,8 +155,8 @@ def run(
     Raises
     ------
     ConfigError
-        The kernel's target cannot start at these positions, a number is out of range, or `rng` is
-        not a generator.
+        If the kernel's target cannot start at these positions, a number is out of range, or `rng`
+        is not a generator.
 
     See Also
     --------

@@ -80,7 +80,7 @@ class MALA:
     Raises
     ------
     ConfigError
-        `step_size` is not positive and finite.
+        If `step_size` is not positive and finite.
 
     See Also
     --------
@@ -126,7 +126,7 @@ class MALA:
         Raises
         ------
         ConfigError
-            `position` has the wrong shape, is not finite, or is outside the target's support, or
+            If `position` has the wrong shape, is not finite, or is outside the target's support, or
             `mass` has a different number of coordinates.
         """
         state = HMCState(*start(self.target, position, gradient=True))
@@ -174,7 +174,7 @@ class DecayingSteps:
     Raises
     ------
     ConfigError
-        A parameter is out of range.
+        If a parameter is out of range.
 
     Examples
     --------
@@ -279,14 +279,14 @@ class SGLD:
         infinities or NaN, without a warning.
     batch_size : int, optional
         n, the number of observations in a mini-batch, which each chain draws without replacement.
-        Default: the full gradient.
+        Default: the gradient of all observations is used.
     noise_sd : function of ε_t
         The sd of η. :func:`~pyflowers.samplers.handout_noise_sd` reproduces the handout's error.
 
     Raises
     ------
     ConfigError
-        `step_size` is a number that is not positive, `batch_size` is not between 1 and N, or the
+        If `step_size` is a number that is not positive, `batch_size` is not between 1 and N, or the
         target does not support mini-batches.
 
     Examples
@@ -359,7 +359,7 @@ class SGLD:
         Raises
         ------
         ConfigError
-            `position` has the wrong shape, or is not finite.
+            If `position` has the wrong shape, or is not finite.
         """
         return SGLDState(start_position(self.target, position), 0)
 

@@ -62,7 +62,7 @@ def ring_walk(num_states: int) -> FloatArray:
     Raises
     ------
     ConfigError
-        There are fewer than 3 states.
+        If there are fewer than 3 states.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def metropolis_matrix(weights: ArrayLike, proposal: ArrayLike) -> FloatArray:
     Raises
     ------
     ConfigError
-        A weight is not positive, or the proposal is not a matrix of n distributions.
+        If a weight is not positive, or the proposal is not a matrix of n distributions.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def detailed_balance_error(matrix: ArrayLike, distribution: ArrayLike) -> float:
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix.
+        If `matrix` is not a transition matrix.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def stationary_distribution(matrix: ArrayLike) -> FloatArray:
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix, or it has more than one stationary distribution,
+        If `matrix` is not a transition matrix, or it has more than one stationary distribution,
         because some states cannot reach each other.
 
     Examples
@@ -212,7 +212,7 @@ def distributions(matrix: ArrayLike, initial: ArrayLike, num_steps: int) -> Floa
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix, `initial` is not a distribution on its states, or
+        If `matrix` is not a transition matrix, `initial` is not a distribution on its states, or
         `num_steps` is out of range.
 
     Examples
@@ -277,7 +277,7 @@ def convergence_rate(matrix: ArrayLike) -> float:
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix.
+        If `matrix` is not a transition matrix.
 
     Examples
     --------
@@ -315,7 +315,7 @@ def simulate(
     Raises
     ------
     ConfigError
-        `matrix` is not a transition matrix, a start is not one of its states, or `num_draws` is
+        If `matrix` is not a transition matrix, a start is not one of its states, or `num_draws` is
         not positive.
 
     Examples

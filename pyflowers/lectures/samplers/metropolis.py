@@ -168,7 +168,7 @@ class Metropolis:
         Raises
         ------
         ConfigError
-            `position` has the wrong shape, is not finite, or is outside the target's support.
+            If `position` has the wrong shape, is not finite, or is outside the target's support.
         """
         return MetropolisState(*start(self.target, position))
 
@@ -277,7 +277,7 @@ class GaussianStep(_Symmetric):
     Raises
     ------
     ConfigError
-        An sd is not positive, or L is not square and lower triangular.
+        If an sd is not positive, or L is not square and lower triangular.
 
     Examples
     --------
@@ -320,7 +320,7 @@ class GaussianStep(_Symmetric):
         Raises
         ------
         ConfigError
-            The scale is a vector or a matrix with a different number of coordinates.
+            If the scale is a vector or a matrix with a different number of coordinates.
         """
         check_size("scale", self.scale, x)
         z = rng.standard_normal(x.shape)
@@ -344,7 +344,7 @@ class UniformStep(_Step):
     Raises
     ------
     ConfigError
-        `scale` is not positive and finite.
+        If `scale` is not positive and finite.
 
     Examples
     --------
@@ -374,7 +374,7 @@ class UniformStep(_Step):
 
 
 class SignedStep(_Step):
-    """The handout's step with a fair sign: x′ = x + s · scale · U(0, 1), s = ±1.
+    """The handout's step with a random sign: x′ = x + s · scale · U(0, 1), s = ±1.
 
     All coordinates of a chain get the same sign, so q is an equal mixture of the handout's proposal
     and its mirror image. The mixture is symmetric, which corrects the handout's error. In one
@@ -388,7 +388,7 @@ class SignedStep(_Step):
     Raises
     ------
     ConfigError
-        `scale` is not positive and finite.
+        If `scale` is not positive and finite.
 
     Examples
     --------
@@ -439,7 +439,7 @@ class OneSidedStep(_Step):
     Raises
     ------
     ConfigError
-        `scale` is not positive and finite.
+        If `scale` is not positive and finite.
 
     Examples
     --------
@@ -506,7 +506,7 @@ class MultiplicativeStep(_Step):
     Raises
     ------
     ConfigError
-        `scale` is not positive and finite.
+        If `scale` is not positive and finite.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def ball_acceptance_rate(dim: int) -> float:
     Raises
     ------
     ConfigError
-        `dim` is not a whole number of at least 1.
+        If `dim` is not a whole number of at least 1.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def propose_in_cube(
     Raises
     ------
     ConfigError
-        An argument is not positive.
+        If an argument is not positive.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def uniform_in_ball(
     Raises
     ------
     ConfigError
-        An argument is not positive, or the ball is such a small share of its cube that more than
+        If an argument is not positive, or the ball is such a small share of its cube that more than
         10⁸ proposals would be needed.
 
     Examples

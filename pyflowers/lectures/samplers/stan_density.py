@@ -69,7 +69,7 @@ class StanDensity:
     Attributes
     ----------
     names : tuple of str, length dim
-        Stan's names of the coordinates, such as ``mu`` and ``theta.1``. For an array of
+        Stan's names for the coordinates, such as ``mu`` and ``theta.1``. For an array of
         vectors, Stan's names are not in the order of the coordinates: use :meth:`constrain`.
     dim : int
         The number of coordinates.
@@ -150,9 +150,10 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            `x` is not shaped (chain, dim).
+            If `x` is not shaped (chain, dim).
         FitError
-            The program failed for a reason other than a rejection, such as an index out of range.
+            If the program failed for a reason other than a rejection, such as an index out of
+            range.
         """
         return self._evaluate(x, gradient=False)[0]
 
@@ -175,9 +176,10 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            `x` is not shaped (chain, dim).
+            If `x` is not shaped (chain, dim).
         FitError
-            The program failed for a reason other than a rejection, such as an index out of range.
+            If the program failed for a reason other than a rejection, such as an index out of
+            range.
         """
         return self._evaluate(x, gradient=True)
 
@@ -207,9 +209,9 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            `x` has the wrong number of coordinates.
+            If `x` has the wrong number of coordinates.
         FitError
-            A transformed parameter cannot be computed; the message is Stan's.
+            If a transformed parameter cannot be computed; the message is Stan's.
         """
         points = np.array(x, dtype=np.float64, order="C")
         leading, num = points.shape[:-1], math.prod(points.shape[:-1])
@@ -228,7 +230,7 @@ class StanDensity:
         return found
 
     def unconstrain(self, parameters: Mapping[str, ArrayLike]) -> FloatArray:
-        """Return the unconstrained positions of parameter values.
+        """Return the unconstrained positions that correspond to parameter values.
 
         Parameters
         ----------
@@ -243,7 +245,7 @@ class StanDensity:
         Raises
         ------
         ConfigError
-            A parameter is missing, has the wrong shape, or violates its constraint; for a
+            If a parameter is missing, has the wrong shape, or violates its constraint; for a
             violated constraint, the message is Stan's.
         """
         columns = []
@@ -267,7 +269,7 @@ class StanDensity:
     def start(self, rng: np.random.Generator, num_chains: int, radius: float = 2.0) -> FloatArray:
         """Return starting points, drawn as Stan draws them.
 
-        Each coordinate is uniform in (−radius, radius); a rejected point is drawn again.
+        Each coordinate is uniform in (−radius, radius); a rejected point is replaced by a new draw.
 
         Parameters
         ----------
@@ -286,7 +288,7 @@ class StanDensity:
         Raises
         ------
         FitError
-            No point of positive density was found for a chain in 100 attempts.
+            If no point of positive density was found for a chain in 100 attempts.
         """
         points = rng.uniform(-radius, radius, (num_chains, self.dim))
         for _ in range(_START_ATTEMPTS):

@@ -39,7 +39,7 @@ class StandardNormal:
     Raises
     ------
     ConfigError
-        `dim` is not a whole number of at least 1.
+        If `dim` is not a whole number of at least 1.
 
     Examples
     --------
@@ -139,8 +139,8 @@ class NormalMixture:
     Raises
     ------
     ConfigError
-        The three arrays differ in length, a weight or an sd is not positive, or the weights do not
-        sum to 1.
+        If the three arrays differ in length, a weight or an sd is not positive, or the weights do
+        not sum to 1.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class NormalMixture:
     def lecture_metropolis(cls) -> NormalMixture:
         """Return 0.7 N(1.5, 1) + 0.3 N(−1.5, 1).
 
-        The handout omits the factor 1/√2π: p̂(m) = 0.7 exp(−(m−1.5)²/2) + 0.3 exp(−(m+1.5)²/2).
+        The handout omits the factor 1/√(2π): p̂(m) = 0.7 exp(−(m−1.5)²/2) + 0.3 exp(−(m+1.5)²/2).
         """
         return cls((0.7, 0.3), (1.5, -1.5), (1.0, 1.0))
 
@@ -287,7 +287,7 @@ class Gamma:
     Raises
     ------
     ConfigError
-        `shape` or `rate` is not positive, or their lengths differ.
+        If `shape` or `rate` is not positive, or their lengths differ.
 
     Examples
     --------
@@ -402,7 +402,7 @@ class LinearRegression:
     Raises
     ------
     ConfigError
-        x and y differ in length, there are too few points, all x are equal, all points lie on a
+        If x and y differ in length, there are too few points, all x are equal, all points lie on a
         line, or `flat_in` is unknown.
 
     References
@@ -479,7 +479,8 @@ class LinearRegression:
     def mean(self) -> FloatArray:
         """The posterior means of α, β and log σ, shape (3,).
 
-        They are α̂ and β̂, which exist only if ν > 1, and ½ (log(ν s²/2) − ψ(ν/2)).
+        The means of α and β exist only if ν > 1, and are α̂ and β̂. The mean of log σ is
+        ½ (log(ν s²/2) − ψ(ν/2)).
         """
         from scipy.special import digamma
 
@@ -518,7 +519,7 @@ class LinearRegression:
         Raises
         ------
         ConfigError
-            `name` is not a coefficient.
+            If `name` is not a coefficient.
         """
         from scipy.stats import t
 

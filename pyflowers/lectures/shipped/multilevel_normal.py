@@ -134,8 +134,8 @@ def _missing_moments(data: Data) -> list[MissingMoment]:
 
     Each plant adds one degree of freedom to sigma2. sigma2_plant has n + sigma2_plant_nu degrees of
     freedom. The likelihood of mu_plant falls off as a power whose exponent is these degrees of
-    freedom. Integrating out sigma2 adds sigma2_nu to the exponent, and 1 for each other plant,
-    because the tails of the likelihood and of the population multiply.
+    freedom. Integrating out sigma2 adds sigma2_nu to the exponent, and a further 1 for each other
+    plant, because the tails of the likelihood and of the population multiply.
     """
     num_plants = int(data["P"])
     dof = shared.plant_sizes(data) + float(data["sigma2_plant_nu"])

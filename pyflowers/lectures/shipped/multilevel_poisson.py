@@ -52,9 +52,9 @@ def _likelihood_alone(draws: Draws, data: Data) -> dict[str, LikelihoodAlone]:
 
 
 def _num_informative(data: Data) -> int:
-    """Return the number of plants whose data bound sigma2 from above.
+    """Return the number of plants with flowers: only these plants rule out large values of sigma2.
 
-    Plants without flowers do not bound it, because their rates may be arbitrarily close to 0.
+    The rate of a plant without flowers may be arbitrarily close to 0.
     """
     return int(np.count_nonzero(np.bincount(shared.plant_codes(data), data.y)))
 
@@ -69,7 +69,7 @@ def _prefers_centered(data: Data) -> int:
 
 
 def _log_constant(data: Data) -> float:
-    """Return the likelihood's −Σ log y!."""
+    """Return −Σ log y!, the constant of the log likelihood."""
     return -float(log_factorials(data.y).sum())
 
 

@@ -123,7 +123,7 @@ def population_alone(means: FloatArray, errors: FloatArray) -> dict[str, Likelih
 
 
 def priors_on_scale(names: Sequence[str], center: float, spread: float) -> dict[str, float]:
-    """Return rounded values of m, s and scale for wide priors on the scale of given values.
+    """Return rounded m, s and scale of wide priors for values of a given location and spread.
 
     s is two and a half times the spread, as in the default priors of rstanarm and Bambi.
 

@@ -29,8 +29,8 @@ FloatArray = NDArray[np.float64]
 TRIALS = "trials"
 """The key of the numbers of trials in the values that functions of a family take."""
 Values = Mapping[str, Any]
-"""Auxiliary parameters by name, shape (chain, draw, 1) or (chain, draw, J - 1, 1), trials, shape
-(N,), and the scores of ratings, shape (J,)."""
+"""Auxiliary parameters by name, with shape (chain, draw, 1) or (chain, draw, J - 1, 1); trials,
+with shape (N,); and the scores of ratings, with shape (J,)."""
 
 Tails = tuple[FloatArray, FloatArray]
 """The logs of the probabilities of values up to y, and above y."""
@@ -43,9 +43,9 @@ class Link:
     Attributes
     ----------
     inverse : str
-        The parameter in Stan for ``{}``, the linear predictor.
+        The parameter as Stan code, in which ``{}`` stands for the linear predictor.
     meaning : str
-        The linear predictor in words; ``{}`` is the parameter.
+        The linear predictor in words, in which ``{}`` stands for the parameter.
     from_linear : callable
         Function of (linear, sd) that returns the average of the parameter over linear predictors
         that are normal with mean `linear` and standard deviation `sd`; if `sd` is 0, the parameter.
@@ -100,7 +100,7 @@ class Auxiliary:
 
     @property
     def link(self) -> Link | None:
-        """The link of its linear predictor, which its bounds imply; None if it cannot have one."""
+        """The link that the parameter's bounds imply; None if it cannot have a linear predictor."""
         if self.given is not None or self.is_common:
             return None
         return _LINKS.get(self.declared)
@@ -130,8 +130,8 @@ class Totals:
     Attributes
     ----------
     stan : str
-        Statements of the transformed data that compute, for each cell, the sums over its rows that
-        are not ``held_out``.
+        Statements of the transformed data block that compute the sums for each cell, over its rows
+        that are not ``held_out``.
     statement : str
         The likelihood in Stan, where ``eta`` is the linear predictor of each cell.
     """
@@ -156,8 +156,8 @@ class Family:
         The type of the response in Stan, with its bounds and ``[N]``.
     stan : str
         The distribution in Stan without ``_lpdf``, such as ``normal({eta}, sigma)``, where
-        ``{eta}`` is the linear predictor, ``{mu}`` the inverse link of it, and ``{rest}`` is
-        1 - mu. A name that Stan lacks is defined in `functions`.
+        ``{eta}`` is the linear predictor, ``{mu}`` is the inverse link of eta, and ``{rest}`` is
+        1 - mu. A function that Stan lacks is defined in `functions`.
     rng : str
         The random number generator in Stan for one `{eta}`.
     log_lik : callable
@@ -216,12 +216,12 @@ class Family:
     with_link : callable or None
         Function of a link that returns the family with it, if the attributes above do not suffice.
     transformed_data : str
-        Statements of the transformed data that bounds of its parameters need.
+        Statements of the transformed data block that the bounds of its parameters need.
     as_normal : callable or None
         Function of y that returns a response with the distribution N(eta, sigma²); None if there
         is no such function.
     width_of_mean : float
-        The change in eta over which a ``curved`` `mean` changes.
+        The change in eta that noticeably changes a ``curved`` `mean`.
     tails : callable or None
         Function of (y, eta, values) that returns log P(Y <= y) and log P(Y > y), which censored and
         truncated responses need; None if Stan lacks them.
@@ -313,7 +313,7 @@ class Family:
 
     @property
     def has_categories(self) -> bool:
-        """Whether there are several categories without an order, with linear predictors."""
+        """Whether the response has several categories without an order."""
         return self.with_predictors is not None
 
     @property
@@ -349,7 +349,7 @@ class Family:
 
     @property
     def counts_events(self) -> bool:
-        """Whether the response is a count without a limit, whose mean has a log link."""
+        """Whether the response is a count without an upper limit, usually with the link log."""
         return self.is_discrete and self.scale == "log"
 
     @property
@@ -375,7 +375,7 @@ class Family:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest response, by its type in Stan."""
+        """The smallest and the largest possible response, from its type in Stan."""
         found = dict(re.findall(r"(lower|upper)=([^,>]+)", self.response))
         return _limit(found.get("lower", "-inf")), _limit(found.get("upper", "inf"))
 
@@ -426,7 +426,7 @@ _PREDICTOR = re.compile(r"mu[A-Za-z0-9]+")
 def names_of_predictors(labels: Sequence[str]) -> list[str]:
     """Return the name of the linear predictor of each category but the first: ``mu`` and the label.
 
-    Characters other than letters and digits of ASCII are left out of labels.
+    Characters other than ASCII letters and digits are left out of labels.
 
     >>> names_of_predictors(["bike", "bus", "own car"])
     ['mubus', 'muowncar']
@@ -484,7 +484,7 @@ _OTHER_NAMES = {
     "zero_one_inflated_beta": "ordered_beta",
     "zoib": "ordered_beta",
 }
-"""Names of families in other packages, each with the name here, which an error suggests."""
+"""Names of families in other packages, each with the name used here, which an error suggests."""
 
 
 def family_names() -> list[str]:
@@ -554,7 +554,7 @@ def _usual(name: str) -> Family:
 
 @cache
 def of_predictors(name: str, predictors: tuple[str, ...]) -> Family:
-    """Return a family of categories with the names of their linear predictors."""
+    """Return a family of categories whose linear predictors have these names."""
     with_predictors = _usual(name).with_predictors
     assert with_predictors is not None
     return with_predictors(predictors)
@@ -581,9 +581,9 @@ def _linked(name: str, link: str) -> Family:
 
 
 def _with_link(family: Family, link: ResponseLink) -> Family:
-    """Return a family with another link; all functions of eta use its usual link.
+    """Return a family with another link, which reuses the functions for its usual link.
 
-    Eta on the usual link is a function of eta on the other link.
+    Before they are called, eta is converted from the other link to the usual one.
     """
     via = link.inverse
     if family.link in ("log", "logit"):
@@ -602,16 +602,16 @@ def _with_link(family: Family, link: ResponseLink) -> Family:
     is_bounded = family.link == "log" and link.name in ("identity", "inverse")
 
     def within(eta: FloatArray) -> FloatArray:
-        """Return linear predictors, raised to a small value where they are not a possible mean."""
+        """Return linear predictors, raised to a small value where they are not possible means."""
         return np.maximum(eta, _LEAST) if is_bounded else eta
 
     def checked(eta: FloatArray) -> FloatArray:
-        """Return linear predictors, or raise an error if one is not a possible mean."""
+        """Return linear predictors unchanged; raise an error if one is not a possible mean."""
         if is_bounded and np.any(eta <= 0):
             raise ConfigError(
                 f"family {family.name}({link.name}): the linear predictor of a row is "
-                f"{np.min(eta):.3g} in some draw, but its mean must be above 0; use link softplus "
-                "or log"
+                f"{np.min(eta):.3g} in some draw, but the mean of a row must be above 0; use link "
+                "softplus or log"
             )
         return eta
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 LARGEST_LOG_RATE = 345.0
-"""Largest log of a rate, so that the square of a count is finite."""
+"""The largest log of a rate for which the square of a count is finite."""
 
 LARGEST_RATE = 1e18
 """Above this limit, the rate is used as the count, because a count may be too large for an integer.
@@ -53,7 +53,7 @@ def draw_counts(rates: FloatArray, rng: Generator) -> FloatArray:
 
 
 def draw_poisson(eta: FloatArray, rng: Generator) -> FloatArray:
-    """Draw from Poisson(exp(eta)), in blocks if rows come in equal blocks with one rate each."""
+    """Draw from Poisson(exp(eta)); equal blocks of rows with one rate each are drawn together."""
     num = _rows_of_blocks(eta)
     rates = rate(eta[..., :: num or 1])
     if not num:
@@ -67,7 +67,7 @@ def draw_poisson(eta: FloatArray, rng: Generator) -> FloatArray:
 
 
 def _rows_of_blocks(eta: FloatArray) -> int:
-    """Return the number of rows of each block if rows with the same eta are in equal blocks."""
+    """Return the size of the blocks if rows with the same eta form equal blocks; otherwise 0."""
     first = eta[(0,) * (eta.ndim - 1)]
     changes = np.flatnonzero(first[1:] != first[:-1])
     num = int(changes[0]) + 1 if changes.size else first.size
@@ -78,7 +78,7 @@ def _rows_of_blocks(eta: FloatArray) -> int:
 
 
 def _tabled(rates: FloatArray, num: int, rng: Generator) -> NDArray[np.int16]:
-    """Return `num` counts of each of several small rates, shape (rate, num)."""
+    """Return `num` counts for each of several small rates, shape (rate, num)."""
     from scipy.special import gammaln, xlogy
 
     values = np.arange(_NUM_VALUES)

@@ -1,4 +1,4 @@
-"""Responses with a hurdle: y is 0 with a given probability, otherwise it is above 0.
+"""Responses with a hurdle: y is 0 with a given probability, and above 0 otherwise.
 
 References
 ----------

@@ -41,8 +41,8 @@ class ResponseLink:
     rest : str
         One minus the inverse in Stan, for probabilities.
     log_rest : str
-        Its log, which is exact where the inverse is rounded to 1; empty for logit, for which Stan
-        has densities.
+        The log of `rest`, which is exact where the inverse is rounded to 1; empty for logit, for
+        which Stan has densities.
     """
 
     name: str
@@ -175,7 +175,7 @@ changes on the scale 1; and the largest number of its nodes."""
 def averaged(function: Function, eta: FloatArray, sd: Any, width: float = 1.0) -> FloatArray:
     """Return the average of function(eta + sd z) over z ~ N(0, 1).
 
-    `width` is the change in eta over which the function changes.
+    `width` is the change in eta that noticeably changes the function.
 
     The sum over equally spaced z is exact to about 1e-10 for functions that are as smooth as
     inv_logit or inv_cloglog, or that grow like exp, unless sd is above 80.

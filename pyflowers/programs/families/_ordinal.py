@@ -13,7 +13,7 @@ from pyflowers.programs.families._links import ResponseLink
 
 FloatArray = NDArray[np.float64]
 Probabilities = Callable[[FloatArray, Values], FloatArray]
-"""Function of (eta, values) that returns the log probability of each rating, ratings first."""
+"""Function of (eta, values) that returns log probabilities, with the ratings on the first axis."""
 
 THRESHOLD = Auxiliary(
     "threshold",
@@ -31,7 +31,7 @@ def log_odds(x: FloatArray, link: ResponseLink) -> FloatArray:
 
 
 def above(eta: FloatArray, values: Values) -> FloatArray:
-    """Return each threshold minus eta, thresholds first."""
+    """Return each threshold minus eta, with the thresholds on the first axis."""
     return np.asarray(np.moveaxis(values["threshold"], 2, 0) - eta)
 
 

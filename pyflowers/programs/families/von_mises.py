@@ -15,7 +15,8 @@ from numpy.random import Generator
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values
 
 _NUM_TERMS, _LARGEST = 80, 200.0
-"""Terms of the Fourier series of the density, enough for concentrations up to the largest one."""
+"""The number of terms of the density's Fourier series, and the largest concentration for which they
+suffice."""
 
 
 def _direction(eta: FloatArray) -> FloatArray:

@@ -125,7 +125,7 @@ def write_formula(
     if not any(part.parameters for part in parts):
         raise ConfigError(
             f"formula {text!r}: its priors fix every parameter, so there is nothing to sample; "
-            "give one of them a density"
+            "give one parameter a density"
         )
     program = write_program(formula, about, parts, rows=linear[0].rows, note=priors.note)
     digest = digest_of(
@@ -163,7 +163,7 @@ def digest_of(program: str, rule: PredictionRule | None) -> str:
     """Return the digest that shows whether a program and its ``[prediction]`` are unedited."""
     how = ""
     if rule is not None:
-        # A key that formulas never write must not change the digests of their programs.
+        # A key that a formula does not use must not change the digest of its program.
         unused = {name for name in ("censored", "response") if not getattr(rule, name)}
         how = rule.model_dump_json(exclude=unused)
     return hashlib.sha256(f"{program}\0{how}".encode()).hexdigest()

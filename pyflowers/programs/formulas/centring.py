@@ -49,7 +49,8 @@ class Centring:
         Whether they are sampled in the centred parametrisation.
     anchored : frozenset of str
         The effects that are sampled as sums with the population's coefficients, if the term is
-        centred. If sampled separately, their mean and the coefficient would be nearly unidentified.
+        centred. If an effect were sampled separately, the mean of the effect and the coefficient
+        would be nearly unidentified.
     within : str
         The program's name for a coarser group. If the term is centred, its effects are sampled as
         sums with the effects of that group. Empty if there is none.
@@ -68,7 +69,8 @@ def refuse_unknown_groups(model: Model, asked: Mapping[str, bool]) -> None:
         if name not in known:
             named = ", ".join(known) or "none"
             raise ConfigError(
-                f"centered {name}: the formula has no such group (its groups: {named})"
+                f"centered {name}: the formula has no such group (its groups: {named}); correct "
+                "the name"
             )
 
 
@@ -107,8 +109,8 @@ def centrings(model: Model, asked: Mapping[str, bool]) -> list[Centring]:
             _refuse_standardised(its, its.term.group)
         centered.append(bool(chosen) and not _is_standardised(its))
     # Each coefficient is added to at most one centred term, the one whose mean the data determine
-    # least. A term whose groups are nested in those of another term gets no coefficient; if both
-    # terms have only an intercept, the nested term is centred on the other term.
+    # least precisely. A term whose groups are nested in those of another term gets no coefficient;
+    # if both terms have only an intercept, the nested term is centred on the other term.
     spread = [variance for _, variance in variances]
     takers = [i for i in np.argsort(spread)[::-1] if outer[i] is None and centered[i]]
     coefficients = list(model.population_design[1])
@@ -248,7 +250,7 @@ class _Groups:
         return codes[np.unique(own, return_index=True)[1]]
 
     def inner(self, its: Effects) -> list[NDArray[np.int64]]:
-        """Return the label positions of other groups that are nested in the groups of a term."""
+        """Return the position of each row's label in every group nested in a term's groups."""
         if its.term.members:
             return []
         own, others = self._codes[its.term.group], (each.term for each in self.model.effects)
@@ -365,9 +367,9 @@ class _Groups:
 def is_curve_known(model: Model, terms: str) -> bool:
     """Return whether the data determine the coefficients of a smooth better than their sd does.
 
-    The part that the curves explain comes from least squares for the response `linked`, within the
-    labels of the group that has most of them. As for groups, its 95% lower limit is compared with
-    its error.
+    The mean square that the curves explain comes from a least-squares fit to the response `linked`,
+    within the labels of the largest group for which there are enough rows. As for groups, the 95%
+    lower limit of this mean square is compared with its error.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from pyflowers.text import counted, in_words, shortened
 
 FEWEST_GROUPS = 5
 MOST_EFFECTS = 10
-"""The maximum number of correlated effects of a group term; 10 effects have 45 correlations."""
+"""The maximum number of correlated effects in a group term; 10 effects have 45 correlations."""
 
 
 MOST_RATINGS = 20
@@ -54,7 +54,7 @@ def check_model(model: Model, priors: DefaultPriors) -> None:
     if has_residual and len(model.y) > 1 and np.ptp(model.y) == 0:
         raise DataError(
             f"{model.table.source}: {model.formula.response} is {number_text(model.y[0])} in every "
-            "row, so nothing keeps its sd away from 0; choose another response"
+            "row, so the data allow a residual sd of 0; choose another response"
         )
     check_design(model, priors)
 
@@ -140,7 +140,7 @@ def _about_factor(model: Model, name: str) -> str:
     is_dates = are_dates(levels)
     remedy = f"write a group term, (1 | {name})"
     if is_dates:
-        remedy = "convert it to a number, such as the days since the first"
+        remedy = "convert it to a number, such as the number of days since the first date"
     return (
         f"{name} is a factor whose {len(levels)} levels{' are dates and' * is_dates} leave nothing "
         f"for the other columns to explain ({len(model.table)} rows); {remedy}"
@@ -160,7 +160,8 @@ def about_response(model: Model) -> list[str]:
         factor = 10 ** -math.floor(math.log10(sd))
         return [
             f"{model.formula.response} has an sd of {sd:.2g}, but the default priors have scales "
-            f"of at least 2.5, and sampling begins with an sd near 1; multiply it by {factor:g}"
+            f"of at least 2.5, and sampling begins with an sd near 1; multiply "
+            f"{model.formula.response} by {factor:g}"
         ]
     y = model.y
     if len(y) < 2 or model.family.is_ordinal:
@@ -190,7 +191,7 @@ def _about_levels(model: Model) -> Iterator[str]:
         if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
             yield (
                 f"{name} is a factor whose {len(its.categories)} levels are dates; for a trend, "
-                "convert it to a number, such as the days since the first"
+                "convert it to a number, such as the number of days since the first date"
             )
 
 
@@ -376,7 +377,7 @@ def _about_separation(model: Model, priors: DefaultPriors) -> Iterator[str]:
     if np.ptp(model.y) == 0 or not (is_count or model.family.counts_successes):
         return
     matrix, names = model.population_design
-    described, rows = [], model.trials > 0  # rows of 0 of 0 contain no information
+    described, rows = [], model.trials > 0  # rows without trials contain no information
     for name, column in zip(names, matrix.T, strict=True):
         values = np.unique(column)
         if len(values) != 2:
@@ -438,7 +439,7 @@ def _orders(column: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
 
 
 def _unlimited(priors: DefaultPriors, names: list[str], tag: str = "") -> str:
-    """Return what separation means for the coefficients of the columns."""
+    """Return a clause on what separation means for the coefficients of the columns."""
     b, one = in_words([f"b{tag}[{name}]" for name in names]), len(names) == 1
     remedy = f"leave out --priors {priors.name}"
     if priors.is_flat and one:

@@ -8,11 +8,12 @@ in the matrix X, and S = X'X / (N - 1),
 
     b ~ N(0, (2.5 s)² S^-1).
 
-It depends only on the curves that the columns can form: any combination of them that has standard
-deviation 1 has a coefficient with the prior sd 2.5 s, as each column of ``poly(x, 2)`` has. The
-program samples the coefficients of the *adjusted* columns, each of which is a linked column minus
-its least-squares fit by the linked columns before it. They are orthogonal, and the joint prior
-makes their coefficients independent, with sds 2.5 s / sd(adjusted column).
+This prior depends only on the curves that the columns can form: any combination of the columns that
+has standard deviation 1 has a coefficient with the prior sd 2.5 s, as each column of ``poly(x, 2)``
+has. The program samples the coefficients of the *adjusted* columns, each of which is a linked
+column minus its least-squares fit by the linked columns before it. The adjusted columns are
+orthogonal, and under the joint prior their coefficients are independent, with sds
+2.5 s / sd(adjusted column).
 
 References
 ----------
@@ -51,15 +52,15 @@ INFLATED = 100.0
 
 @dataclass(frozen=True)
 class CoefficientPrior:
-    """The default prior of coefficients: independent normals for the columns X @ `adjustment`.
+    """The default prior: independent normals on the coefficients of the columns X @ `adjustment`.
 
     Attributes
     ----------
     scales : array, shape (K,)
         The sds of the normal priors on the coefficients of the adjusted columns.
     adjustment : array, shape (K, K), or None
-        The coefficients of X are `adjustment` times those of the adjusted columns. Its diagonal is
-        1, and it is 0 below the diagonal. None if no columns are linked.
+        The matrix that maps the coefficients of the adjusted columns to those of X. It is 1 on the
+        diagonal and 0 below it. None if no columns are linked.
     """
 
     scales: FloatArray
@@ -97,7 +98,7 @@ def coefficient_prior(
 
 
 def _adjustment(columns: FloatArray) -> FloatArray:
-    """Return the triangular matrix that makes columns orthogonal when multiplied by it."""
+    """Return the triangular matrix by which columns are multiplied to become orthogonal."""
     size = np.linalg.norm(columns, axis=0)
     triangle = np.linalg.qr(columns / size)[1]
     found = np.linalg.solve(triangle, np.diag(np.diagonal(triangle)))
@@ -108,9 +109,9 @@ def _linked(columns: FloatArray, matrix: FloatArray, origins: Sequence[Origin]) 
     """Return the positions of columns that are nearly combinations of related or other columns.
 
     Related columns that inflate the variance of a column's coefficient are linked to the column, so
-    that a term that is written in another way has the same prior. Columns of 0 and 1 do not count
-    against each other: their coefficients are differences of the response between levels, for which
-    independent priors are wide enough.
+    that a term that is written in another way has the same prior. Inflation of a column of 0 and 1
+    by other such columns is ignored: their coefficients are differences of the response between
+    levels, for which independent priors are wide enough.
     """
     size = np.linalg.norm(columns, axis=0)
     # The triangle has the lengths and angles of the columns, but fewer rows.
@@ -136,9 +137,9 @@ def _linked(columns: FloatArray, matrix: FloatArray, origins: Sequence[Origin]) 
 def _left(
     columns: FloatArray, own: NDArray[np.bool_], others: NDArray[np.bool_], codes: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return, for each column of a term, the share of its squares that other columns leave.
+    """Return the share of each column's sum of squares that other columns do not explain.
 
-    For a column of 0 and 1 it is the share that other such columns leave.
+    For a column of 0 and 1, it is the share of the sum that other such columns do not explain.
     """
     left = _rest(columns[:, own], columns[:, others])
     coded = _rest(columns[:, own], columns[:, others & codes])

@@ -1,7 +1,7 @@
 """Curves along a column: smooths, monotonic effects and Gaussian processes.
 
-Each kind of curve is a record, made from a model or read from the data block of its program, and a
-part of the model that is written from this record. `KINDS` lists them.
+Each kind of curve has a record, which is made from a model or read from the data block of its
+program. The part of the model is written from this record. `KINDS` lists the kinds.
 
 References
 ----------
@@ -52,14 +52,14 @@ WIDEST, SHORTEST = 2.0, 1.75
 The unit of the upper limit is half the range of the column. The unit of the lower limit is half the
 width of the interval, divided by the number of basis functions.
 
-With k functions on an interval of half width L, shorter length scales than 1.75 L / k cannot be
-distinguished (Riutort-Mayol et al. 2023, section 4). Longer ones than the range give curves that
-are nearly straight.
+With k functions on an interval of half width L, length scales shorter than 1.75 L / k cannot be
+distinguished (Riutort-Mayol et al. 2023, section 4). Length scales longer than the range give
+curves that are nearly straight.
 """
 
 
 class Predictor(Protocol):
-    """The facts about a linear predictor that the part of a curve needs."""
+    """What the part for a curve needs from a linear predictor."""
 
     @property
     def target(self) -> Target:
@@ -84,7 +84,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Defaults:
-    """The numbers from which the priors of curves are made.
+    """The default priors and the parametrisations of curves.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Smooth:
     name : str
         The end of its variables' names, without the tag.
     text : str
-        The term.
+        The term, as it is shown to users.
     terms : Sum
         The terms with the columns of the curves.
     num : int
@@ -118,7 +118,7 @@ class Smooth:
     by : str
         The factor whose levels have separate curves; empty if there is one curve.
     levels : tuple of str
-        The levels.
+        The levels of `by`.
     scale : float
         The scale of the prior on the standard deviations of the curves.
     is_periodic : bool
@@ -146,7 +146,7 @@ class Smooth:
 
     @classmethod
     def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Smooth:
-        """Return the smooth of a term."""
+        """Return the smooth for a term of the formula."""
         by, levels = "", tuple[str, ...]()
         if curve.by and model.is_factor(curve.by):
             by = curve.by.strip("`")
@@ -187,7 +187,7 @@ class Monotonic:
     name, text, terms : str, str, Sum
         See :class:`Smooth`.
     column : str
-        The column.
+        The column with the levels.
     steps : tuple of str
         The names of the steps between levels.
     scale : float or None
@@ -206,7 +206,7 @@ class Monotonic:
 
     @classmethod
     def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Monotonic:
-        """Return the monotonic effect of a term."""
+        """Return the monotonic effect for a term of the formula."""
         column = curve.argument.strip("`")
         levels = model.levels(curve.terms)[column]
         steps = tuple(f"{low} to {high}" for low, high in itertools.pairwise(levels))
@@ -240,7 +240,7 @@ class Process:
     name, text, terms : str, str, Sum
         See :class:`Smooth`.
     column : str
-        The column, or an expression of it.
+        The column, or the expression, along which the process runs.
     frequencies : tuple of float
         The frequencies of the basis functions.
     scale : float
@@ -262,7 +262,7 @@ class Process:
 
     @classmethod
     def of_model(cls, model: Model, curve: CurveTerm, name: str, defaults: Defaults) -> Process:
-        """Return the process of a term."""
+        """Return the process for a term of the formula."""
         terms = Sum(str(curve), model.source(curve.terms))
         num = model.design(curve.terms)[0].shape[1]
         state = next(iter(model.state(curve.terms).values()))
@@ -326,7 +326,7 @@ def switches(model: Model) -> list[str]:
 
 
 def smooth(linear: Predictor, its: Smooth) -> Part:
-    """Return the part of the curves of a smooth; its lines are terms of the population."""
+    """Return the part for the curves of a smooth, whose lines are terms of the population."""
     name = f"{its.name}{linear.tag}"
     s, x, k, sds = f"s_{name}", f"S_{name}", f"K_s_{name}", f"sds_{name}"
     curves, switch = f"curves_{name}", f"centered_{s}"
@@ -424,10 +424,10 @@ def _with_levels(part: Part, its: Smooth, name: str) -> Part:
 
 
 def monotonic(linear: Predictor, its: Monotonic) -> Part:
-    """Return the part of a monotonic effect.
+    """Return the part for a monotonic effect.
 
-    The effect of level j is the effect of the lowest level plus the first j - 1 steps. The steps
-    have one sign, and the shares of their total have a Dirichlet prior.
+    The effect of level j is the effect of the lowest level plus the first j - 1 steps. All steps
+    have the same sign, and their shares of the total have a Dirichlet prior.
     """
     name, rows = f"{its.name}{linear.tag}", linear.rows
     mo, k, passed = f"mo_{name}", f"K_mo_{name}", f"passed_{name}"
@@ -477,10 +477,10 @@ def monotonic(linear: Predictor, its: Monotonic) -> Part:
 
 
 def process(linear: Predictor, its: Process) -> Part:
-    """Return the part of a Gaussian process with a squared exponential covariance.
+    """Return the part for a Gaussian process with a squared exponential covariance.
 
-    It is a sum of sines. The variance of the coefficient of each is the spectral density of the
-    process at its frequency.
+    The process is a sum of sines. The variance of the coefficient of a sine is the spectral density
+    of the process at the frequency of the sine.
     """
     name = f"{its.name}{linear.tag}"
     gp, x, k, omega = f"gp_{name}", f"Phi_{name}", f"K_gp_{name}", f"omega_{name}"
@@ -567,7 +567,7 @@ def _process_stated(name: str, target: str, values: Values) -> Penalised:
 def _scales_of_sines(
     omega: FloatArray, sd: str, length: str, values: Mapping[str, FloatArray]
 ) -> FloatArray:
-    """Return the roots of the spectral density of a process at frequencies, shape (T, K)."""
+    """Return the square roots of a process's spectral density at frequencies, shape (T, K)."""
     root = values[sd] * np.sqrt(np.sqrt(2 * np.pi) * values[length])
     return np.asarray(root * np.exp(-0.25 * np.square(values[length] * omega)))
 

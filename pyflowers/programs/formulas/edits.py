@@ -67,7 +67,7 @@ def has_imputed(text: str, terms: Sequence[str]) -> bool:
 def with_student_effects(text: str, column: str) -> str:
     """Return a formula in which the effects of a group have a Student t distribution.
 
-    Empty if the group has options.
+    The result is empty if the group has options, or if no term has this group.
     """
     formula = parse(text)
     groups = [
@@ -90,7 +90,7 @@ def _left(text: str) -> str:
 
 
 def _added(left: str, formula: Formula | FurtherFormula, terms: Sequence[str]) -> str:
-    """Return the formula of the response or of a parameter with more terms."""
+    """Return the formula of the response, or of another parameter, with more terms."""
     groups, curves = list(formula.groups), list(formula.curves)
     population = _summands(formula.population)
     if isinstance(formula, Formula):
@@ -116,7 +116,7 @@ def _population(formula: Formula) -> list[str]:
 
 
 def _with_effect(groups: list[GroupTerm], effect: str, column: str) -> list[GroupTerm]:
-    """Return group terms with another effect that varies with a column."""
+    """Return group terms with one more effect, which varies between the labels of a column."""
     found = [its for its in groups if its.group == column]
     if not found:
         return [*groups, GroupTerm(effect, column, correlated=True)]
@@ -131,7 +131,7 @@ def _with_effect(groups: list[GroupTerm], effect: str, column: str) -> list[Grou
 
 
 def _with_term(population: list[str], term: str) -> list[str]:
-    """Return a sum with another term."""
+    """Return a sum with one more term."""
     parts = term.split(" * ")
     calls = re.fullmatch(rf"(?:bs|C)\(({_NAME}).*\)", term)
     if term in population:
@@ -169,7 +169,7 @@ def _joined(
 
 
 def _written(term: GroupTerm) -> str:
-    """Return a group term in which names are quoted where they need it."""
+    """Return a group term in which names are quoted where necessary."""
     group = ":".join(map(quote, term.columns))
     members, weights = (tuple(map(quote, its)) for its in (term.members, term.weights))
     by = quote(term.by) if term.by else ""

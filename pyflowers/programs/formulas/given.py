@@ -1,9 +1,9 @@
 """The priors that a user gives, such as ``b[x] ~ normal(0.5, 0.2)``, and their parameters.
 
-A prior belongs to one element, ``b[x]``; to a vector, ``b`` or ``sd_g``; or to all sds or
-correlations of group effects, ``sd`` and ``cor``, or to all sds of smooths, ``sds``. The more
-specific one takes precedence. Names of another parameter's linear predictor end with its name:
-``b_sigma[x]``, ``sd_sigma``.
+A prior belongs to one element, ``b[x]``; to a vector, ``b`` or ``sd_g``; to all sds or all
+correlations of group effects, ``sd`` or ``cor``; or to all sds of smooths, ``sds``. The more
+specific prior takes precedence. In the linear predictor of another parameter, names end with the
+name of the parameter: ``b_sigma[x]``, ``sd_sigma``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def stated_priors(given: Mapping[str, str], model: Model) -> dict[str, StatedPri
 
 
 def _refuse_apart(its: Effects, found: Collection[str]) -> None:
-    """Reject priors of single correlations that do not share an effect.
+    """Reject priors on single correlations that do not share an effect.
 
     The correlations of one effect with others are independent under the LKJ prior, so that each can
     have a prior of its own; other correlations are not.
@@ -104,8 +104,8 @@ def _refuse_apart(its: Effects, found: Collection[str]) -> None:
         names = [f"cor_{its.name}[{','.join(pair)}]" for pair in given]
         raise ConfigError(
             f"priors of {in_words(names)}: correlations with priors of their own must share an "
-            f"effect, because only the correlations of one effect with the others can have any "
-            f"values; give priors only to correlations of {given[0][0]}"
+            f"effect, because only the correlations of one effect with the others can vary "
+            f"independently; give priors only to correlations of {given[0][0]}"
         )
 
 
@@ -119,7 +119,7 @@ def _predictors_of(model: Model) -> tuple[Model, ...]:
 def _elements(model: Model) -> Iterator[_Element]:
     """Yield everything that can be given a prior."""
     for each in _predictors_of(model):
-        # A quantity that categories share also has a name without a category.
+        # A quantity that exists for every category also has a name without the category.
         of_all = each.parameter is not None and each.parameter.is_predictor
         tag = each.tag
         if each.has_intercept and not (each.family.is_ordinal and each.parameter is None):
@@ -173,7 +173,7 @@ def _correlations(model: Model, its: Effects, of_all: bool) -> Iterator[_Element
     cor = f"cor_{its.name}"
     classes = f"cor{model.tag}", *("cor",) * of_all
     if its.term.by:
-        refusal = f"the correlations of all levels of {its.term.by} have one prior; write {cor} ~ "
+        refusal = f"the correlations in all levels of {its.term.by} share a prior; write {cor} ~ "
         levels = ("", *(f"{level}," for level in model.levels_of(its.term.by)))
         for level, pair in itertools.product(levels, its.pairs):
             name = f"{cor}[{level}{pair}]"
@@ -203,7 +203,7 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
     if is_correlation and not (prior.lower is None and prior.upper is None):
         raise ConfigError(
             f"{about}a correlation lies between -1 and 1, and its density cannot be truncated "
-            "further; give one without bounds, such as normal(0, 0.5)"
+            "further; give a density without bounds, such as normal(0, 0.5)"
         )
     if prior.name == CONSTANT:
         if its.remedy:
@@ -221,7 +221,7 @@ def _refuse_unsuitable(prior: StatedPrior, name: str, text: str, its: _Element, 
 
 
 def of_elements(stated: Stated, name: str, *sizes: int) -> tuple[StatedPrior | None, ...]:
-    """Return the prior of each element of an array, by row; empty if none of them is given."""
+    """Return the given prior of each element of an array, by row; empty if there is none."""
     places = itertools.product(*(map(str, range(1, size + 1)) for size in sizes))
     found = tuple(stated.get(f"{name}[{','.join(place)}]") for place in places)
     return found if any(found) else ()
@@ -245,7 +245,7 @@ def with_stated(auxiliary: Sequence[Auxiliary], stated: Stated) -> tuple[Auxilia
 
 
 def bounded(kind: str, declared: str, lower: float | None, prior: StatedPrior) -> str:
-    """Return a type in Stan with the bounds of a prior, if they are tighter than `declared`."""
+    """Return a Stan type with the bounds of a prior, or `declared` if they are not tighter."""
     ends = {}
     if prior.lower is not None and (lower is None or prior.lower > lower):
         ends["lower"] = prior.lower

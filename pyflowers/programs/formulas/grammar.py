@@ -87,7 +87,7 @@ class GroupTerm:
 
     @property
     def others(self) -> list[str]:
-        """The other columns that the group reads."""
+        """The columns of weights, and the column in ``by=``."""
         return [*self.weights, *[self.by] * bool(self.by)]
 
     @property
@@ -120,7 +120,7 @@ class CurveTerm:
     Attributes
     ----------
     function : str
-        The function.
+        The name of the function: ``s``, ``mo`` or ``gp``.
     call : str
         The call without `by`, which is also a term that gives the columns of the curve.
     argument : str
@@ -143,7 +143,7 @@ class CurveTerm:
 
     @property
     def is_periodic(self) -> bool:
-        """Whether it has a period."""
+        """Whether the curve has a period."""
         return "period=" in self.call
 
     def __str__(self) -> str:
@@ -192,7 +192,7 @@ class Formula:
     parameters : tuple of FurtherFormula
         The formulas of other parameters of the family.
     curves : tuple of CurveTerm
-        The curves.
+        The smooths, monotonic effects and processes.
     levels : tuple of str
         The labels of the response in their order, if they are given, as in
         ``C(y, levels=["low", "high"]) ~ x``.
@@ -214,7 +214,7 @@ class Formula:
     imputed: tuple[FurtherFormula, ...] = ()
 
     def with_predictors(self, names: Sequence[str]) -> Formula:
-        """Return the formula with the formulas of the linear predictors of categories.
+        """Return the formula with a formula for the linear predictor of each category.
 
         Predictors without a formula of their own have the terms of the response.
         """
@@ -260,7 +260,7 @@ class Formula:
 
     @property
     def trials(self) -> str:
-        """The column of the trials, or their number; empty without ``| trials(n)``."""
+        """The column with the number of trials, or a number; empty without ``| trials(n)``."""
         return self.terms.trials
 
 
@@ -297,7 +297,7 @@ def parse(text: str) -> Formula:
 def split(text: str) -> list[str]:
     """Return the formulas in a text: a semicolon, or a line with its own ~, begins another one.
 
-    Each is on one line, with single blanks outside quotes.
+    Each formula is returned on one line, with single blanks outside quotes.
     """
     found, start = list[str](), 0
     plain = _outside_quotes(text)
@@ -375,7 +375,7 @@ def _of_response(text: str, whole: str) -> Formula:
 
 
 def _without_counted(text: str, left: str) -> tuple[str, tuple[str, ...], str]:
-    """Return ``cbind(…)`` and its columns, if there is one, and the rest after the first column."""
+    """Return ``cbind(…)`` and its columns, if any, and the left side with its first column."""
     if not re.match(r"\s*cbind\(", left):
         return "", (), left
     begin, end = next(_top_brackets(left), (0, 0))
@@ -668,11 +668,11 @@ def _curve(text: str, term: str, function: str) -> CurveTerm:
     by = next((each.value for each in call.keywords if each.arg == "by"), None)
     if by is not None and function != "s":
         raise ConfigError(
-            f"{where}{term}: {function}() does not vary with another column; leave by out, or use "
+            f"{where}{term}: {function}() does not vary with another column; leave by= out, or use "
             "s(x, by=…)"
         )
     if by is not None and not isinstance(by, ast.Name):
-        raise ConfigError(f"{where}{term}: by must be a column; correct it")
+        raise ConfigError(f"{where}{term}: by= must be a column; correct it")
     options = [*call.args[1:], *(each for each in call.keywords if each.arg != "by")]
     argument = ""
     if call.args:
@@ -710,7 +710,7 @@ def _group_terms(text: str, inside: str, bar: int) -> Iterator[GroupTerm]:
     if curve := _CURVE.search(_outside_quotes(effects)):
         raise ConfigError(
             f"formula {text!r}: {curve[1]}() cannot vary by group, but it is in ({inside}); "
-            f"for a curve of each label write s(x, by={group})"
+            f"for a curve for each label, write s(x, by={group})"
         )
     if members:
         yield _of_members(text, inside, effects, members[1], not is_double)
@@ -772,7 +772,7 @@ def _of_members(
             "give a column of weights for each column of members"
         )
     if _TRUTH[scale] is False and not weights:
-        raise ConfigError(f"{where}has no weights that could be scaled; leave scale out")
+        raise ConfigError(f"{where}has no weights that could be scaled; leave scale= out")
     return GroupTerm(
         effects,
         f"mm({','.join(columns)})",
@@ -807,7 +807,7 @@ def _options_of_group(text: str, inside: str, arguments: str) -> tuple[str, dict
     if options.get("dist", "student") != "student":
         raise ConfigError(
             f"{where}dist={options['dist']} in ({inside}): the distribution of effects is student "
-            f"or, without dist, gaussian; write dist=student, or leave dist out"
+            f"or, without dist=, gaussian; write dist=student, or leave dist= out"
         )
     if len(options) > 1:
         raise ConfigError(

@@ -45,7 +45,7 @@ from pyflowers.text import in_words
 
 
 def group(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of a group term."""
+    """Return the part for a group term."""
     if its.levels:
         return _by_levels(linear, its)
     if not its.is_intercept and (its.labels or its.is_student):
@@ -65,7 +65,7 @@ def group(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _one_effect(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part for intercepts, one for each label, as they are sampled."""
+    """Return the part for intercepts, one for each label, centred or standardised."""
     g, size = its.name, f"N_{its.index}"
     eta, predicted = _of_rows(its, f"r_{g}")
     centre = ""
@@ -95,7 +95,7 @@ def _one_effect(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _by_levels(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of effects whose covariance depends on the level of a factor."""
+    """Return the part for effects whose covariance depends on the level of a factor."""
     g, size, level = its.name, f"N_{its.index}", f"by_{its.name}"
     eta, predicted = _of_rows(its, f"r_{g}", "" if its.is_intercept else f"Z_{g}")
     each = f"sd_{g}[{level}[j]]"
@@ -261,7 +261,7 @@ def _with_given_of_levels(part: Part, linear: LinearPredictor, its: Group) -> Pa
 
 
 def _priors_of_effects(its: Group, scaled: Sequence[int]) -> dict[str, str]:
-    """Return the priors of the sds, effect by effect: the default one for those in `scaled`."""
+    """Return the priors of the sds; `scaled` has the positions of effects with the default one."""
     sd, num, found = f"sd_{its.name}", len(its.effects), dict[str, str]()
     defaults = {i: f"student_t(3, 0, {sd}_scale[{n}])" for n, i in enumerate(scaled, 1)}
     for i in range(num):
@@ -307,7 +307,7 @@ def _scales_of_levels(its: Group) -> list[int]:
 
 
 def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of intercepts whose covariance is known up to a factor."""
+    """Return the part for intercepts whose covariance is known up to a factor."""
     g, known, size = its.name, f"known_{its.name}", f"N_{its.index}"
     part = Part(
         target=linear.target,
@@ -339,7 +339,7 @@ def _with_covariance(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _standardised(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of several effects with a known covariance, or a Student t distribution."""
+    """Return the part for several effects with a known covariance or a Student t distribution."""
     g, size = its.name, f"N_{its.index}"
     eta, predicted = _of_rows(its, f"r_{g}", f"Z_{g}")
     factor, correlations = f"diag_matrix(sd_{g})", ""
@@ -388,7 +388,7 @@ def _standardised(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _where_stated(part: Part, linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of effects; if their priors can be stated, the engine exact can use it."""
+    """Return the part; if its priors can be stated, add what the engine exact needs."""
     if its.given_correlations or not all(map(is_density_of_sd, its.given)):
         return part
     state = _stated_with_covariance if its.labels else _stated
@@ -396,7 +396,7 @@ def _where_stated(part: Part, linear: LinearPredictor, its: Group) -> Part:
 
 
 def _several_effects(linear: LinearPredictor, its: Group) -> Part:
-    """Return the part of several effects for each label, as they are sampled."""
+    """Return the part for several effects of each label, centred or standardised."""
     g, size = its.name, f"N_{its.index}"
     eta, predicted = _of_rows(its, f"r_{g}", f"Z_{g}")
     factor = f"diag_matrix(sd_{g})"
@@ -450,7 +450,7 @@ def _several_effects(linear: LinearPredictor, its: Group) -> Part:
 
 
 def _with_standard_deviations(part: Part, linear: LinearPredictor, its: Group) -> Part:
-    """Add the standard deviations of the effects, their prior, and the draws of all of them."""
+    """Add the effects' standard deviations, their prior, and the function that draws them all."""
     g, size = its.name, "1" if its.is_intercept else f"M_{its.name}"
     by = _by(linear, its)
     scale, about = f"sd_{g}_scale", f"scale of the half-t prior on the sd of {by}"
@@ -553,16 +553,16 @@ def _with_given(
 def _of_rows(its: Group, effects: str, columns: str = "") -> tuple[str, str]:
     """Return what effects add to the rows, in the program and in ``[prediction]``.
 
-    It is the effect of the row's label, or the mean of its members' effects.
+    A row gets the effect of its label, or the mean or the weighted sum of its members' effects.
 
     Parameters
     ----------
     its : Group
         The group.
     effects : str
-        The variable of the effects.
+        The name of the variable for the effects.
     columns : str
-        The matrix of which they are the coefficients; empty for intercepts.
+        The name of the matrix whose coefficients are the effects; empty for intercepts.
     """
     names = [f"{effects}[{index}]" for index in its.indices]
     own, new = names, names
@@ -717,8 +717,8 @@ def _priors_of_correlations(its: Group) -> list[str]:
 
     Under the LKJ prior of K effects with the parameter eta, (1 + r) / 2 has the distribution
     beta(a, a) with a = eta - 1 + K / 2, and the correlations of one effect with the others are
-    independent (Lewandowski et al. 2009). Replacing these factors gives them their priors; all
-    other correlations keep the LKJ prior, given these.
+    independent (Lewandowski et al. 2009). Replacing some of these beta densities gives the
+    correlations the user's priors. All other correlations keep the LKJ prior, given these.
     """
     g, lines = its.name, list[str]()
     shape = f"cor_{g}_eta + {len(its.effects) / 2 - 1:g}"
@@ -778,8 +778,8 @@ def _with_degrees_of_freedom(part: Part, its: Group) -> Part:
 def _anchors(linear: LinearPredictor, its: Group) -> list[str]:
     """Return the centre of the effects of a centred term; empty if it is 0.
 
-    The centre consists of the population's coefficients. Its intercept applies where the covariates
-    in the term are 0 and all others have their means.
+    The centre consists of the population's coefficients. The intercept in it applies where the
+    covariates in the term are 0 and all other covariates have their means.
     """
     if not its.anchored:
         return []
@@ -821,7 +821,7 @@ def effects_in_words(names: tuple[str, ...]) -> str:
 
 
 def _stated(its: Group, target: str, values: Values) -> Effects:
-    """Return the effects of a group with the priors of their population."""
+    """Return the effects of a group, with the priors on their sds and correlations."""
     g = its.name
     codes = np.asarray(values[its.index]) - 1
     columns = np.ones((len(codes), 1))
@@ -838,13 +838,13 @@ def _stated(its: Group, target: str, values: Values) -> Effects:
 
 
 def _stated_with_covariance(its: Group, target: str, values: Values) -> Effects:
-    """Return effects with a known covariance as a factor of it times independent effects."""
+    """Return effects with a known covariance: its Cholesky factor times independent effects."""
     factor = np.linalg.cholesky(np.asarray(values[f"known_{its.name}"], dtype=np.float64))
     return replace(_stated(its, target, values), back=factor)
 
 
 def _draw_sds(its: Group, values: Values, num: int, rng: Generator) -> FloatArray:
-    """Draw the standard deviations of the effects; fixed ones are in the data block."""
+    """Draw the standard deviations of the effects; if all are fixed, the data block has them."""
     g = its.name
     size = int(values.get(f"M_{g}", 1))
     if f"sd_{g}" in values:
@@ -978,7 +978,7 @@ def _draw_correlations(
 ) -> FloatArray:
     """Draw Cholesky factors of correlation matrices from the LKJ distribution.
 
-    They are built from partial correlations, which are beta draws on (-1, 1). Known correlations
+    The factors are built from partial correlations, beta draws on (-1, 1). Known correlations
     with the first effect are in `column`, by the position of the other effect.
     """
     factor = np.zeros((1, num, size, size))

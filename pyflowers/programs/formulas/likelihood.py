@@ -2,19 +2,19 @@
 
 The estimates start at the posterior means. With the sds of group effects held there, Newton steps
 without the priors of the coefficients β lead to the solution of the mixed model equations. With the
-columns C of β, Z of the group effects r, their covariance G, and the first and second derivatives u
-and -w of the log likelihood with respect to the linear predictor,
+columns C of β, Z of the group effects r, their covariance G, the first and second derivatives u and
+-w of the log likelihood with respect to the linear predictor, and W = diag(w),
 
     (C'WC  C'WZ      ) (dβ)   (C'u         )
     (Z'WC  Z'WZ + G⁻¹) (dr) = (Z'u − G⁻¹ r).
 
 The variances of β are the diagonal of the inverse of the Schur complement of Z'WZ + G⁻¹.
 
-Where a prior pulls β away from the data, the other parameters of the family make up for it: sigma
-is too large, or the shape of a negative binomial too small, and with them the variances of β. They
-are therefore multiplied by the ratio of their conditional maximum likelihood estimates at the
-solution and at the posterior means, and the steps are repeated. Without a conflict this ratio
-is near 1.
+If a prior pulls β away from the data, the other parameters of the family compensate: sigma is too
+large, or the shape of a negative binomial is too small, and the variances of β are too large. These
+other parameters are therefore multiplied by the ratio of their conditional maximum likelihood
+estimates at the solution and at the posterior means, and the steps are repeated. Without a conflict
+this ratio is near 1.
 
 A parameter that has its own linear predictor is solved for in the same way, given the linear
 predictor of the response, and the two solutions alternate. This ignores the information that they
@@ -49,7 +49,7 @@ MOST_ROUNDS = 4
 """The largest number of times that the other parameters of the family are adjusted."""
 
 SMALL_CHANGE = 0.02
-"""The relative change of these parameters below which the rounds end."""
+"""The relative change of the family's other parameters below which the rounds end."""
 
 MOST_EFFECTS = 2_000
 """The largest number of group effects for which the likelihood of their sds is computed."""
@@ -58,7 +58,7 @@ LEAST_FALL = 5.0
 """The drop of a log likelihood that excludes values, at about 3.2 standard errors."""
 
 LARGEST_STEP = 4.0
-"""The largest change of a linear predictor in a step, in units in which its curvature is near 1."""
+"""The largest change of a linear predictor in a step, in units that :func:`_unit` returns."""
 
 
 def likelihood_alone(
@@ -81,7 +81,7 @@ def likelihood_alone(
     data : Data
         The whole data block.
     response : sequence of str
-        The variables of the terms of the response.
+        The variables of the response's terms.
     """
     values = data.values
     means = {quantity: np.mean(its, axis=(0, 1)) for quantity, its in draws.items()}
@@ -236,7 +236,7 @@ class _Predictor:
         return found
 
     def sds_alone(self, log_lik: RowsLogLik, unit: float) -> Iterator[tuple[str, LikelihoodAlone]]:
-        """Yield the estimates of the sds of the group effects."""
+        """Yield the estimates of the group effects' sds."""
         u, w = _derivatives(log_lik, self.linear, unit)
         return self.effects.sds_alone(w, u, self.r)
 
@@ -255,9 +255,9 @@ def _of_auxiliary(
 
 
 def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlone:
-    """Return the peak of a function of a parameter's log, and its width.
+    """Return the peak of a log density in the log of a parameter, and the width of the peak.
 
-    The variance is infinite if the function does not fall by `LEAST_FALL` on both sides: the
+    The variance is infinite if the log density does not fall by `LEAST_FALL` on both sides: the
     likelihood then does not bound the parameter.
     """
     grid = start + np.linspace(-4, 10, 57)
@@ -417,8 +417,8 @@ class _Effects:
     ) -> Iterator[tuple[str, LikelihoodAlone]]:
         """Yield the estimate of each sd, with the other sds at their posterior means.
 
-        It maximises the likelihood of a normal response with weights w, with the effects integrated
-        out.
+        The estimate maximises the likelihood of a normal response with weights w, from which the
+        effects are integrated out.
         """
         if self.z is None or len(r) > MOST_EFFECTS:
             return
@@ -460,7 +460,7 @@ class _Effects:
     def reduced(
         self, columns: FloatArray, w: FloatArray, u: FloatArray, r: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the equations of the coefficients, from which the effects are eliminated."""
+        """Return the equations for the coefficients, from which the effects are eliminated."""
         left, right = columns.T @ (w[:, None] * columns), columns.T @ u
         if self.z is None or self.precision is None:
             return left, right
@@ -502,7 +502,7 @@ def _columns_of_group(its: Group, values: Mapping[str, Any], rows: Any) -> Any:
 
 
 def _of_group(its: Group, values: Mapping[str, Any], means: Mapping[str, FloatArray]) -> _Term:
-    """Return the standard deviations of a group's effects, and how they give the covariance."""
+    """Return a group's effects: their sds, and the precision that these sds imply."""
     from scipy import sparse
 
     name, num = its.name, int(values[f"N_{its.index}"])

@@ -68,7 +68,7 @@ _OF_STAN = """for in while if else return break continue true false target funct
     auto static export extern struct typedef"""
 _TAGGED = ("Intercept", "b", "b_adjusted", "b_free", "X", "K", "adjustment", "offset")
 _ENDS = ("", "_mean", "_centered", "_adjusted", "_at_means", "_location", "_scale", "_unit")
-"""The beginnings and ends of the names of variables of another parameter's predictor."""
+"""The beginnings and the ends of variable names that belong to another parameter's predictor."""
 
 _PREFIXES = (
     "(?:offset|centered|outer|sd|cor|r|z|L|N|M|Z|by|df|known|u|weight|share"
@@ -91,9 +91,10 @@ class Effects:
     term : GroupTerm
         The term.
     name : str
-        The name of the group in the program, the suffix of the names of its variables.
+        The name of the group in the program, with which the names of its variables end.
     index : str
-        The name of the index of its labels, which terms of several linear predictors share.
+        The name of the variable with each row's label, which terms of several linear predictors
+        share.
     terms : str
         The sum of terms whose coefficients are the effects.
     effects : tuple of str
@@ -128,13 +129,13 @@ class Model:
     formula : Formula
         The formula.
     family : Family
-        Its family.
+        The family of the response.
     table : Table
-        The rows to which it is fitted.
+        The rows to which the formula is fitted.
     parameter : Auxiliary or None
         The parameter of the family that the terms predict; None if they predict the response.
     indices : mapping of str to str
-        The name in the program of the index of each group. Default: determined from the formula.
+        The name of each group's index in the program. Default: determined from the formula.
     known : mapping of str to DataFrame
         Known covariances of labels, by the names that the formula gives them.
     imputes : str
@@ -172,7 +173,8 @@ class Model:
         if family.has_categories and formula.imputed:
             raise ConfigError(
                 f"formula {formula.text!r}: mi() needs one linear predictor, but family "
-                f"{family.name} has one for each category; leave rows out, with --drop-missing"
+                f"{family.name} has one for each category; leave out rows with missing values, "
+                "with --drop-missing"
             )
         if family.has_trials != bool(formula.trials) and not family.has_columns:
             what, wants = "no trials", ""
@@ -249,7 +251,7 @@ class Model:
 
     @property
     def sums(self) -> list[str]:
-        """The sums of terms."""
+        """The sums of terms in the formula: of the population, the group terms and the curves."""
         return _sums_of(self.formula)
 
     @cached_property
@@ -294,7 +296,7 @@ class Model:
 
     @cached_property
     def group_indices(self) -> Mapping[str, str]:
-        """The name in the program of the index of each group."""
+        """The name of each group's index in the program."""
         if self.indices is not None:
             return self.indices
         return names_of_groups(self.formula, self.family)
@@ -361,7 +363,7 @@ class Model:
         return tuple(dict.fromkeys((*own, *groups, *others)))
 
     def labels_of(self, term: GroupTerm) -> Labels:
-        """Return the labels of a group; if rows have several members, the codes of the first."""
+        """Return a group's labels; if rows have several members, the codes are of the first."""
         if not term.members:
             return self.table.labels(term.group)
         return shared([self.table.labels(name) for name in term.members])[0]
@@ -456,9 +458,9 @@ class Model:
         Raises
         ------
         ConfigError
-            If there is none.
+            If the covariance is not given.
         DataError
-            If it is not a covariance of the labels.
+            If the table is not a covariance of the labels.
         """
         name = term.covariance
         if name not in self.known:
@@ -499,7 +501,7 @@ class Model:
 
     @property
     def predicts_response(self) -> bool:
-        """Whether its linear predictor belongs to the response, and not to another parameter."""
+        """Whether the linear predictor belongs to the response, and not to another parameter."""
         return self.parameter is None or self.parameter.is_predictor
 
     @property
@@ -538,7 +540,7 @@ class Model:
         return replace(self, family=family, formula=self.formula.with_predictors(names))
 
     def _refuse_reference(self, categories: Sequence[str], names: Sequence[str]) -> None:
-        """Reject a formula of the reference category, whose linear predictor is 0."""
+        """Reject a formula for the reference category, whose linear predictor is 0."""
         name, (reference, *others) = self.formula.response, categories
         own = f"mu{re.sub(r'[^A-Za-z0-9]', '', reference)}"
         given = next((each for each in self.formula.parameters if each.predicts == own), None)
@@ -584,7 +586,7 @@ class Model:
         if len(labels) > MOST_CATEGORIES:
             raise DataError(
                 f"{where}{len(labels)} different values, but family {name} takes at most "
-                f"{MOST_CATEGORIES} categories; join rare ones, or choose another family"
+                f"{MOST_CATEGORIES} categories; combine rare categories, or choose another family"
             )
 
     def has_category(self, number: int, rows: NDArray[np.bool_]) -> bool:
@@ -667,7 +669,7 @@ class Model:
 
     @cached_property
     def trials(self) -> FloatArray:
-        """The trials of each row."""
+        """The number of trials in each row."""
         given = self.formula.trials
         trials: FloatArray
         if self.family.has_columns and not given:
@@ -714,7 +716,8 @@ class Model:
     def cell(self) -> str:
         """The columns whose combinations define cells of rows that share one linear predictor.
 
-        Their names are joined by colons; empty if the likelihood does not use totals of cells.
+        The names of the columns are joined by colons. The result is empty if the likelihood does
+        not use totals of cells.
         """
         is_joined = any(":" in name for name in self.columns)  # colons separate names and labels
         factors = filter(self.table.is_factor, self.columns)
@@ -785,8 +788,8 @@ def _sums_of(formula: Formula | FurtherFormula) -> list[str]:
 def with_given_levels(formula: Formula, table: Table) -> Table:
     """Return a table whose columns of labels have the levels that a formula gives them.
 
-    The levels are in order, as in an ordered Categorical. The column has them in all terms of the
-    formula. A term, such as ``C(x, levels=[2, 1])``, orders numbers by itself.
+    The levels are in order, as in an ordered Categorical, and apply in all terms of the formula.
+    The levels of a column of numbers, as in ``C(x, levels=[2, 1])``, apply only in their own term.
 
     Raises
     ------
@@ -855,7 +858,7 @@ def known_covariance(name: str, given: Any) -> pd.DataFrame:
     Parameters
     ----------
     name : str
-        The name that the formula gives it.
+        The name of the covariance in the formula.
     given : path or DataFrame
         The table; the first column of a file, or the index of a DataFrame, holds the labels.
     """
@@ -893,14 +896,14 @@ def _with_ones(effects: str) -> str:
 
 
 def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: str) -> list[str]:
-    """Return the name of each curve; the names of its variables end with it and the tag.
+    """Return the name of each curve; its variables' names end with this name and the tag.
 
     Parameters
     ----------
     curves : sequence of CurveTerm
         The curves of a linear predictor.
     groups : collection of str
-        The names of groups, which differ from the names of all variables of curves.
+        The names of groups, which no variable of a curve may have.
     tag : str
         The tag of the linear predictor.
     """
@@ -918,7 +921,8 @@ def names_of_curves(curves: Sequence[CurveTerm], groups: Collection[str], tag: s
 def names_of_imputed(formula: Formula, family: Family) -> dict[str, str]:
     """Return the name in the program of each predictor that is imputed, by its column.
 
-    The names of its variables, such as ``b_x``, end with it, and differ from all others.
+    The names of the variables for this predictor, such as ``b_x``, end with its name, and differ
+    from all other names.
     """
     ends = (end.removeprefix("_") for end in _ENDS)
     taken = {"free", *ends, *(each.name for each in family.auxiliary)}
@@ -938,7 +942,7 @@ def names_of_imputed(formula: Formula, family: Family) -> dict[str, str]:
 def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     """Return the name of each group in the program.
 
-    It differs from all other names in the program.
+    Each name differs from all other names in the program.
     """
     taken = {*_TAKEN, *reserved_names(), "Intercept_location", "Intercept_scale"}
     taken |= {*OF_RESIDUALS.get(formula.terms.residuals, ())}
@@ -964,7 +968,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
 
 
 def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:
-    """Return the message about a formula of a parameter that the family does not have."""
+    """Return the message about a formula for a parameter that the family does not have."""
     family, about = model.family.name, f"formula {text!r}: "
     if name in ("mu", "eta", model.formula.response):
         return f"{about}the terms of {name} belong in the first formula; move them there"
@@ -978,5 +982,5 @@ def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:
         )
     hint = suggestion(name, known)
     if name in (each.name for each in model.family.auxiliary):
-        return f"{about}{name} cannot have terms; family {family} has {in_words(known)} for them"
+        return f"{about}{name} cannot have terms; in family {family}, only {in_words(known)} can"
     return f"{about}family {family} has no parameter {name}; {hint}"

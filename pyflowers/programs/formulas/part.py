@@ -1,4 +1,4 @@
-"""A part of a formula's model: a record of everything that it adds.
+"""A part of a formula's model: a record of what a term or a parameter adds to the program.
 
 The program, its declaration, the draws from its prior and the equation that readers see are
 assembled from a list of parts. A new kind of term needs only a function that returns a part.
@@ -38,14 +38,14 @@ class Target:
     name : str
         ``eta``, on which the response depends, or a parameter of the family.
     inverse_link : str
-        The target in Stan, where ``{}`` stands for the sum of terms.
+        Stan code for the target, where ``{}`` stands for the sum of terms.
     """
 
     name: str
     inverse_link: str = "{}"
 
     def of(self, total: str) -> str:
-        """Return the target in Stan, given the sum of terms in Stan."""
+        """Return Stan code for the target, given Stan code for the sum of terms."""
         return self.inverse_link.format(total)
 
 
@@ -61,7 +61,7 @@ class Sum:
     text : str
         The terms.
     source : mapping of str to object
-        The source of its columns.
+        The source of the columns, as in ``[data]`` of a declaration.
     """
 
     text: str
@@ -80,9 +80,9 @@ class Number:
     Attributes
     ----------
     value : float
-        The default.
+        The default value.
     meaning : str
-        What it is.
+        A description of the hyperparameter.
     is_positive : bool
         Whether it must be above 0.
     """
@@ -106,20 +106,20 @@ class Part:
     data, transformed_data, parameters, transformed_parameters, model : sequence of str
         Lines of these blocks.
     settings : sequence of str
-        Lines of the data block that declare the numbers in the priors, and switches.
+        Lines of the data block that declare switches and the numbers in the priors.
     generated_quantities : sequence of str
         Lines of this block.
     priors : mapping of str to str
         The prior of each parameter that counts in ``lprior``, as a distribution in Stan.
     lprior : sequence of str
-        Lines that add priors to ``lprior`` which `priors` cannot state, such as those in a loop.
+        Lines that add to ``lprior`` the priors that `priors` cannot state, such as those in a loop.
     eta : str
-        Its summand in the linear predictor; empty if there is none.
+        The part's summand in the linear predictor; empty if there is none.
     is_constant : bool
         Whether the summand is one number for all rows.
     stands_for : mapping of str to str
-        The expression that replaces a parameter of the family in the likelihood; ``{row}`` is a
-        row.
+        The expression that replaces a parameter of the family in the likelihood; ``{row}`` stands
+        for the index of a row.
     likelihood, before_pointwise, pointwise : sequence of str
         Lines of the likelihood and, in the generated quantities, lines before the loop over rows n
         and lines in the loop. They can use the linear predictors.
@@ -134,15 +134,15 @@ class Part:
     omit : sequence of str
         Quantities that a fit does not keep.
     predicted : str
-        Its summand in the linear predictor of ``[prediction]``; empty if there is none.
+        The part's summand in the linear predictor of ``[prediction]``; empty if there is none.
     effects : mapping of str to str
         The distribution of effects that differ between labels, as in ``[prediction]``.
     shown : str
-        Its summand in the equation that readers see; empty if there is none.
+        The part's summand in the equation that readers see; empty if there is none.
     story : str
-        A sentence about it; empty if there is none.
+        A sentence about the part; empty if there is none.
     draw : callable
-        Function of (values, num, rng) that draws its parameters from their priors.
+        Function of (values, num, rng) that draws the part's parameters from their priors.
     derive : callable
         Function of (values, draws) that computes quantities from the draws of all parameters.
     stated : callable or None
@@ -250,7 +250,7 @@ def vector_priors(
     Parameters
     ----------
     name : str
-        The vector.
+        The name of the vector in the program.
     labels : sequence of str
         The names of its elements.
     given : sequence of StatedPrior or None
@@ -260,9 +260,9 @@ def vector_priors(
     meaning : str
         What the elements are.
     lower : float, optional
-        Their lower bound.
+        The lower bound of the elements.
     shown : str, optional
-        The vector in tables. Default: `name`.
+        The name of the vector in tables. Default: `name`.
     """
     by_index = priors_by_index(given, default)
     priors = {f"{name}[{at}]" if at else name: text for at, text in by_index.items()}
@@ -310,7 +310,7 @@ def with_given_draws(
 
 
 def is_constant(given: StatedPrior | None) -> bool:
-    """Whether the user fixes an element."""
+    """Whether the user fixes an element at a value."""
     return given is not None and given.name == CONSTANT
 
 
@@ -343,7 +343,7 @@ def summands(parts: Iterable[Part], target: Target, name: str) -> list[str]:
 
 
 def predictors_first(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts, with the parts of linear predictors first, in the order of tables."""
+    """Return the parts in the order of tables: those of linear predictors come first."""
     return sorted(parts, key=lambda part: part.target is None)
 
 

@@ -1,8 +1,8 @@
 """The parts of a formula's model, each written by one function; `parts_of` lists them.
 
 The parts of a linear predictor are written from a
-:class:`~pyflowers.programs.formulas.predictor.LinearPredictor`, whose tag ends the names of their
-variables: the coefficients are ``b`` for the response and ``b_sigma`` for the parameter sigma.
+:class:`~pyflowers.programs.formulas.predictor.LinearPredictor`. The names of their variables end
+with its tag: the coefficients are ``b`` for the response and ``b_sigma`` for the parameter sigma.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _population_parts(linear: LinearPredictor) -> list[Part]:
 
 
 def observations(model: Model) -> Part:
-    """Return the part of the response and its terms."""
+    """Return the part for the response and its terms."""
     formula, family = model.formula, model.family
     kind, _, size = family.response.partition("[N]")
     response = f"{kind}[N] y"
@@ -165,7 +165,7 @@ def observations(model: Model) -> Part:
 
 
 def cells(model: Model) -> Part:
-    """Return the part of the cells, whose rows share one linear predictor."""
+    """Return the part for the cells, in each of which all rows share one linear predictor."""
     return Part(
         data=[
             "int<lower=1> D; // cells: rows with the same covariates and groups",
@@ -176,7 +176,7 @@ def cells(model: Model) -> Part:
 
 
 def intercept(linear: LinearPredictor, location: float, scale: float) -> Part:
-    """Return the part of the intercept, which is sampled where the columns have their means."""
+    """Return the part for the intercept, which is sampled where the columns have their means."""
     name = f"Intercept{linear.tag}"
     sampled, comment = name, ""
     if linear.is_shifted:
@@ -237,7 +237,7 @@ def _type_of_intercept(given: StatedPrior) -> str:
 
 
 def population(linear: LinearPredictor, its: Population) -> Part:
-    """Return the part of the effects of the columns of X.
+    """Return the part for the coefficients of the columns of X.
 
     The columns in the linear predictor are X minus its means or, if some of them are linked, the
     adjusted columns.
@@ -322,7 +322,7 @@ def _with_means(part: Part, linear: LinearPredictor, means: tuple[float, ...]) -
 
 
 def _with_priors(part: Part, linear: LinearPredictor, sampled: str, its: Population) -> Part:
-    """Add the priors of the sampled coefficients: normal priors, and the user's."""
+    """Add the priors of the sampled coefficients: normal priors, and those that the user gives."""
     x, b, k = f"X{linear.tag}", f"b{linear.tag}", f"K{linear.tag}"
     scale, size, dim = f"{b}_scale", k, x
     prior = f"normal(0, {scale})" if its.scales else ""
@@ -399,7 +399,7 @@ def _with_constants(part: Part, linear: LinearPredictor, sampled: str, its: Popu
 
 
 def offset(linear: LinearPredictor, number: int, its: Sum) -> Part:
-    """Return the part of an offset, a known addition to the linear predictor."""
+    """Return the part for an offset, a known addition to the linear predictor."""
     name = f"offset{linear.tag}_{number}"
     return Part(
         target=linear.target,
@@ -413,16 +413,16 @@ def offset(linear: LinearPredictor, number: int, its: Sum) -> Part:
 
 
 def predicted_parameter(linear: LinearPredictor) -> Part:
-    """Return the part of a parameter of the family that has a linear predictor."""
+    """Return the part for a parameter of the family that has a linear predictor."""
     name = linear.target.name
     return Part(target=linear.target, stands_for={name: f"{name}[{{row}}]"})
 
 
 def imputation(linear: LinearPredictor, its: Imputed) -> list[Part]:
-    """Return the parts of a predictor that is imputed where it is missing.
+    """Return the parts for a predictor that is imputed where it is missing.
 
-    Its observed values enter the likelihood, but by themselves they contain no information about
-    the response.
+    The observed values of the predictor enter the likelihood, but by themselves they contain no
+    information about the response.
     """
     x, target = linear.target.name, linear.target
     own = [*_population_parts(linear), *(group(linear, each) for each in linear.groups)]
@@ -502,7 +502,7 @@ def _impute(
     values: Values,
     draws: Draws,
 ) -> Draws:
-    """Return the imputed values of a predictor, given standard normal ones."""
+    """Return the imputed values of a predictor, computed from standard normal draws."""
     codes = {index: np.asarray(values[index]) - 1 for index in indices}
     rows = NewRows(None, values, codes, {}, {}, int(values["N"]))
     mu = Predictor(rule, draws, values, rows).linear()[..., np.asarray(values[f"missing_{x}"]) - 1]
@@ -511,7 +511,7 @@ def _impute(
 
 
 def another_parameter(each: Auxiliary) -> Part:
-    """Return the part of a family's parameter that has one value for all rows."""
+    """Return the part for a family's parameter that has one value for all rows."""
     numbers, prior = _prior_of(each)
     return Part(
         settings=declared(numbers),
@@ -525,7 +525,7 @@ def another_parameter(each: Auxiliary) -> Part:
 
 
 def given_parameter(each: Auxiliary, value: float) -> Part:
-    """Return the part of a parameter of the family whose value users give."""
+    """Return the part for a parameter of the family whose value the user gives."""
     return Part(
         settings=[f"{each.declared} {each.name}; // {each.description}"],
         numbers={each.name: Number(value, each.description)},
@@ -588,7 +588,7 @@ array[N - sum(held_out)] int kept; // the observations in the likelihood
 
 
 def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
-    """Return the part of the likelihood, of the replicated data and of the switches.
+    """Return the part for the likelihood, the replicated data and the switches.
 
     Parameters
     ----------
@@ -660,7 +660,7 @@ def likelihood(model: Model, stands_for: Mapping[str, str]) -> Part:
 
 
 def _is_vectorised(distribution: str, names: Collection[str]) -> bool:
-    """Whether a distribution accepts vectors of parameters: each is an argument by itself."""
+    """Whether a distribution accepts vectors: each of the parameters is an argument by itself."""
     _, _, inside = distribution.partition("(")
     arguments = [each.strip() for each in inside.removesuffix(")").split(",")]
     named = (name for each in arguments for name in names if re.search(rf"\b{name}\b", each))
@@ -708,7 +708,7 @@ def _population_stated(
 
 
 def _parameter_stated(each: Auxiliary, name: str, prior: str, values: Values) -> Parameter:
-    """Return a parameter of the family; thresholds are a vector."""
+    """Return a parameter of the family for a linear model; thresholds are a vector."""
     is_scalar = each.declared.startswith("real")
     num = 1 if is_scalar else int(values["J"]) - 1
     return Parameter(
@@ -778,13 +778,16 @@ _PRIORS: dict[str, Callable[[Generator, Sequence[float], int], FloatArray]] = {
     "lognormal": lambda rng, given, num: rng.lognormal(given[0], given[1], num),
     "normal": lambda rng, given, num: rng.normal(given[0], given[1], num),
 }
-"""The priors of the parameters of families; positive parameters have the Student t prior."""
+"""Functions that draw from the priors of families' parameters, by the name of the distribution.
+
+Only positive parameters have the Student t prior.
+"""
 
 
 def _draw_thresholds(
     each: Auxiliary, sampled: str, values: Values, num: int, rng: Generator
 ) -> Draws:
-    """Draw the thresholds of ratings, which are in order if their type says so."""
+    """Draw the thresholds of ratings, in ascending order if their type is ``ordered``."""
     shape = (1, num, int(values["J"]) - 1)
     if each.values:
         draws = values[f"{each.name}_scale"] * rng.standard_t(3, shape)

@@ -105,7 +105,7 @@ def _completed(parts: Sequence[Part], values: Values, draws: PriorDraws) -> Prio
 
 
 def _linear_model(data: Data) -> LinearModel:
-    """Return the statements of an unedited program's parts, with the observations.
+    """Return the model that the parts of an unedited program state, with the observations.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def _linear_model(data: Data) -> LinearModel:
 
 
 def _from_linear(link: Link) -> Callable[[FloatArray], FloatArray]:
-    """Return the function of a linear predictor that a link implies, for given effects."""
+    """Return the function that maps a linear predictor to its parameter, given the effects."""
     return lambda linear: link.from_linear(linear, 0.0)
 
 
@@ -344,9 +344,9 @@ def _missing_moments(name: str, data: Data) -> list[MissingMoment]:
 
 
 def _rescaling(formula: str, data: Data, limit: float) -> Advice:
-    """Return the advice to centre a covariate with slopes by group; empty if none is far from 0.
+    """Return the advice to centre a covariate far from 0 with slopes by group; empty without one.
 
-    Intercepts at a distant 0 are nearly a multiple of the slopes, so chains move slowly.
+    Intercepts at 0 are then nearly a multiple of the slopes, so chains move slowly.
     """
     _, linear = _predictors_of(data)
     for its in (its for each in linear for its in each.groups if not its.is_intercept):

@@ -37,9 +37,9 @@ class Population:
     Attributes
     ----------
     terms : Sum
-        The terms.
+        The sum of terms.
     columns : tuple of str
-        The names of their columns.
+        The names of the columns that the terms give.
     means : tuple of float
         The columns' means.
     scales : tuple of float
@@ -48,7 +48,7 @@ class Population:
         See :class:`~pyflowers.programs.formulas.coefficients.CoefficientPrior`.
     given : tuple of StatedPrior or None
         The prior that the user gives to each coefficient; None for one with the normal prior, and
-        empty if all have it. `scales` refer to the normal priors only.
+        empty if all have it. `scales` has only the scales of the normal priors.
     """
 
     terms: Sum
@@ -70,7 +70,7 @@ class Group:
     by : str
         The column of its labels.
     index : str
-        The name of the index of the labels.
+        The name of the variable with each row's label.
     terms : Sum
         The terms whose coefficients vary.
     effects : tuple of str
@@ -80,7 +80,7 @@ class Group:
     scale : float
         The scale of the priors on the sds of the effects.
     scales : tuple of float
-        The scale for each effect, if they differ; otherwise empty.
+        The scale for each effect, if the scales differ; otherwise empty.
     correlations : float
         The parameter of the LKJ prior on the correlations.
     centered, anchored, within : bool, frozenset of str, str
@@ -93,7 +93,7 @@ class Group:
         The column whose levels have standard deviations and correlations of their own; empty if
         there is none.
     levels : tuple of str
-        Its levels.
+        The levels of `factor`.
     is_student : bool
         Whether the effects have a Student t distribution.
     labels : tuple of str
@@ -141,7 +141,7 @@ class Group:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of the array of its sds: effects, levels or both."""
+        """The sizes of the array of sds: the number of levels, of effects, or both."""
         if not self.levels:
             return (len(self.effects),)
         if self.is_intercept:
@@ -155,12 +155,12 @@ class Group:
 
     @property
     def indices(self) -> list[str]:
-        """The index of the labels, or the indices of the members of a row."""
+        """The names of the index variables: one, or one for each member of a row."""
         return [f"{self.index}_{i}" for i in range(1, len(self.members) + 1)] or [self.index]
 
     @property
     def weight_names(self) -> list[str]:
-        """The variables of the members' weights."""
+        """The names of the variables for the members' weights."""
         return [f"weight_{self.name}_{i}" for i in range(1, len(self.weights) + 1)]
 
     def shares(self, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -223,18 +223,19 @@ class LinearPredictor:
     population : Population or None
         The terms of the population; None if there are none.
     offsets : tuple of Sum
-        The offsets.
+        The offsets, terms whose coefficient is 1.
     curves : tuple of Curve
-        The curves.
+        The smooths, monotonic effects and processes.
     groups : tuple of Group
         The group terms; terms on which others are centred come first.
     is_shifted : bool
-        Whether the columns are sampled minus their means, so that the intercept, or the thresholds
-        in its place, refer to terms at their means.
+        Whether the columns are used minus their means. The intercept, or the thresholds in its
+        place, are then sampled for terms at their means.
     given_intercept : StatedPrior or None
         The prior that the user gives to the intercept.
     imputed : Imputed or None
-        What it predicts if this is neither the response nor a parameter of the family.
+        The predictor whose values it predicts; None if it predicts the response or a parameter of
+        the family.
     """
 
     target: Target
@@ -252,7 +253,7 @@ class LinearPredictor:
 
     @property
     def parameter(self) -> str:
-        """The parameter of the family that it predicts; empty for that of the response."""
+        """The parameter of the family that it predicts; empty if it predicts the response."""
         return "" if self.target == ETA else self.target.name
 
     @property
@@ -278,9 +279,9 @@ def linear_predictors(
     priors : DefaultPriors
         The default priors.
     parametrisations : mapping of str to bool
-        Whether the term of a group, or a smooth by a name such as ``s_x``, is centred, if the
-        user decides this; the terms of other parameters are not centred unless they are requested
-        by their names, such as ``g_sigma``.
+        Whether a term is centred, if the user decides this, by the name of its group or, for a
+        smooth, by a name such as ``s_x``. Terms of other parameters are centred only if they are
+        requested by a name such as ``g_sigma``.
     stated : mapping of str to StatedPrior, optional
         The priors that the user gives, by element.
     """

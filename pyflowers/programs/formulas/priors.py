@@ -27,12 +27,14 @@ from pyflowers.programs.terms import read_terms
 FloatArray = NDArray[np.float64]
 
 LEAST_SCALE = 2.5
-"""The smallest scale of the priors, which is used if the linear predictor has no unit."""
+"""The smallest scale of the priors, and their scale if the linear predictor has no unit."""
 
 ON_LINK = 1.0
-"""The prior sd of the term that a column, minus its mean and divided by its sd, adds to the log or
-the log odds of another parameter of a family, such as sigma, and the scale for the sds of group
-effects."""
+"""The prior sd of a standardised column's coefficient in the linear predictor of another parameter
+of a family, such as sigma, and the scale of the prior on the sds of group effects there.
+
+The linear predictor is the log or the log odds of the parameter.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,14 @@ class DefaultPriors:
         Function of a model and another parameter of its family that returns the location and the
         scale of the prior on the intercept in the parameter's linear predictor.
     intercepts : mapping of str to str
-        The prior on the intercept, by parameter, for parameters whose prior is not a t
-        distribution.
+        The prior on the intercept, by parameter, for parameters whose intercept does not have a t
+        prior.
     scale_of_parameters : float
         The scale of the priors on the sds of group effects on other parameters.
     is_flat : bool
         Whether the coefficients of the population have no prior.
     has_units : bool
-        Whether the prior of the sds of group effects is in the units of their columns.
+        Whether the priors on the sds of group effects are in the units of the effects' columns.
     correlations : float
         The parameter of the LKJ prior on the correlations of group effects.
     """
@@ -81,7 +83,7 @@ class DefaultPriors:
 
 
 def find_default_priors(name: str | None) -> DefaultPriors:
-    """Return a set of default priors by the name that users give it.
+    """Return the set of default priors with a given name.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def scales_of_sds(
 def auxiliary_parameters(
     family: Family, priors: DefaultPriors, model: Model
 ) -> tuple[Auxiliary, ...]:
-    """Return a family's other parameters; `model` gives the scales that the family leaves open."""
+    """Return a family's other parameters; scales that it leaves open come from `model`."""
     # A residual sd is on the scale of the response, whatever the link.
     scale = priors.scale(replace(model, family=find_family(family.name)))
     return tuple(
@@ -237,7 +239,7 @@ def _linked_in_brms(model: Model) -> FloatArray:
 
 
 def _location_in_brms(model: Model) -> float:
-    """Return the median of the linked response in brms, without the mean offset."""
+    """Return the median of the linked response in brms, minus the mean offset."""
     if model.family.scale == "fixed":
         return 0.0
     median = round(float(np.median(_linked_in_brms(model))), 1)
@@ -268,8 +270,8 @@ def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
 
 _SCALES = {"real<lower=0, upper=1>": 1.5, "real<lower=1>": 1.0}
 """The scales of the priors on the intercepts of log odds and of the log of degrees of freedom. The
-first makes the prior nearly flat on the share. The second is small, because the response hardly
-changes above 100 degrees of freedom."""
+first makes the prior nearly flat on the probability scale. The second is small, because the
+response hardly changes above 100 degrees of freedom."""
 
 
 def _intercept_in_brms(model: Model, about: Auxiliary) -> tuple[float, float]:
@@ -278,7 +280,7 @@ def _intercept_in_brms(model: Model, about: Auxiliary) -> tuple[float, float]:
 
 
 def _auxiliary(family: Family) -> tuple[Auxiliary, ...]:
-    """Return the parameters of a family with the priors that it states."""
+    """Return the parameters of a family with the priors that the family states."""
     return family.auxiliary
 
 

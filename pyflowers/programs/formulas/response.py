@@ -41,7 +41,7 @@ _OF_BRMS = {
     "rate": "add offset(log(n)) to the terms, where n is the column in rate(n)",
     "subset": "leave the rows out of the table",
 }
-"""Other terms of brms, each with its remedy."""
+"""Terms of brms that are not supported, each with what to write instead."""
 
 OF_RESIDUALS = {
     "ar": [
@@ -68,7 +68,7 @@ OF_RESIDUALS = {
         "z",
     ],
 }
-"""Names of variables in programs with these terms of the residuals."""
+"""Names of the variables that these terms for residuals add to a program."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ResponseTerms:
         How residuals depend on each other, by the term: ``ar``, in ``ar(time, gr)``, or
         ``cosy``, in ``cosy(gr)``; empty if they are independent.
     time, gr : str
-        The columns of its times and of its series; empty for the order of the rows, and for one
+        The columns of the times and of the series; empty for the order of the rows and for a single
         series.
     """
 
@@ -94,12 +94,12 @@ class ResponseTerms:
 
     @cached_property
     def written(self) -> list[Written]:
-        """What each term adds to the program, in the order of their changes to the likelihood."""
+        """What each term adds to the program, in the order in which they change the likelihood."""
         return [its.written(self.given[name]) for name, its in TERMS.items() if name in self.given]
 
     @property
     def trials(self) -> str:
-        """The column of the trials, or their number; empty if they are not given."""
+        """The column with the number of trials, or a number; empty if neither is given."""
         return self.given.get("trials", {}).get("n", "")
 
     @property
@@ -136,7 +136,7 @@ class ResponseTerms:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables of the terms that ``response`` of ``[prediction]`` names."""
+        """The variables of the terms that ``response`` in ``[prediction]`` names."""
         of_residuals = {"ar": ["previous"], "cosy": ["unit"]}.get(self.residuals, [])
         return (*(name for its in self.written for name in its.variables), *of_residuals)
 
@@ -177,7 +177,7 @@ def read_terms_of_response(formula: str, text: str) -> ResponseTerms:
             raise ConfigError(f"{about}{name}() is not supported; {_OF_BRMS[name]}")
         if name not in names:
             raise ConfigError(
-                f"{about}{name}() after the response does not exist; {suggestion(name, names)}"
+                f"{about}{name}() is not a term of a response; {suggestion(name, names)}"
             )
         if name in found:
             raise ConfigError(f"{about}{name}() follows the response twice; keep only one")
@@ -225,7 +225,7 @@ def _arguments(about: str, term: ResponseTerm, inside: str) -> dict[str, str]:
 
 
 def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
-    """Return the terms of a response with ``ar(…)``, which is written among the other terms.
+    """Return a response's terms with ``ar(…)`` or ``cosy(…)``, written among the other terms.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
     formula : str
         The whole formula, for messages.
     call : str
-        The call.
+        The call of ``ar`` or ``cosy``, as it is written.
     """
     name, _, inside = call.removesuffix(")").partition("(")
     about, how = f"formula {formula!r}: ", "write ar(time = t, gr = g), where t and g are columns"
@@ -255,13 +255,13 @@ def with_series(terms: ResponseTerms, formula: str, call: str) -> ResponseTerms:
     order, cov = found.pop("p", "1"), found.pop("cov", "FALSE")
     if order != "1":
         raise ConfigError(
-            f"{about}{call} has the order {order}, but only order 1 is supported; leave p out, "
+            f"{about}{call} has the order {order}, but only order 1 is supported; leave p= out, "
             f"or {EDIT_PROGRAM}"
         )
     if cov not in ("FALSE", "F"):
         raise ConfigError(
             f"{about}{call}: cov = {cov} is not supported, as the first row of a series has the sd "
-            "sigma; leave cov out"
+            "sigma; leave cov= out"
         )
     for key, value in found.items():
         if re.fullmatch(NAME, value) is None:
@@ -324,7 +324,7 @@ def family_with(terms: ResponseTerms, family: Family, formula: str) -> Family:
 
 
 def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
-    """Reject a response whose residuals cannot be autoregressive."""
+    """Reject a response whose residuals cannot depend on each other."""
     if family.name not in WITH_SIGMA:
         raise ConfigError(
             f"{about}family {family.name} has no residuals for {terms.residuals}(); choose "
@@ -433,7 +433,7 @@ def parameters_in_stan(terms: ResponseTerms, stands_for: Mapping[str, str]) -> d
 
 
 def parameters_predicted(terms: ResponseTerms, where: Mapping[str, str]) -> dict[str, str]:
-    """Return `where` of ``[prediction]`` with the parameters that terms change in rows."""
+    """Return ``where`` in ``[prediction]``, with the parameters that terms change in some rows."""
     found = dict(where)
     for its in terms.written:
         found |= {name: of(found.get(name, name)) for name, of in its.predicted.items()}
@@ -448,11 +448,12 @@ def row_likelihood(
     Parameters
     ----------
     terms, family
-        The terms and the family.
+        The terms of the response and its family.
     density, cumulative : str
-        The distribution of the row for its density and for its functions ``_lcdf`` and ``_lccdf``.
+        Stan code for the distribution of the row: for its density, and for its functions ``_lcdf``
+        and ``_lccdf``.
     sink : str
-        The variable.
+        The variable that the statements set.
     """
     row = RowInStan(family, density, cumulative, sink, *_bounds(terms))
     lines = [f"{sink} = {row.own};"]
@@ -518,7 +519,7 @@ AFTER_PREVIOUS = [
     "vector[N] residual = y - eta;",
     "eta += ar * (follows .* residual[previous]); // given the row before",
 ]
-"""Statements before a likelihood of rows that depend on the rows before them."""
+"""Statements that precede the likelihood of rows that depend on the rows before them."""
 
 
 def rows_in_series(
@@ -529,7 +530,8 @@ def rows_in_series(
     Parameters
     ----------
     distribution, rng : callable
-        Functions of a linear predictor and a row that return the distribution, and a draw.
+        Functions of Stan code for a linear predictor and a row that return Stan code for the
+        distribution and for a draw.
     """
     return [
         "int row = in_time[n];",
@@ -553,7 +555,7 @@ def rows_in_units(family: Family, sigma: str) -> dict[str, list[str]]:
     family : Family
         The family, gaussian or student.
     sigma : str
-        Its sigma in row n.
+        Stan code for the family's sigma in row n.
 
     Returns
     -------

@@ -35,7 +35,7 @@ def write_program(
     parts : sequence of Part
         The parts of its model.
     rows : str
-        The size of the linear predictor.
+        The size of each linear predictor, as Stan code.
     note : str
         A sentence for the header; empty if there is none.
     """
@@ -88,7 +88,7 @@ def _header(formula: Formula, family: Family, parts: Sequence[Part], note: str) 
 
 
 def _transformed_parameters(parts: Sequence[Part]) -> list[str]:
-    """Return the lines of this block, which end with the log density of the priors."""
+    """Return the lines of the transformed parameters, which end with the priors' log density."""
     lines = joined(parts, "transformed_parameters")
     lines.append(
         "real lprior = 0; // log density of the priors, without that of the groups' effects"
@@ -112,7 +112,7 @@ def _model(parts: Sequence[Part], rows: str) -> list[str]:
 
 
 def _generated_quantities(parts: Sequence[Part], rows: str) -> list[str]:
-    """Return the lines of this block, which end with the quantities of each row."""
+    """Return the lines of the generated quantities, which end with the quantities of each row."""
     return [
         *joined(parts, "generated_quantities"),
         "if (N_pointwise > 0) {",

@@ -58,7 +58,7 @@ FIGURE = "answer"
 """The name of the figure of the answer."""
 
 CERTAIN = 0.999
-"""Probabilities of an effect's direction that are above this value are not distinguished."""
+"""Probabilities of an effect's direction that exceed this value are shown as above this value."""
 
 
 def content(material: Material) -> Iterator[Block]:
@@ -184,7 +184,7 @@ def _of_groups(found: Effects, fit: Fit) -> Text:
 
 @dataclass(frozen=True)
 class _Row:
-    """The position of an effect, and that of the same effect for the groups of the data."""
+    """The row of an effect in the table, and the row of this effect for the groups of the data."""
 
     own: int
     of_data: int | None
@@ -442,7 +442,7 @@ def _ranking(material: Material) -> Iterator[Block]:
 
 
 def lead(material: Material) -> tuple[str, str | None]:
-    """Return the covariate of the answer's figure, and the one whose values have separate curves.
+    """Return the covariate that the answer's figure shows, and the one with separate curves.
 
     A curve shows more than separate points, so the first numeric column is drawn if there is one.
     The separate curves are for a column that interacts with it or, if there is none, for the first

@@ -18,8 +18,8 @@ from pyflowers.reports.section import Block, Drawings, Picture, Section
 _CAPTIONS = {
     "trace": "Traceplots. Each line is a chain; chains that mix look alike and have no trend.",
     "ranks": "Rank plots. If the chains agree, the lines are flat and stay inside the grey band, "
-    "which holds 99% of the bars of independent draws.",
-    "pairs": "Pair plot. Each parameter alone on the diagonal, and pairs of parameters below it",
+    "which contains 99% of the bars for independent draws.",
+    "pairs": "Pair plot. Each parameter is alone on the diagonal, and pairs are below it",
     "prior_posterior": "Prior (dashed) and posterior (filled). On a logarithmic axis, the curves "
     "are densities of the logarithm.",
 }

@@ -35,9 +35,9 @@ def content(material: Material) -> Iterator[Block]:
         yield Picture(
             f"calibration {i}",
             fill(
-                "Calibration of {}: the distribution function of the ranks of each quantity's true "
-                "values, minus that of uniform ranks, with the band that holds {} of the curves of "
-                "uniform ranks.",
+                "Calibration of {}: for each quantity, the distribution function of the ranks of "
+                "its true values, minus the distribution function of uniform ranks. The band "
+                "contains {} of such curves for uniform ranks.",
                 material.calibrated(found),
                 _band(found),
             ),

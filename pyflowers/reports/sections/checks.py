@@ -157,7 +157,7 @@ def _caption(material: Material, shown: PredictiveChecks) -> Text:
         return caption + "."
     return caption + (
         "; the last panel shows the distribution function of the PITs minus that of "
-        "uniform values, with the band that holds 99% of the curves of uniform values."
+        "uniform values, with a band that contains 99% of such curves for uniform values."
     )
 
 

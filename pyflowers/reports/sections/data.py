@@ -57,7 +57,7 @@ def _size(model: Model) -> Markup:
         num = model.frequencies.tolist()
         each = [f"{name}: {n}" for name, n in zip(model.categories, num, strict=True)]
         return fill(
-            "The data consist of {}{}; the numbers of each category are {}.",
+            "The data consist of {}{}; the numbers in each category are {}.",
             counted(data.num_obs, "observation"),
             where,
             isolated(shortened(each)),
@@ -120,7 +120,7 @@ def _cell(value: float) -> str:
 def figures(material: Material) -> Drawings:
     """Return the figure of the observations, if they have groups and are not categories.
 
-    The numbers of categories have no order and no average.
+    The numbers that stand for categories have no order and no average.
     """
     data = material.data.with_all_rows
     if data.by_group is None or not data.num_obs or material.best.model.has_categories:

@@ -16,7 +16,7 @@ from pyflowers.reports.sections.answer import caption_of, lead, separated
 
 
 def content(material: Material) -> Iterator[Block]:
-    """Yield a figure for each covariate that the answer does not show, and one of the groups."""
+    """Yield a figure for each covariate that the answer does not show, and one for the groups."""
     if material.effects is not None:
         yield Picture("all effects", _of_all(material.effects))
     for column in _others(material):

@@ -151,7 +151,7 @@ def _table(found: Comparison, whole: pd.DataFrame, shown: list[str]) -> Table:
 
 @dataclass(frozen=True)
 class _Words:
-    """What the sentences on a comparison have in common."""
+    """The words that all sentences on a comparison have in common."""
 
     reference: str
     interval: str

@@ -68,7 +68,7 @@ def _model(fit: Fit) -> Iterator[Block]:
     for name, text in fit.record.program.files.items():
         shown = shown_path(name)
         summary = fill("{}: {}", what, code(shown))
-        if is_formula:  # whose file is named after the formula
+        if is_formula:  # the name of the file is made from the formula
             summary = fill("The Stan program")
         box = '<pre tabindex="0" aria-label="{}">\n{}</pre>'
         yield from folded(summary, fill(box, shown, text))
@@ -195,7 +195,7 @@ def figures(material: Material) -> Drawings:
     found: dict[str, Callable[[], Figure]] = {}
     for fit in material.fits:
         has_groups = fit.program.can(Capability.GROUP_MEAN) and fit.data.by_group is not None
-        if has_groups and fit is not material.best:  # the answer shows the best model's
+        if has_groups and fit is not material.best:  # the answer shows the best model's figure
             found[f"{fit.name}/shrinkage"] = partial(plots.shrinkage, fit)
         for name, effects in _forests(fit).items():
             found[f"{fit.name}/{name}"] = partial(plots.forest, fit, effects)

@@ -27,11 +27,11 @@ def content(material: Material) -> Iterator[Block]:
     run = "This command reproduces the report:"
     if again.needs_file:
         run = (
-            "The data came from Python. Save them as <code>data.csv</code> and run this in the "
-            "same folder:"
+            "The data came from Python. Save them as <code>data.csv</code> and run this command in "
+            "the same folder:"
         )
     elif again.has_paths:
-        run = "Run this in a folder where its paths are valid:"
+        run = "Run this command in a folder in which its paths are valid:"
     yield paragraph(fill(run))
     yield command(again.command)
     if again.covariances:

@@ -18,10 +18,10 @@ from pyflowers.reports.material import Material
 from pyflowers.reports.section import Block, Drawings, Picture, Section, Table
 
 MOST_NAMED = 3
-"""The largest number of quantities that the banner names because they depend on their prior."""
+"""The largest number of quantities that the banner lists as depending on their prior."""
 
 MOST_CONCLUSIONS = 24
-"""The largest number of conclusions that the page lists because they change with a prior."""
+"""The largest number of conclusions that the page lists as changing with a prior."""
 
 
 def content(material: Material) -> Iterator[Block]:
@@ -150,7 +150,7 @@ def late_figures(material: Material) -> Drawings:
 
 
 def record(material: Material) -> Mapping[str, Any]:
-    """Return each model's sensitivities and its conclusion."""
+    """Return each model's sensitivities and the sentence that summarises them."""
     return {
         found.name: {"conclusion": found.sentence, "sensitivity": records_of(found.table())}
         for found in _known(material)

@@ -359,7 +359,7 @@ def test_a_report_and_a_copy_of_the_program(fit, tmp_path):
     table().to_csv(data, index=False)
     assert run("report", out, "--out", tmp_path / "report.html") == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "the numbers of each category are" in page
+    assert "the numbers in each category are" in page
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "Average difference of the probability of each category of choice" in words
     for outcome in ("bike", "bus", "own car"):  # each has a sentence and a row

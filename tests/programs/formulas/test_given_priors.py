@@ -237,7 +237,7 @@ def test_a_program_that_is_written_takes_no_densities():
     program = Program.from_formula("y ~ x", FRAME, priors={"sigma": "normal(0, 1)"})
     assert pyflowers.Spec(program, FRAME, priors={"sigma": "normal(0,1)"}).open() is program
     program.resolve_priors({"sigma": "normal(0,1)"})  # the one that it has
-    with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): the Stan code of y ~ x"):
+    with pytest.raises(ConfigError, match=r"sigma ~ normal\(0, 2\): y ~ x.* has already been"):
         program.resolve_priors({"sigma": "normal(0, 2)"})
     message = (
         "a density can be given only for a formula; in iid_normal, set the prior of mu with mu_mean"

@@ -238,7 +238,7 @@ def test_a_covariance_that_no_term_names_is_refused():
             "y ~ (1 | gr(g, id=1))",
             "takes by=f, cov=A or dist=student after the group; correct id=1",
         ),
-        ("y ~ (1 | gr(g, dist=cauchy))", "write dist=student, or leave dist out"),
+        ("y ~ (1 | gr(g, dist=cauchy))", "write dist=student, or leave dist= out"),
         ("y ~ (1 | gr(g, by=site, dist=student))", "takes only one of by=, cov= and dist=; leave"),
         ("y ~ (1 | gr(g, f))", "takes by=f, cov=A or dist=student after the group; correct f"),
         ("y ~ (1 | gr(g/f))", "takes one group; write gr(g), where g is a column or a:b"),

@@ -222,7 +222,7 @@ def test_a_written_program_is_read_with_the_labels_of_another_table(name, tmp_pa
         ("(1 | mm(g, g2, weights=w1))", "takes columns, weights=cbind(…) and scale=FALSE, not"),
         ("(1 | mm(g, g2, by=f))", "not by=f; write mm(g1, g2) or mm(g1, g2, weights=cbind(w1"),
         ("(1 | mm(g, g2, weights=c(w1)))", "has 2 columns and 1 weight; give a column of"),
-        ("(1 | mm(g, g2, scale=FALSE))", "has no weights that could be scaled; leave scale out"),
+        ("(1 | mm(g, g2, scale=FALSE))", "has no weights that could be scaled; leave scale= out"),
         ("(1 | mm(g, g3))", "there is no column 'g3'; did you mean g?"),
         ("(1 | mm(g, g2, weights=c(w1, w3)))", "there is no column 'w3'; the columns are"),
         ("(1 | mm(g, g2)) + (0 + x | mm(g, g2))", "are two terms of mm(g,g2), but a term with"),

@@ -365,7 +365,7 @@ def test_a_report_and_a_copy_of_the_program(fit, tmp_path):
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     counts = table()[list(NAMES)].sum()
     numbers = ", ".join(f"{name}: {counts[name]}" for name in NAMES)
-    assert f"the numbers of each category are {numbers}" in words
+    assert f"the numbers in each category are {numbers}" in words
     assert "multinomial(trials, softmax(0, mubus, muowncar))" in words
     for name in NAMES:
         assert re.search(rf"(lower|higher) probability of {name} per unit of x", words)

@@ -88,5 +88,5 @@ def test_a_new_term_needs_one_record(with_toy_term, frame, tmp_path):
 
 def test_without_its_record_there_is_no_term(frame):
     """Negative control."""
-    with pytest.raises(ConfigError, match=r"rounded\(\) after the response does not exist"):
+    with pytest.raises(ConfigError, match=r"rounded\(\) is not a term of a response"):
         Program.from_formula(FORMULA, frame)

@@ -401,7 +401,7 @@ BAD = [
     ),
     ("time | cens(c) + ~ x", "", "not nothing; correct it"),
     ("time | cens(c) + cens(c) ~ x", "", "cens() follows the response twice; keep only one"),
-    ("time | censor(c) ~ x", "", "censor() after the response does not exist; did you mean cens?"),
+    ("time | censor(c) ~ x", "", "censor() is not a term of a response; did you mean cens?"),
     ("time | cens() ~ x", "", "cens() has no censored; write cens(c), where c is a column of -1"),
     ("time | cens(c, end, s) ~ x", "", "cens() has more than 2 arguments; write cens(c)"),
     (
@@ -443,9 +443,9 @@ BAD = [
     (
         "time | trunc(lb = 2) ~ x",
         "",
-        "below the bound 2 of trunc(); correct it, the bound, or leav",
+        "below the bound 2 of trunc(); correct it or the bound, or lea",
     ),
-    ("time | trunc(ub = early) ~ x", "", "above the bound 0.01 of trunc(); correct it, the bound"),
+    ("time | trunc(ub = early) ~ x", "", "above the bound 0.01 of trunc(); correct it or the b"),
     (
         "count | trunc(lb = 0.5) ~ x",
         "poisson",
@@ -473,12 +473,12 @@ BAD = [
     ("time | weights(zero) ~ x", "", "zero is 0 in every row, so no row counts; correct it"),
     ("time | weights(zero, kind = precision) ~ x", "", "zero is 0, but a weight must be above 0;"),
     ("time | weights(w, kind = row) ~ x", "", "weights have no kind 'row'; did you mean rows?"),
-    ("time | weights(w, scale = TRUE) ~ x", "", "write kind = survey, with which weights have"),
-    ("time | weights(w, kind = precision) ~ x", "gamma", "takes no weights of the kind precision"),
+    ("time | weights(w, scale = TRUE) ~ x", "", "write kind = survey, which divides weights by"),
+    ("time | weights(w, kind = precision) ~ x", "gamma", "takes no weights with kind = precision"),
     (
         "time | se(s) + weights(w, kind = precision) ~ x",
         "",
-        "has no sigma that weights of the kind",
+        "has no sigma that weights with kind",
     ),
 ]
 

@@ -215,8 +215,12 @@ def test_the_elpd_of_a_row_is_not_said_to_be_that_given_all_others(fits):
         ("n ~ cosy(g)", "poisson", "family poisson has no residuals for cosy(); choose gaussian"),
         ("p ~ cosy(g)", "gaussian(log)", "cosy() needs the link identity, not log; leave one of"),
         ("y | cens(c) ~ cosy(g)", "gaussian", "cosy() cannot be combined with cens(), trunc() or"),
-        ("y ~ cosy(g); cosy ~ x", "gaussian", "cosy cannot have terms; family gaussian has sigma"),
-        ("y ~ cosy(g); nu ~ x", "student", "nu cannot have terms; family student has sigma"),
+        (
+            "y ~ cosy(g); cosy ~ x",
+            "gaussian",
+            "cosy cannot have terms; in family gaussian, only sigma",
+        ),
+        ("y ~ cosy(g); nu ~ x", "student", "nu cannot have terms; in family student, only sigma"),
     ],
 )
 def test_a_bad_term_is_one_sentence_with_a_remedy(formula, family, message):

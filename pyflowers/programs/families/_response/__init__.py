@@ -3,8 +3,9 @@
 The module of a term defines how it is written and checked, what it adds to a program, and how it
 changes the likelihood and the replicates of rows in NumPy; see :mod:`.term`. The functions here
 combine the terms that a response has. In a program, terms are identified by the names of their
-variables in the data block, which ``response`` of ``[prediction]`` lists; each variable has one
-value for each row. :mod:`.residuals` is for rows that depend on each other.
+variables in the data block, which ``response`` of ``[prediction]`` lists; a variable has one value
+for each row or a single value for all rows. :mod:`.residuals` is for rows that depend on each
+other.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def names_of_terms() -> list[str]:
 
 
 def reserved_names() -> set[str]:
-    """Return the names of the terms that no group may have in a program."""
+    """Return the names that terms use in a program, which no group may have."""
     found = {name for each in TERMS.values() for name in (*each.variables, *each.local_names)}
     return found - {its.known for its in _every()}
 
@@ -59,12 +60,12 @@ def _every() -> list[OnRows]:
 
 
 def on_rows(response: Collection[str]) -> list[OnRows]:
-    """Return the effects on rows of the terms with these variables."""
+    """Return the effects that the terms with these variables have on rows."""
     return [its for its in _every() if not set(its.variables).isdisjoint(response)]
 
 
 def family_of(text: str, response: Sequence[str] = ()) -> Family:
-    """Return a family with the likelihood of a response with terms.
+    """Return a family whose likelihood includes the terms of the response.
 
     Parameters
     ----------
@@ -114,26 +115,26 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
 
 
 def _ends(response: Collection[str]) -> tuple[str, str]:
-    """Return the variables of the bounds of rows; an empty text for a bound that is missing."""
+    """Return the variables that hold the lower and the upper bounds of rows; empty for no bound."""
     pairs = [its.ends for its in on_rows(response)]
     lower, upper = (next((its[i] for its in pairs if its[i] in response), "") for i in (0, 1))
     return lower, upper
 
 
 def has_dependent_rows(response: Collection[str]) -> bool:
-    """Whether the rows of a response whose terms have these variables depend on each other."""
+    """Return whether the rows of a response with these variables depend on each other."""
     return not set(OF_OTHER_ROWS).isdisjoint(response)
 
 
 def can_be_series(family: Family, response: Sequence[str]) -> bool:
-    """Whether the residuals of a response with these variables can be autoregressive."""
+    """Return whether the residuals of a response with these variables can be autoregressive."""
     is_normal = family.name in WITH_SIGMA and family.link == "identity"
     is_density = all(its.log_lik is None for its in on_rows(response))
     return is_normal and is_density and not has_dependent_rows(response)
 
 
 def has_terms(family: Family, response: Sequence[str]) -> bool:
-    """Whether a family can have a response with these variables."""
+    """Return whether a family supports response terms with these variables."""
     if has_dependent_rows(response):
         return False  # families are compared on some of the rows, which depend on other rows
     for its in on_rows(response):
@@ -145,7 +146,7 @@ def has_terms(family: Family, response: Sequence[str]) -> bool:
 
 
 def given_rows(family: Family, response: Sequence[str], rows: Values) -> Family:
-    """Return a family whose likelihood uses the rows' values of the response's terms.
+    """Return a family whose likelihood uses given values of the response's terms.
 
     Parameters
     ----------
@@ -213,5 +214,5 @@ def recorded(
 
 
 def simulated(response: Sequence[str]) -> Callable[[FloatArray, Mapping[str, Any]], Any] | None:
-    """Return the function that gives the variables of simulated data; None if y is the only one."""
+    """Return the function that gives the variables of simulated data; None if only y is set."""
     return next((its.simulated for its in on_rows(response) if its.simulated is not None), None)

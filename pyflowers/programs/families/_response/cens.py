@@ -100,8 +100,8 @@ def as_censored(
 def recorded(y: FloatArray, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of simulated responses, some of which are censored.
 
-    The rows that are censored in the data block, whose times of censoring are therefore known, are
-    censored at these times; no other row is.
+    The time of censoring is known for the rows that are censored in the data block. Such a row is
+    censored if its response is beyond this time; no other row is censored.
 
     Parameters
     ----------
@@ -123,9 +123,10 @@ def _limits(
     rng: Generator,
     every: tuple[FloatArray, Any],
 ) -> FloatArray:
-    """Return a time of right-censoring for each row of each replicate; infinite if never censored.
+    """Return a time of right-censoring for each row of each replicate.
 
-    `every` has the responses of all rows, and whether each of them is censored.
+    It is infinite for a row that is never censored. `every` has the responses of all rows, and
+    whether each of them is censored.
     """
     all_y, all_censored = every
     found = np.full(shape, np.inf)
@@ -213,7 +214,7 @@ def written(given: Given) -> Written:
 
 
 def _has_words(column: str, table: Table) -> bool:
-    """Whether the column has words; True and False are numbers, too."""
+    """Return whether the column has words; True and False are numbers, too."""
     return bool(np.isnan(table.typed(column).numbers_or_truth).any())
 
 

@@ -32,8 +32,8 @@ AR = Auxiliary(
 def with_series(family: Family) -> Family:
     """Return a family whose residuals are autoregressive.
 
-    The likelihood of a row is conditional on the row before it. The variance is the stationary one,
-    far from the first row of a series.
+    The likelihood of a row is conditional on the row before it. The variance in `moments` is the
+    stationary one, which holds far from the first row of a series.
     """
 
     def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -152,7 +152,7 @@ def with_units(family: Family) -> Family:
 
 
 def _earlier(z: FloatArray, unit: Any) -> tuple[Any, FloatArray, FloatArray]:
-    """Return the number of earlier rows of the unit, and their sums of z and of its square."""
+    """Return the number of earlier rows in each row's unit, and the sums of z and z² over them."""
     order = np.argsort(unit, kind="stable")
     place = np.arange(len(order))
     starts = np.searchsorted(unit[order], unit[order])

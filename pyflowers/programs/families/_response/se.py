@@ -93,7 +93,7 @@ def _estimated(text: str) -> str:
 
 
 def _truth(value: str) -> str:
-    """Return ``TRUE`` or nothing."""
+    """Return ``TRUE`` for true, and an empty text for false."""
     if value.upper() not in ("TRUE", "FALSE", "T", "F"):
         raise ValueError(f"sigma in se() is {value}; write TRUE or FALSE")
     return "TRUE" if value.upper().startswith("T") else ""

@@ -1,9 +1,9 @@
-"""The records that describe a term of a response, and the arguments of its functions.
+"""Records that describe a term of a response, and the arguments of the records' functions.
 
 A :class:`ResponseTerm` is a kind of term, such as ``cens``. With the arguments of a formula's call,
-``cens(c)``, it gives a :class:`Written`: what the term adds to the program. The program then lists
-the term's variables in ``response`` of ``[prediction]``. They identify its :class:`OnRows`, which
-describes what the term does to rows in NumPy.
+``cens(c)``, it returns a :class:`Written`: what the term adds to the program. The program then
+lists the term's variables in ``response`` of ``[prediction]``. They identify the term's
+:class:`OnRows`, which describes what the term does to rows in NumPy.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NAME = r"(?:[^\W\d][\w.]*|`[^`]+`)"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 WITH_SIGMA = ("gaussian", "student")
-"""The families whose sigma is a standard deviation that standard errors and precisions change."""
+"""The families whose sigma can be changed by standard errors and precisions."""
 
 
 def is_number(text: str) -> bool:
-    """Whether an argument is a number, and not a column."""
+    """Return whether an argument is a number, and not a column."""
     return re.fullmatch(_NUMBER, text) is not None
 
 
@@ -41,14 +41,14 @@ def is_number(text: str) -> bool:
 
 
 def with_known(family: Family, name: str) -> Family:
-    """Return a family one of whose parameters is data."""
+    """Return a family in which one parameter is data."""
     others = tuple(each for each in family.auxiliary if each.name != name)
     return replace(family, auxiliary=others, known=name)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a response and their distribution before its terms.
+    """Rows of a response, and their distribution before the terms change it.
 
     Attributes
     ----------
@@ -130,18 +130,18 @@ class OnRows:
     simulated : callable, optional
         Function of responses and the data block that returns the variables of simulated data.
     parameters : mapping of str to callable
-        Parameters of the family that differ between rows: a function of the parameter and the
-        values of the rows.
+        Parameters of the family that differ between rows, each with a function of the parameter and
+        the values of the rows that returns the parameter in each row.
     known : str
         A parameter of the family whose values are in the variable of the same name.
     needs_sigma : bool
-        Whether the term needs a sigma that is a standard deviation.
+        Whether the term needs one of the families in `WITH_SIGMA`.
     role : str
         The field of :class:`.LinearModel` that takes the variable; without one, the engine exact
         does not support the term.
     multiplies : bool
-        Whether the term multiplies the log likelihood of a row, so that it is not that of a single
-        row.
+        Whether the term multiplies the log likelihood of a row, so that the product is not the log
+        likelihood of a single row.
     is_of_other_data : bool
         Whether likelihoods with and without the term refer to different data.
     cut : str
@@ -274,15 +274,15 @@ class Written:
         Function of :class:`Cells` that yields messages about wrong values, in which ``{name}`` is
         the value of a variable, each with the rows to which it applies.
     refusal : callable
-        Function of the family that returns why it cannot have the term, after the family's name;
-        empty if it can.
+        Function of the family that returns why the family cannot have the term, for a message that
+        begins with the family's name; empty if the family can have it.
     separates_rows : bool
         Whether rows with the same covariates differ, so that their totals do not suffice.
     omits_missing : bool
         Whether rows in which the response is missing are left out.
     likelihood : callable, optional
-        Function of :class:`RowInStan` and the statements so far that returns those with the term.
-        Default: the likelihood of a row is its density.
+        Function of :class:`RowInStan` and the statements so far that returns the statements with
+        the term. Default: the likelihood of a row is its density.
     bounds : tuple of str
         The bounds of row n in Stan, outside which responses are not observed.
     recorded : callable, optional

@@ -1,6 +1,6 @@
 """The term ``trials(n)``: the numbers of trials, of which the response counts the successes.
 
-The families that have trials define their effect on a row.
+The families with trials define how trials enter the likelihood of a row.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ MOST_REDRAWN = 10
 """How many times values outside the bounds are redrawn before their distribution is inverted."""
 
 _STEPS = 80
-"""Bisections of an interval, which leave a relative error below 1e-15."""
+"""The number of bisections of an interval, after which the relative error is below 1e-15."""
 
 
 # In NumPy
@@ -51,7 +51,7 @@ def _log_lik(found: FloatArray, rows: Rows) -> FloatArray:
 
 
 def _drawn(rows: Rows, rng: Generator) -> FloatArray:
-    """Return responses, in which those outside the bounds are redrawn."""
+    """Return the responses, with those outside the bounds redrawn."""
     family, eta = rows.family, rows.eta
     found: FloatArray = rows.y
     ends: list[Any] = [-np.inf, np.inf]
@@ -150,7 +150,7 @@ _WORDS = {"lb": "lower", "ub": "upper"}
 
 
 def bound(given: str, table: Table) -> FloatArray:
-    """Return a column, or a number for each row."""
+    """Return the bound of each row: the values of a column, or a number that is repeated."""
     if is_number(given):
         return np.full(len(table), float(given))
     return table.numbers(given, if_missing="fill it in, with any number where it does not apply")
@@ -181,7 +181,7 @@ def tails_refusal(name: str, family: Family) -> str:
         return ""
     others = [each for each in family_names() if find_family(each).tails is not None]
     return (
-        f"takes no {name}(), as Stan has no accurate distribution function; choose one of "
+        f"takes no {name}(), as Stan has no accurate distribution function for it; choose one of "
         f"{', '.join(others)}"
     )
 
@@ -194,7 +194,7 @@ def _wrongs(cells: Cells, bounds: Sequence[str]) -> Iterator[tuple[str, Any]]:
             "the lower bound {lb} is not below the upper bound {ub}; correct one of them",
             of["lb"] >= of["ub"],
         )
-    remedy = "correct it, the bound, or leave the row out"
+    remedy = "correct it or the bound, or leave the row out"
     if "lb" in bounds:
         yield f"{response} is {{y}}, below the bound {{lb}} of trunc(); {remedy}", y < of["lb"]
     if "ub" in bounds:

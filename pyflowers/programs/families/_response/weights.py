@@ -1,7 +1,7 @@
 """The term ``weights(w)``: how much a row counts, or how precise it is.
 
 The log likelihood of a row is multiplied by ``weights`` or, with ``weights_mean``, by ``weights``
-over this number; its variance is divided by ``precision``.
+divided by this mean. The variance of a row is divided by ``precision``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ABOUT = {
         "A row counts as {w} equal rows: its log likelihood is multiplied by {w}, LOO leaves all "
         "of them out together, and replicated data have one value for them."
     ),
-    "precision": ("The variance of a row is divided by {w}, in LOO and in replicated data, too."),
+    "precision": "The variance of a row is divided by {w}, also for LOO and replicated data.",
     "survey": (
         "The log likelihood of a row is multiplied by {w} divided by its mean, which estimates "
         "what a fit to the whole population would give; the design of the survey is not known, so "
@@ -146,13 +146,13 @@ def _refusal(family: Family) -> str:
     """Return the reason why a family cannot take precisions, which change its sigma."""
     if family.name not in WITH_SIGMA:
         return (
-            "takes no weights of the kind precision, which divide a variance sigma²; choose "
-            "gaussian or student, or another kind"
+            "takes no weights with kind = precision, which divide a variance sigma²; choose "
+            "gaussian or student, or another kind of weights"
         )
     if family.known == "sigma":
         return (
-            "has no sigma that weights of the kind precision could change, as se() gives it; write "
-            "se(…, sigma = TRUE), or leave one of them out"
+            "has no sigma that weights with kind = precision could change, as se() gives it; write "
+            "se(…, sigma = TRUE), or leave out se() or weights()"
         )
     return ""
 
@@ -172,5 +172,5 @@ TERM = ResponseTerm(
     written,
     (MULTIPLIED, PRECISION),
     options={"kind": _kind},
-    hints={"scale": "write kind = survey, with which weights have the mean 1"},
+    hints={"scale": "write kind = survey, which divides weights by their mean"},
 )
