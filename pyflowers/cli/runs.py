@@ -390,8 +390,8 @@ def loo_command(
     then states how long it will take to replace such estimates with --refit. Models of integers and
     of real numbers are compared by the probability of the rounded response. Use --by-group to see
     how well a multilevel model predicts a whole group that it has not seen. If k-hat is too large
-    for many rows, --folds needs fewer refits than --refit. --json includes the elpd of each
-    observation or group.
+    for many rows, --folds needs fewer refits than --refit. The output with --json includes the elpd
+    of each observation or group.
 
     In the tables, se is the uncertainty due to the observations, and mcse is the uncertainty due to
     the draws. Stacking chooses the weights with which the combined models predict best; the weight

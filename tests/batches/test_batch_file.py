@@ -180,7 +180,7 @@ WRONG = [
     ('models = ["iid_normal"]\n[data]\nby = "site"', "by = … names a column of a file, but"),
     (
         'models = ["iid_normal"]\n[data]\nfile = "t.csv"\nfiles = ["*"]',
-        "give either files = […], or file = … with or without by = …",
+        r"give either files = \[…\], or file = … with or without by = …",
     ),
     ('models = ["iid_normal"]\n[sampler]\ncmdstan = "/"', "cmdstan cannot be set in a file"),
     (
@@ -282,4 +282,4 @@ def test_usage(tmp_path, capsys):
     assert "--out is missing" in err
     code, _, err = call(capsys, "--status", tmp_path)
     assert code == 1
-    assert "it has no ledger.sqlite" in err
+    assert "has no ledger.sqlite, so it is not a batch folder" in err

@@ -99,7 +99,7 @@ def test_right_censoring(tmp_path):
     text = declared.read_text(encoding="utf-8").replace('censored = "censored"\n', "")
     declared.write_text(text, encoding="utf-8")
     other = pyflowers.fit(program.path, frame, **{**FAST, "warmup": 50, "draws": 10})
-    with pytest.raises(ConfigError, match="set the key censored to a variable that marks"):
+    with pytest.raises(ConfigError, match="set the key 'censored' to a variable that marks"):
         pyflowers.predict(other)
 
 
