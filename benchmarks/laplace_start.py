@@ -1,184 +1,89 @@
-"""Compare chains of NUTS that start from a Laplace approximation with chains that start as usual.
+"""Compare the metric ``laplace`` with Stan's warm-up: effective draws per second of a whole fit.
 
-Usage: .venv/bin/python benchmarks/laplace_start.py CASE [SEEDS]
+Usage: .venv/bin/python benchmarks/laplace_start.py [CASE,…] [SEEDS] [METRIC,…]
 
-The standard deviations are set to the mode of their Laplace approximation, and all other parameters
-to their mode given these values. The initial values are drawn from a normal distribution at this
-point. Its covariance is the inverse metric, which is fixed while a short warm-up tunes the step
-size. The measure is the smallest bulk effective sample size per 1,000 gradients, warm-up included;
-the gradients that the approximation needs are printed, but not included. Decision 40 has the
+Each seed has a fit with 4 × 1,000 draws for each metric. The measure is the smallest bulk effective
+sample size of any parameter, divided by the seconds of the call of ``fit``. The interpreter is
+started before the first fit. The table of VerbAgg comes from R's package lme4. Decision 40 has the
 figures.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import statistics
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import stanio
-import stanli
-from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 import pyflowers
 from pyflowers.convergence.estimates import ess_bulk
-from pyflowers.engines.base import WARM_UP
-from pyflowers.engines.stanli.pilot import csv_names, variable_of
-from pyflowers.engines.stanli.worker import NEVER
-from pyflowers.fits.sampling import prepare_spec
 
-FloatArray = NDArray[np.float64]
 TABLES = Path(__file__).parents[1] / "tests" / "programs" / "formulas" / "data"
-CHAINS, DRAWS = 4, 1000
-SCALES = ("sd", "shape", "sigma", "L")
-"""The first words of the names of standard deviations, shapes and Cholesky factors."""
-
 CASES = {
     "grouseticks": (
         "grouseticks",
         "TICKS ~ YEAR + scale(HEIGHT) + (1 | BROOD) + (1 | LOCATION)",
         "negbinomial",
     ),
+    "VerbAgg": (
+        "VerbAgg",
+        "r2 ~ Anger + Gender + btype + situ + (1 | id) + (1 | item)",
+        "bernoulli",
+    ),
     "epilepsy": ("epilepsy", "count ~ zAge + zBase * Trt + (1 | patient) + (1 | obs)", "poisson"),
     "epil": ("epilepsy", "count ~ zAge + zBase * Trt + (1 | patient)", "poisson"),
     "sleepstudy": ("sleepstudy", "Reaction ~ Days + (Days | Subject)", "gaussian"),
 }
-LABELS = ("YEAR", "BROOD", "LOCATION", "Trt", "patient", "obs", "Subject")
+LABELS = ("YEAR", "BROOD", "LOCATION", "Trt", "patient", "obs", "Subject", "id", "item")
 
 
-class Laplace:
-    """The Laplace approximation of a model of the interpreter."""
-
-    def __init__(self, model: Any, names: list[str], block: Mapping[str, Any]) -> None:
-        self.model, self.gradients = model, 0
-        scales = [variable_of(name).partition("_")[0] in SCALES for name in names]
-        self.outer, self.inner = np.flatnonzero(scales), np.flatnonzero(~np.array(scales))
-        self.point = np.zeros(len(names))
-        for i in self.outer:  # half of the prior's scale: far below it, the density is flat
-            scale = block.get(f"{variable_of(names[i])}_scale", 1.0)
-            self.point[i] = np.log(np.mean(scale) / 2)
-
-    def density(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log density and its gradient."""
-        self.gradients += 1
-        value: tuple[float, FloatArray] = self.model.log_prob_grad(x)
-        return value
-
-    def curvature(self, x: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
-        """Return rows of the negative Hessian, by central differences."""
-        steps = 1e-4 * np.eye(len(x))[rows]
-        pairs = [(self.density(x - step)[1], self.density(x + step)[1]) for step in steps]
-        return np.array([(low - high) / 2e-4 for low, high in pairs])
-
-    def inner_mode(self, scales: FloatArray) -> tuple[float, Any]:
-        """Move to the mode given the scales; return the log density and the Cholesky factor."""
-        x = self.point.copy()
-        x[self.outer] = scales
-        value, gradient = self.density(x)
-        for _ in range(50):
-            hessian = self.curvature(x, self.inner)[:, self.inner]
-            hessian = (hessian + hessian.T) / 2
-            ridge = max(0.0, 0.01 - float(np.linalg.eigvalsh(hessian)[0]))
-            factor = cho_factor(hessian + ridge * np.eye(len(hessian)))
-            move = cho_solve(factor, gradient[self.inner])
-            gain, size = gradient[self.inner] @ move, 1.0
-            if gain < 1e-6:
-                self.point = x
-                return value, factor
-            while True:
-                there = x.copy()
-                there[self.inner] += size * move
-                reached, slope = self.density(there)
-                if reached >= value or size < 1e-6:
-                    break
-                size /= 2
-            x, value, gradient = there, reached, slope
-        raise RuntimeError("no mode was found")
-
-    def cost(self, scales: FloatArray) -> float:
-        """Return the approximate negative log density of the scales."""
-        value, factor = self.inner_mode(scales)
-        return float(np.log(np.diag(factor[0])).sum() - value)
-
-    def covariance(self) -> FloatArray:
-        """Move to the mode and return the covariance there."""
-        k = len(self.outer)
-        start = self.point[self.outer]
-        simplex = np.vstack([start, start + 0.5 * np.eye(k)])
-        options = {"xatol": 0.02, "fatol": 0.005, "initial_simplex": simplex}
-        best = minimize(self.cost, start, method="Nelder-Mead", options=options).x
-        h = 0.1 * np.eye(k)
-        hessian = [
-            [
-                self.cost(best + a + b)
-                - self.cost(best + a - b)
-                - self.cost(best - a + b)
-                + self.cost(best - a - b)
-                for a in h
-            ]
-            for b in h
-        ]
-        values, vectors = np.linalg.eigh(np.array(hessian) / 0.04)
-        outer = vectors @ np.diag(1 / np.maximum(values, 0.25)) @ vectors.T
-        _, factor = self.inner_mode(best)
-        follows = -cho_solve(factor, self.curvature(self.point, self.outer)[:, self.inner].T)
-        whole = np.zeros((len(self.point), len(self.point)))
-        whole[np.ix_(self.outer, self.outer)] = outer
-        whole[np.ix_(self.inner, self.outer)] = follows @ outer
-        whole[np.ix_(self.outer, self.inner)] = (follows @ outer).T
-        own = cho_solve(factor, np.eye(len(self.inner)))
-        whole[np.ix_(self.inner, self.inner)] = own + follows @ outer @ follows.T
-        return whole
+def table_of(name: str) -> pd.DataFrame:
+    """Return a table of the tests or of lme4."""
+    path = TABLES / f"{name}.csv"
+    with tempfile.TemporaryDirectory() as folder:
+        if not path.is_file():
+            path = Path(folder) / "table.csv"
+            code = f"write.csv(lme4::{name}, '{path}', row.names = FALSE)"
+            subprocess.run(["Rscript", "-e", code], check=True)
+        return pd.read_csv(path, dtype=dict.fromkeys(LABELS, str))
 
 
-def main(case: str, seeds: int = 5) -> None:
-    """Print a line for each start and seed."""
-    table, formula, family = CASES[case]
-    kinds = dict.fromkeys(LABELS, str)
-    data = pd.read_csv(TABLES / f"{table}.csv", dtype=kinds)
-    spec = pyflowers.Spec(formula, data, family=family, seed=1, engine="stanli")
-    ready = prepare_spec(spec)
-    values = dict(ready.program.stan_values(ready.data))
-    block = stanio.dump_stan_json(values)
-    mir = stanli.stan_to_mir(ready.program.source.text)
-    model = stanli.Model(mir=mir, data=block, seed=1)
-    names = stanli.bridgestan_model(mir=mir, data=block, seed=1).param_unc_names()
-    laplace = Laplace(model, names, values)
-    covariance = laplace.covariance()
-    print(f"{case}: {len(names)} parameters, {laplace.gradients:,} gradients for the mode")
-    square = np.tile(covariance, (CHAINS, 1, 1))
-    starts: dict[str, dict[str, Any]] = {
-        "as usual": {"warmup": 1000},
-        "as usual, dense": {"warmup": 1000, "metric": "dense_e"},
-        "Laplace, diagonal": {"warmup": WARM_UP, "inv_metric": np.diagonal(square, 0, 1, 2)},
-        "Laplace, dense": {"warmup": WARM_UP, "inv_metric": square, "metric": "dense_e"},
-    }
-    steps = stanli.SAMPLER_COLUMNS.index("n_leapfrog__")
-    for seed in range(1, seeds + 1):
-        rng = np.random.default_rng(seed)
-        inits = rng.multivariate_normal(laplace.point, covariance, CHAINS, method="cholesky")
-        for name, options in starts.items():
-            if "inv_metric" in options:
-                options = {**options, "inits": inits}
-            its = {"chains": CHAINS, "samples": DRAWS, "seed": seed, "delta": 0.9, "refresh": NEVER}
-            with contextlib.redirect_stdout(io.StringIO()):  # progress
-                fit = model.sample(**its, save_warmup=True, **options)
-            columns = [variable_of(column) for column in csv_names(fit.names)]
-            parameters = ready.program.source.blocks.parameters
-            own = [i for i, column in enumerate(columns) if column in parameters]
-            draws = fit.draws()[:, -DRAWS:, own]
-            moving = draws[:, :, draws.std(axis=(0, 1)) > 1e-12]  # without fixed elements
-            least, gradients = ess_bulk(moving).min(), fit.sampler_stats[:, :, steps].sum()
-            per = f"{1000 * least / gradients:.2f} per 1,000 of {gradients:,.0f} gradients"
-            print(f"{case}, seed {seed}, {name}: least effective draws {least:.0f}, {per}")
+def least_ess(fit: pyflowers.Fit) -> float:
+    """Return the smallest bulk effective sample size of any parameter that is not fixed."""
+    found = []
+    for name, draws in fit.draws.items():
+        if name in fit.program.source.blocks.parameters:
+            each = draws.reshape(*draws.shape[:2], -1)
+            moving = each[:, :, each.std(axis=(0, 1)) > 1e-12]
+            found += list(ess_bulk(moving))
+    return float(np.min(found))
+
+
+def main(cases: str = ",".join(CASES), seeds: str = "7", metrics: str = "diag_e,laplace") -> None:
+    """Print a line for each fit, and the medians for each metric."""
+    pyflowers.fit("iid_normal", seed=1, engine="stanli", draws=50)
+    for case in cases.split(","):
+        table, formula, family = CASES[case]
+        data = table_of(table)
+        rates: dict[str, list[float]] = {metric: [] for metric in metrics.split(",")}
+        for seed in range(1, int(seeds) + 1):
+            for metric, its in rates.items():
+                start = time.perf_counter()
+                fit = pyflowers.fit(
+                    formula, data, family=family, seed=seed, engine="stanli", metric=metric
+                )
+                seconds, ess = time.perf_counter() - start, least_ess(fit)
+                its.append(ess / seconds)
+                words = f"{ess:.0f} effective draws in {seconds:.1f} s, {its[-1]:.1f} per second"
+                print(f"{case}, seed {seed}, {metric}: {words}", flush=True)
+        medians = {metric: f"{statistics.median(its):.1f}" for metric, its in rates.items()}
+        print(f"{case}: medians per second {medians}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(*sys.argv[1:])

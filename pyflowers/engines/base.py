@@ -68,6 +68,11 @@ Whole = Annotated[int, Strict(), BeforeValidator(_of_python)]
 _Float = Annotated[float, Strict(), BeforeValidator(_of_python)]
 
 
+ESTIMATED = ("pilot", "laplace")
+"""The metrics that the engine ``stanli`` estimates before the chains run. If that fails, they run
+with ``diag_e``."""
+
+
 class SamplerOptions(Record):
     """Options of the sampler.
 
@@ -92,7 +97,10 @@ class SamplerOptions(Record):
         parameters; ``unit_e``, the identity, which is not adapted; ``pilot``, a variance for each
         parameter from short pilot runs of all chains. If the pilot runs agree, the metric is not
         adapted, and the warm-up only tunes the step size; otherwise the chains run as with
-        ``diag_e``. Only the engine ``stanli`` has ``pilot``.
+        ``diag_e``; ``laplace``, the covariance matrix of a Laplace approximation, from which the
+        initial values are drawn. It is not adapted, either. If no mode is found, or if there are
+        more than 1,000 parameters, the chains run as with ``diag_e``. Only the engine ``stanli``
+        has ``pilot`` and ``laplace``.
     keep : tuple of str
         For the engine ``exact``: quantities, or elements such as ``mu_plant[2]``, whose draws are
         kept; other group quantities are only summarised. If empty, all draws of group quantities
@@ -110,10 +118,11 @@ class SamplerOptions(Record):
     )
     adapt_delta: _Float = Field(default=0.9, gt=0, lt=1, description="Target acceptance statistic.")
     max_treedepth: Whole = Field(default=10, ge=1, le=30, description="Maximum NUTS tree depth.")
-    metric: Literal["diag_e", "dense_e", "unit_e", "pilot"] = Field(
+    metric: Literal["diag_e", "dense_e", "unit_e", "pilot", "laplace"] = Field(
         default="diag_e",
-        description="Inverse metric of NUTS: diagonal, dense, the identity, or diagonal from short "
-        "pilot runs (engine stanli), which shortens the warm-up of simple posteriors.",
+        description="Inverse metric of NUTS: diagonal, dense or the identity. With the engine "
+        "stanli, two more replace most of the warm-up: diagonal from short pilot runs, for simple "
+        "posteriors, or dense from a Laplace approximation, for correlated ones.",
     )
     keep: tuple[str, ...] = asked(
         "For the engine exact: quantities or elements whose draws are kept; other group quantities "
@@ -347,7 +356,8 @@ class Sample:
     weighted : bool
         Whether the draws were resampled from weighted points, and so are not independent.
     metric_held : bool or None
-        Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
+        Whether an estimated metric was held: pilot runs agreed, or a Laplace approximation was
+        found; None for other metrics.
     end : State or None
         The final state of the chains; None if other chains cannot start from it.
     """

@@ -22,6 +22,7 @@ import stanio
 from pyflowers.cores import usable_cores
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import (
+    ESTIMATED,
     NUTS_USES,
     VALUE,
     ChainProgress,
@@ -187,10 +188,11 @@ def _sampler(options: SamplerOptions, *, has_parameters: bool) -> dict[str, Any]
     found: dict[str, Any] = {
         "iter_warmup": options.warmup,
         "max_treedepth": options.max_treedepth,
-        # The engine auto may choose CmdStan, which has no pilot runs.
-        "metric": options.metric.replace("pilot", "diag_e"),
+        "metric": options.metric,
         "adapt_engaged": options.warmup > 0,
     }
+    if options.metric in ESTIMATED:  # the engine auto may choose CmdStan, which has none of them
+        found["metric"] = "diag_e"
     if options.warmup:
         found["adapt_delta"] = options.adapt_delta
     return found

@@ -29,6 +29,7 @@ from pyflowers.advice import worded
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import SamplerOptions
+from pyflowers.engines.base import ESTIMATED
 from pyflowers.errors import CompileError, ConfigError, DataError, PyflowersError
 from pyflowers.fits.key import EngineRecord, Key, value_changes
 from pyflowers.fits.posterior import summary_columns
@@ -216,7 +217,8 @@ class RunRecord(Record):
         Whether the draws are weighted points, resampled by their weights, as for formulas with the
         engine ``exact``.
     metric_held : bool or None
-        Whether the pilot runs agreed, so that their metric was held; None without pilot runs.
+        Whether an estimated metric was held: pilot runs agreed, or a Laplace approximation was
+        found; None for other metrics.
     streamed : bool
         Whether some quantities were summarised during sampling. For these quantities, only the
         draws of elements named in ``options.keep`` were kept.
@@ -271,7 +273,7 @@ class RunRecord(Record):
     def key(self) -> Key:
         """Everything that determines the draws."""
         engine = self.engine
-        if self.options.metric == "pilot":  # the pilot runs are pyflowers' code, not the engine's
+        if self.options.metric in ESTIMATED:  # by pyflowers' code, not the engine's
             own = {"pyflowers": self.packages.get("pyflowers", "")}
             engine = engine.model_copy(update={"versions": {**engine.versions, **own}})
         return Key(

@@ -19,7 +19,7 @@ from pyflowers.checked import whole_number
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import AutoEngine, Engine, Identity, Sample, SamplerOptions, refuse_unused
-from pyflowers.engines.base import LARGEST_SEED, ChainProgress, State, read_inits
+from pyflowers.engines.base import ESTIMATED, LARGEST_SEED, ChainProgress, State, read_inits
 from pyflowers.errors import ConfigError, DataError, PyflowersError
 from pyflowers.fits.fit import Fit, fit_of
 from pyflowers.fits.folder import (
@@ -366,9 +366,10 @@ def prepare(spec: Spec, program: Program, data: Data, engine: Engine | None = No
         notes = [*notes, _STARTED.format(spec.inits.fit)]
     run_by = (*SAMPLER, "centered", "inits")
     refuse_unused(used.name, used.uses, [n for n in run_by if n in spec.model_fields_set])
-    if options.metric == "pilot" and used.name == "cmdstan":
+    if options.metric in ESTIMATED and used.name == "cmdstan":
         raise ConfigError(
-            "metric: CmdStan has no pilot runs; use --engine stanli, or leave out --metric"
+            f"metric: CmdStan does not have {options.metric}; "
+            + worded("use --engine stanli, or leave out --metric")
         )
     return Prepared(
         program,

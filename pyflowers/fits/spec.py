@@ -19,7 +19,14 @@ from pydantic.fields import FieldInfo
 
 from pyflowers.display import INTERVAL
 from pyflowers.engines import Engine, SamplerOptions, find_engine
-from pyflowers.engines.base import COMPILED_STAN, ENGINES, LARGEST_SEED, EngineName, Whole
+from pyflowers.engines.base import (
+    COMPILED_STAN,
+    ENGINES,
+    ESTIMATED,
+    LARGEST_SEED,
+    EngineName,
+    Whole,
+)
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Data, Program, find_program
 from pyflowers.programs.data import read_once
@@ -534,7 +541,7 @@ class Spec(Reading, Sampling):
         >>> pyflowers.Spec("iid_normal", engine="exact").find_engine().name
         'exact'
         """
-        if self.metric == "pilot":  # only the interpreter has pilot runs
+        if self.metric in ESTIMATED:  # only the interpreter has these
             program = None
         return find_engine(self.engine, self.cmdstan, program)
 

@@ -422,7 +422,7 @@ def test_folders_that_are_refused(run, tasks, tmp_path):
         run(tasks(1), tmp_path)
     with pytest.raises(ConfigError, match="is a file"):
         run(tasks(1), tmp_path / "notes.txt")
-    with pytest.raises(ConfigError, match="has no ledger.sqlite, so it is not a batch folder"):
+    with pytest.raises(ConfigError, match=r"has no ledger\.sqlite, so it is not a batch folder"):
         Batch(tmp_path).ledger()
     other = tmp_path / "other"
     other.mkdir()

@@ -1,7 +1,5 @@
 """The metric of pilot runs: when it is held, and what follows."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,7 @@ import pyflowers
 from pyflowers.convergence import mcse_quantile, quantiles
 from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.engines.stanli.pilot import held_metric
-from pyflowers.engines.stanli.worker import _Lines, unconstrained
+from pyflowers.engines.stanli.worker import _density_of, _Lines
 from pyflowers.errors import ConfigError
 from pyflowers.programs import Program, find_program
 
@@ -115,9 +113,12 @@ SHAPES = (
 
 
 def test_chains_start_where_the_pilots_end_whatever_the_shapes_of_the_parameters():
-    model = stanli.Model(stan_code=SHAPES, data={})
+    model, density = (
+        stanli.Model(stan_code=SHAPES, data={}),
+        _density_of(stanli.stan_to_mir(SHAPES), "{}", 1),
+    )
     options = {"seed": 1, "chains": 4, "max_depth": 10, "refresh": 0}
-    held = held_metric(model, partial(unconstrained, model), ("none", *"smpvL"), **options)
+    held = held_metric(model, density, ("none", *"smpvL"), **options)
     assert held["inits"].shape == held["inv_metric"].shape == (4, 14)
     # Stan stores matrices by column.
     assert np.allclose(held["inits"][:, 1:7], [1, 2, 3, 4, 5, 6], atol=0.5)
@@ -149,7 +150,7 @@ def test_cmdstan_runs_its_own_warm_up_if_auto_turns_to_it(executables):
 @pytest.mark.parametrize(
     ("engine", "options", "words"),
     [
-        ("cmdstan", {}, "CmdStan has no pilot runs; use --engine stanli"),
+        ("cmdstan", {}, 'CmdStan does not have pilot; use engine="stanli"'),
         ("stanli", {"warmup": 0}, "needs a warm-up"),
     ],
 )

@@ -24,6 +24,7 @@ from pyflowers.cores import usable_cores
 from pyflowers.digests import digest
 from pyflowers.display import INTERVAL
 from pyflowers.engines.base import (
+    ESTIMATED,
     NUTS_USES,
     ChainProgress,
     EngineLacksError,
@@ -261,10 +262,10 @@ class StanliProgram:
         watch: Watch | None = None,
     ) -> Sample:
         """See :class:`~pyflowers.engines.base.LoadedProgram`."""
-        if options.metric == "pilot" and not options.warmup:
+        if options.metric in ESTIMATED and not options.warmup:
             raise ConfigError(
-                "metric pilot needs a warm-up, during which the step size is tuned; set --warmup "
-                "above 0, or use --metric diag_e"
+                f"metric {options.metric} needs a warm-up, during which the step size is tuned; "
+                "set --warmup above 0, or use --metric diag_e"
             )
         started = time.perf_counter()
         given: dict[str, Any] = {}

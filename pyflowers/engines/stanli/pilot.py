@@ -16,13 +16,14 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyflowers.engines.base import variables_of
+if TYPE_CHECKING:
+    from pyflowers.engines.bridge import Density
 
 STAGES = ((20, 6), (15, 10))
 """Warm-up iterations and draws of each stage of a pilot; the second uses the first one's metric."""
@@ -45,10 +46,7 @@ _LARGEST_DEPTH = 6
 
 
 def held_metric(
-    model: Any,
-    unconstrain: Callable[[Mapping[str, Any]], NDArray[np.float64]],
-    parameters: Collection[str],
-    **options: Any,
+    model: Any, density: Density, parameters: Collection[str], **options: Any
 ) -> dict[str, Any] | None:
     """Run the pilots, and return the starting points of the chains and their fixed metric.
 
@@ -56,8 +54,8 @@ def held_metric(
     ----------
     model : stanli.Model
         The model with its data.
-    unconstrain : callable
-        Function that transforms values of all parameters to the unconstrained scale.
+    density : Density
+        The log density of the same model.
     parameters : collection of str
         The names of the program's parameters.
     **options
@@ -76,25 +74,12 @@ def held_metric(
         fit = model.sample(
             inits=inits, inv_metric=metrics, warmup=warmup, samples=samples, delta=0.8, **options
         )
-        names = csv_names(fit.names)
-        kept = [i for i, name in enumerate(names) if variable_of(name) in parameters]
-        found = variables_of([names[i] for i in kept], fit.draws()[:, :, kept])
-        # Parameters without elements have no columns.
-        none = np.empty((fit.n_chains, samples, 0))
-        values = {name: found.get(name, none) for name in parameters}
         try:
-            draws = np.array(
-                [
-                    [
-                        unconstrain({name: v[chain, i] for name, v in values.items()})
-                        for i in range(samples)
-                    ]
-                    for chain in range(fit.n_chains)
-                ]
-            )
-            gradients = np.array([[model.log_prob_grad(x)[1] for x in chain] for chain in draws])
-        except (RuntimeError, ValueError):  # a draw at a boundary, in floating point
+            draws = unconstrained_draws(fit, density, parameters)
+        except RuntimeError:  # a draw at a boundary, in floating point
             return None
+        _, gradients = density.evaluate(draws.reshape(-1, draws.shape[-1]), gradient=True)
+        gradients = gradients.reshape(draws.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             metrics = draws.std(axis=1) / gradients.std(axis=1)
         if not (np.isfinite(metrics) & (metrics > 0)).all():  # a chain did not move
@@ -105,6 +90,22 @@ def held_metric(
     if np.log(metrics).std(axis=0, ddof=1).max() > MOST_SPREAD:
         return None
     return {"inits": inits, "inv_metric": metrics}
+
+
+def unconstrained_draws(
+    fit: Any, density: Density, parameters: Collection[str]
+) -> NDArray[np.float64]:
+    """Return the draws of a ``stanli.Fit`` on the unconstrained scale, shape (chain, draw, n).
+
+    Raises
+    ------
+    RuntimeError
+        If a draw is at a boundary.
+    """
+    own = [i for i, name in enumerate(csv_names(fit.names)) if variable_of(name) in parameters]
+    draws = fit.draws()[:, :, own]
+    found = density.unconstrain(np.ascontiguousarray(draws.reshape(-1, len(own))))
+    return found.reshape(*draws.shape[:2], -1)
 
 
 def csv_names(names: Iterable[str]) -> list[str]:

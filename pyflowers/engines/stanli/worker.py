@@ -10,7 +10,6 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import stanio
 import stanli
 from numpy.typing import NDArray
 
-from pyflowers.engines.base import ChainProgress
+from pyflowers.engines.base import ESTIMATED, ChainProgress
 from pyflowers.engines.stanli.messages import UNAVAILABLE, Answer, Question
 from pyflowers.engines.stanli.pilot import TUNING, csv_names, held_metric, variable_of
 from pyflowers.engines.workers import serve
@@ -79,23 +78,28 @@ class Interpreter:
     ) -> dict[str, Any]:
         """Sample a program and return the statistics of all iterations and every `thin`-th draw.
 
-        `run` has the options of ``stanli.Model.sample`` that pilots replace; `options` has those
-        that pilots share with the chains.
+        `run` has the options of ``stanli.Model.sample`` that an estimated metric replaces;
+        `options` has those that the runs before the chains share with them.
         """
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", RuntimeWarning)
             model = stanli.Model(mir=mir, data=stanio.dump_stan_json(data), seed=options["seed"])
         if any(UNAVAILABLE in str(each.message) for each in said):
             raise RuntimeError(f"its {UNAVAILABLE}")
-        unconstrain = partial(unconstrained, model)
         if inits is not None:
-            options["inits"] = np.stack([unconstrain(one) for one in inits])
+            options["inits"] = np.stack([unconstrained(model, one) for one in inits])
         held: dict[str, Any] | None = None
         metric_held: bool | None = None
         stream = _Lines(self._report)
         with contextlib.redirect_stdout(stream):
-            if run["metric"] == "pilot":
-                held = held_metric(model, unconstrain, parameters, refresh=NEVER, **options)
+            if run["metric"] in ESTIMATED:
+                estimate: Callable[..., dict[str, Any] | None] = held_metric
+                if run["metric"] == "laplace":
+                    from pyflowers.engines.stanli.laplace import laplace_start
+
+                    estimate = laplace_start
+                density = _density_of(mir, stanio.dump_stan_json(data), options["seed"])
+                held = estimate(model, density, parameters, refresh=NEVER, **options)
                 run["metric"], metric_held = "diag_e", held is not None
                 if held is not None:
                     run["warmup"] = min(run["warmup"], TUNING)
@@ -128,10 +132,7 @@ class Interpreter:
 
     def _open_density(self, mir: str, data: str, seed: int) -> dict[str, Any]:
         """Open a log density for later requests to this worker."""
-        from pyflowers.engines.bridge import Bridge
-
-        model = stanli.bridgestan_model(mir=mir, data=data, seed=seed)
-        self._opened = Bridge(model.lib_path, model.model, model, forgiving=True)
+        self._opened = _density_of(mir, data, seed)
         return {"names": self._opened.names, "elements": self._opened.elements}
 
     def _density(self, mir: str, method: str, arguments: tuple[Any, ...]) -> dict[str, Any]:
@@ -168,6 +169,14 @@ class _Lines(io.TextIOBase):
         for chain, iteration, total, phase in _PROGRESS.findall(text):
             self._report(ChainProgress(int(chain), int(iteration), int(total), phase == "Warmup"))
         return len(text)
+
+
+def _density_of(mir: str, data: str, seed: int) -> Any:
+    """Return the :class:`~pyflowers.engines.bridge.Bridge` of a program with data."""
+    from pyflowers.engines.bridge import Bridge
+
+    model = stanli.bridgestan_model(mir=mir, data=data, seed=seed)
+    return Bridge(model.lib_path, model.model, model, forgiving=True)
 
 
 def unconstrained(model: Any, values: Mapping[str, Any]) -> NDArray[np.float64]:
