@@ -115,7 +115,7 @@ class Minutes:
 
 @contextmanager
 def _ticking(bar: "tqdm[Any]", *, is_needed: bool) -> Iterator[None]:
-    """Draw a bar each second, so that its clock keeps running while nothing advances it."""
+    """Redraw a bar every second, so that its clock keeps running while nothing advances it."""
     if bar.disable or not is_needed:
         yield
         return

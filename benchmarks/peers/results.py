@@ -227,6 +227,6 @@ def hopeless(size: Table, results: Sequence[Result], limit: float | None = None)
         if seconds >= LONG and seconds * growth > limit:
             return (
                 f"computing a posterior for {small.label} took {seconds:.0f} s, and this table "
-                f"is {growth:.3g} times as large"
+                f"would take at least {growth:.3g} times as long"
             )
     return ""

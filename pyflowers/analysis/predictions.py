@@ -174,7 +174,7 @@ class Predictions(Result):
         return [*lines, f"seed: {self.seed}"]
 
     def files(self) -> dict[str, pd.DataFrame]:
-        """Return the table by file name."""
+        """Return a mapping of the file name to the table."""
         return {"predictions.csv": self.table()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -557,7 +557,7 @@ class RowPredictions(Result):
         return columns
 
     def files(self) -> dict[str, pd.DataFrame]:
-        """Return the table by file name."""
+        """Return a mapping of the file name to the table."""
         return {"predictions.csv": self.table()}
 
     def to_dict(self) -> dict[str, Any]:

@@ -406,13 +406,13 @@ def loo_command(
 
     if column and not by_group and folds is None:
         raise click.UsageError(
-            "--column is used only with --by-group and --folds; add one of them, or leave out "
+            "--column is used only with --by-group or --folds; add one of them, or leave out "
             "--column"
         )
     if folds is not None and (by_group or explained or refit is not None):
         raise click.UsageError(
-            "--folds leaves out folds by refits, so --by-group, --explained and --refit do not "
-            "apply; leave them out"
+            "--folds refits the model without each fold, so --by-group, --explained and --refit do "
+            "not apply; leave them out"
         )
     if by_group and refit is False:
         raise click.UsageError(

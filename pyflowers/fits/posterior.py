@@ -384,6 +384,7 @@ def _position(name: str, variable: str, label: str, program: Program, data: Data
     labels = along.astype(str).tolist()
     if label not in labels:
         raise ConfigError(
-            f"keep {name}: {variable} has no element {label!r}; it has {labels[0]} to {labels[-1]}"
+            f"keep {name}: {variable} has no element {label!r}; its elements are {labels[0]} to "
+            f"{labels[-1]}"
         )
     return int(labels.index(label))

@@ -168,7 +168,8 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
         _leave_out(inputs, ("family", "default_priors", "known", "include_paths"))
         priors = inputs.pop("priors", {})
         inputs["priors"] = {name: its for name, its in priors.items() if not _is_text(its)}
-        if not fit.data.has_table and "data" not in change:  # the data block holds the others
+        # Without a table, the data block holds the unchanged priors.
+        if not fit.data.has_table and "data" not in change:
             inputs["priors"] = new_priors
         inputs["centered"] = change.get("centered", fit.record.centered)
     if "engine" in inputs and "engine" not in change:

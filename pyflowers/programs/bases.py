@@ -190,7 +190,7 @@ def natural_spline(x: Any, df: int = 4, *, state: State) -> FloatArray:
     if "knots" not in state:
         _refuse_few(values, df + 1, "df", len(np.unique(values)) - 1)
         knots = np.quantile(values, np.linspace(0, 1, df + 1))
-        if len(np.unique(knots)) < len(knots):  # a value in many rows
+        if len(np.unique(knots)) < len(knots):  # a frequent value makes quantiles equal
             knots = np.quantile(np.unique(values), np.linspace(0, 1, df + 1))
         state["knots"] = knots.tolist()
     knots = _array(state["knots"])

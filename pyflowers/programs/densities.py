@@ -144,7 +144,7 @@ def read_stated(parameter: str, text: str) -> StatedPrior:
     ends = [(match[3] or "").strip(), (match[4] or "").strip()]
     for word in (*words, *filter(None, ends)):
         if not _NUMBER.fullmatch(word) or not abs(float(word)) < 1e100:
-            raise ConfigError(f"{about}{word!r} is not a number; write numbers only")
+            raise ConfigError(f"{about}write a number below 1e100 instead of {word!r}")
     numbers = tuple(map(float, words))
     if name == "std_normal":
         name, numbers = "normal", (0.0, 1.0)

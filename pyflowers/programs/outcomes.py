@@ -109,7 +109,7 @@ def family_of_outcome(family: Family, outcome: Outcome) -> Family:
         last = outcome.value - (outcome.comparison in ("<", ">="))
         if last >= MOST_VALUES:
             raise ConfigError(
-                f"outcome '{outcome}' adds up the probabilities of {last + 1:.0f} values, more "
+                f"the probability of outcome '{outcome}' is a sum over {last + 1:.0f} values, more "
                 f"than {MOST_VALUES}; choose a smaller number"
             )
         below = _sum(family, np.arange(0.0, last + 1), eta, values)

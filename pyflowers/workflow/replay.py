@@ -228,7 +228,7 @@ def _data_now(first: Fit, program: Program) -> tuple[Any, list[str], list[str]]:
 
 
 def _differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the difference of each quantile in standard errors, shape (quantile × element,).
+    """Return the runs' difference in each quantile, in standard errors, (quantile × element,).
 
     Quantiles of integers change in jumps. For integers, the probabilities of values up to the first
     run's quantile are compared instead.

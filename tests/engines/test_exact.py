@@ -316,7 +316,7 @@ def test_what_needs_all_draws_says_so():
     ("name", "output"),
     [
         ("theta", "has no such quantity; it has mu, sigma2, mu_plant"),
-        ("mu_plant[Rose]", "has no element 'Rose'; it has 1 to 3"),
+        ("mu_plant[Rose]", "has no element 'Rose'; its elements are 1 to 3"),
         ("mu[1]", "only elements of vectors can be named"),
     ],
 )

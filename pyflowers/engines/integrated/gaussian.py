@@ -208,7 +208,10 @@ class GaussianModel:
 
     @property
     def start(self) -> FloatArray:
-        """A point that leads to the mode: the residual variance, divided equally among terms."""
+        """A point from which the search for the mode starts.
+
+        The residual variance is divided equally among the terms.
+        """
         # A fit through all rows leaves no residuals.
         spread = max(math.sqrt(self.yy / max(self.num_rows, 1)), 1e-3 * self.spread) or 1.0
         share = spread / math.sqrt(1 + len(self.model.effects) + len(self.model.penalised))

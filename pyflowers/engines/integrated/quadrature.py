@@ -63,7 +63,7 @@ _CHUNK = 60_000
 def reason_against(model: LinearModel) -> str:
     """Return why this method does not apply to a model; empty if it does."""
     family = f"the family {model.family.text}"
-    if model.predicted:  # without such formulas, a normal model may have a closed form
+    if model.predicted:  # with sigma alone, a normal model may have a closed form
         family += f" with a formula for {in_words(list(model.predicted))}"
     dependent = [its.name for its in model.effects if its.back is not None]
     dependent += [its.name for its in model.penalised]
@@ -99,7 +99,7 @@ class OneFactorModel:
         self.model, self.family = model, model.family
         rows, y, trials = model.rows, model.y, model.trials
         self.times: FloatArray | float = 1.0
-        if self.family.is_discrete:  # identical rows are computed once and counted
+        if self.family.is_discrete:  # identical rows have equal densities
             keys = np.column_stack([rows, y, np.zeros(len(y)) if trials is None else trials])
             _, first, times = np.unique(keys, axis=0, return_index=True, return_counts=True)
             rows, y, self.times = rows[first], y[first], times.astype(np.float64)

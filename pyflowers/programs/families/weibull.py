@@ -32,7 +32,7 @@ def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:
 
 
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of log y: the log of an exponential variable is a Gumbel variable."""
+    """Return the moments of log y: minus the log of an exponential variable is Gumbel."""
     shape = np.broadcast_to(values["shape"], eta.shape)
     return _log_scale(eta, shape) - np.euler_gamma / shape, np.pi**2 / 6 / shape**2
 

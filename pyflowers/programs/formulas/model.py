@@ -269,7 +269,10 @@ class Model:
 
     @cached_property
     def imputed(self) -> tuple[Model, ...]:
-        """The models of the predictors with missing values, for which the table holds numbers."""
+        """The models of the predictors with missing values.
+
+        In the table, numbers stand in for these values.
+        """
         found, names = [], names_of_imputed(self.formula, self.family)
         modelled = [*self.formula.observed, *names]
         for own in self.formula.imputed:

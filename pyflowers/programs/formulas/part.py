@@ -96,7 +96,7 @@ class Number:
 class Part:
     """Everything that one part of a formula adds to its program, declaration and prior draws.
 
-    Lines are statements of Stan, with their comments. Mappings have the names of the program's
+    Lines are Stan statements, with their comments. Mappings have the names of the program's
     variables as keys.
 
     Attributes

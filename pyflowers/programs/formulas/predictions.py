@@ -70,7 +70,7 @@ from pyflowers.text import in_words
 
 
 def capabilities_of(declaration: Declaration) -> Capabilities:
-    """Return the capabilities of a formula's unedited program, written in NumPy."""
+    """Return the capabilities, written in NumPy, of a formula's unedited program."""
     about_formula = declaration.formula
     assert about_formula is not None
     family, text = about_formula.family, about_formula.text
@@ -320,7 +320,7 @@ def _check(text: str, family: str, priors: str, data: Data) -> list[str]:
     table = with_filled(formula, with_given_levels(formula, table))
     model = Model(formula, its, table).of_categories()
     notes = check_design(model, find_default_priors(priors))
-    if not data.values["prior_only"]:  # otherwise the response is not in the likelihood
+    if not data.values["prior_only"]:  # otherwise the response is not used
         notes += about_response(model)
         _ = model.response_values  # which are checked when they are read
     return notes

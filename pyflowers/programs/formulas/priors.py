@@ -254,7 +254,7 @@ def _scale_in_brms(model: Model) -> float:
 
 
 def _intercept(model: Model, about: Auxiliary) -> tuple[float, float]:
-    """Return the location and the scale of the prior on the intercept of another parameter.
+    """Return the location and the scale of the prior on the intercept of a parameter such as sigma.
 
     The location is the median, on the scale of the link, of the prior that the parameter has
     without terms. If the family leaves the scale of that prior open, it is taken from the data.
