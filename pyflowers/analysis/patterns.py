@@ -133,6 +133,10 @@ LOGNORMAL = "lognormal"
 SMALLEST = 0.1
 """The smallest root mean square of residuals by which statistics are divided."""
 
+SMALLEST_RANGE = 1e-9
+"""The statistics of a pattern in several data sets count as equal if their range, relative to the
+largest of them if this is above 1, is at most this value."""
+
 NUM_DRAWS, FEWEST_DRAWS = 100, 8
 """The number of draws from which expectations and standard deviations are computed, and the
 smallest number, for large data."""
@@ -393,8 +397,6 @@ def find_patterns(
     positions = np.linspace(0, num - 1, min(num, most)).astype(np.int64)
     remove = residuals.projection()
     patterns = list(_patterns(fit, residuals, remove, order, notes))
-    if not patterns:
-        return Patterns(notes=tuple(notes))
     kept = None
     if positions.size * fit.data.num_obs <= MOST_VALUES:
         kept = [residuals.of(y) for y in replicates(positions)]
@@ -405,7 +407,12 @@ def find_patterns(
             return kept
         return (residuals.of(y) for y in replicates(positions))
 
-    search = _Search(fit, residuals, patterns, residuals.of(fit.data.y[None]), sets)
+    own = residuals.of(fit.data.y[None])
+    some = remove(np.concatenate([own, next(iter(sets()))]))
+    patterns = [each for each in patterns if _varies(each, some)]
+    if not patterns:
+        return Patterns(notes=tuple(notes))
+    search = _Search(fit, residuals, patterns, own, sets)
     judged = _judge(patterns, remove(search.own), map(remove, sets()))
     steps, extra = list[Step](), list[Any]()
     now: Sequence[Judged] = judged
@@ -690,6 +697,17 @@ def square_of(fit: Fit, covariate: str) -> str:
     sign = "-" if mean > 0 else "+"
     is_near = abs(mean) < x.std()
     return f"I({name}**2)" if is_near else f"I(({name} {sign} {number_text(abs(mean))})**2)"
+
+
+def _varies(pattern: Pattern, e: FloatArray) -> bool:
+    """Return whether a pattern is stronger in some data sets than in others.
+
+    It is not if the model fits all of the pattern in each data set, or if the pattern fits all of
+    the residuals; only rounding errors then differ.
+    """
+    found = pattern.statistic(e)
+    ranges = np.ptp(found, axis=0)
+    return bool(np.any(ranges > SMALLEST_RANGE * np.maximum(1.0, np.abs(found).max(axis=0))))
 
 
 def _judge(

@@ -123,6 +123,11 @@ class DataRecord(Record):
         Digest of each variable of the data block, without priors and parametrisation.
     reading : mapping of str to str
         The reading options that differ from the default, such as ``sep``.
+    levels : mapping of str to tuple of str
+        The levels, in order, of the response and of covariates that were Categoricals, or text
+        whose cells are all numbers, in a data frame.
+    ordered : tuple of str
+        The columns among them whose levels have an order, as in an ordered Categorical.
     """
 
     source: str | None
@@ -132,6 +137,8 @@ class DataRecord(Record):
     cells: dict[str, str] = Field(default_factory=dict)
     variables: dict[str, str] = Field(default_factory=dict)
     reading: dict[str, str] = Field(default_factory=dict)
+    levels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    ordered: tuple[str, ...] = ()
 
 
 class TimesRecord(Record):

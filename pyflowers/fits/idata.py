@@ -180,8 +180,8 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
         for column in program.declaration.transformed:
             cells = data.table.column(data.name_of(column))
             is_text = cells.dtype.kind == "O"
-            if is_text:
-                cells = text(cells)
+            if is_text:  # as labels, which levels are compared with
+                cells = text(data.table.texts(data.name_of(column)))
             arrays[_cells_named(column, program)] = ((OBS,), cells)
             if is_text and column not in program.declaration.levels:
                 factor = data.table.numbers_or_factor(data.name_of(column), is_mixed=True)
@@ -570,7 +570,9 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
                 columns[column]: levels
                 for column, levels in {**known, **declared.levels}.items()
                 if cells[column].dtype.kind not in "iuf"
-            },
+            }
+            | record.data.levels,
+            ordered=record.data.ordered,
         )
         coords = {name: tuple(map(str, constant[name])) for name in declared.named}
         about |= {"labels": labels, "table": table, "coords": coords}

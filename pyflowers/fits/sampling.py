@@ -453,6 +453,7 @@ class Prepared:
                 cells=column_digests(whole),
                 variables=variable_digests(block, others),
                 reading=dict(whole.reading),
+                **_levels_of(whole),
             ),
             engine=_engine_record(identity),
             options=self.options.of_engine(engine.uses),
@@ -645,6 +646,17 @@ def _in_words(progress: ChainProgress) -> str:
     if progress.is_exact:
         return f"{done}, warm-up"
     return "warm-up"
+
+
+def _levels_of(data: Data) -> dict[str, Any]:
+    """Return the fields of a record for the levels of the response and of covariates."""
+    if data.table is None:
+        return {}
+    used = [data.name_of(column) for column in (*data.declaration.transformed, data.value)]
+    return {
+        "levels": {name: its for name, its in data.table.levels.items() if name in used},
+        "ordered": tuple(name for name in data.table.ordered if name in used),
+    }
 
 
 def _engine_record(identity: Identity) -> EngineRecord:

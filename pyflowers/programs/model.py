@@ -591,11 +591,12 @@ class Model:
         """The columns whose labels define groups of rows, which can be left out together.
 
         The keys are the table's names. Ratings do not define groups. Neither do combinations of
-        columns such as ``a:b``, by which a formula's program adds up rows.
+        columns such as ``a:b``, by which a formula's program adds up rows, unless effects vary by
+        them.
         """
         declared, hidden = self.data.declaration, {self.data.value}
         cell = getattr(declared.data.get("cell"), "column", "")
-        if declared.formula and ":" in cell:
+        if declared.formula and ":" in cell and cell not in self.groups:
             hidden.add(cell)
         return {its.column: its for name, its in self.data.labels.items() if name not in hidden}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import operator
 import re
 from bisect import bisect_left
@@ -1014,10 +1015,14 @@ class Predictor:
     def _factors_of(self, name: str, index: str = "") -> list[FloatArray]:
         """Return what one unit of each of a label's effects adds to the linear predictor."""
         at_mean, found = self.linear(), []
+        # A change of 1 would be lost in the rounding of a large linear predictor.
+        step = 2.0 ** math.ceil(math.log2(max(1.0, float(np.abs(at_mean).max(initial=0.0)))))
         for m in range(self._size(name) or 1):
-            once, twice = (replace(self, unit=(name, m, by, index)).linear() for by in (1.0, 2.0))
-            found.append(once - at_mean)
-            if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9):
+            once, twice = (
+                replace(self, unit=(name, m, by, index)).linear() for by in (step, 2 * step)
+            )
+            found.append((once - at_mean) / step)
+            if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9 * step):
                 raise ConfigError(
                     f"groups 'population': the linear predictor is not linear in {name}, so "
                     "it is not normal over the population; use groups 'data' or 'none'"

@@ -57,6 +57,10 @@ MOST_EFFECTS = 2_000
 LEAST_FALL = 5.0
 """The drop of a log likelihood that excludes values, at about 3.2 standard errors."""
 
+FLAT = 1e-12
+"""The likelihood counts as flat along an axis if its curvature there, relative to the largest one, is
+below this value."""
+
 LARGEST_STEP = 4.0
 """The largest change of a linear predictor in a step, in units that :func:`_unit` returns."""
 
@@ -210,9 +214,10 @@ class _Predictor:
             left, right = effects.reduced(columns, w, u, self.r)
             diagonal = np.diagonal(left)
             size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-            scaled = np.linalg.pinv(left / np.outer(size, size), hermitian=True)
-            inverse = scaled / np.outer(size, size)
-            step = inverse @ right
+            values, vectors = np.linalg.eigh(left / np.outer(size, size))
+            is_flat = values < FLAT * max(values.max(initial=0.0), 1e-300)
+            axes = vectors[:, ~is_flat] / size[:, None]
+            step = axes @ ((axes.T @ right) / values[~is_flat])
             step_r = effects.step(columns, w, u, self.r, step)
             moved = np.abs(columns @ step + effects.times(step_r)).max(initial=0.0)
             factor = 1.0
@@ -222,7 +227,9 @@ class _Predictor:
             self.r = self.r + factor * step_r
             if moved < 1e-3 * unit:
                 break
-        self.variance[self.is_free] = np.diagonal(inverse)
+        # Along a flat direction, the likelihood does not determine the coefficients.
+        along = vectors**2 / np.where(is_flat, FLAT, values)
+        self.variance[self.is_free] = along.sum(axis=1) / size**2
 
     def estimates(self) -> dict[str, LikelihoodAlone]:
         """Return the estimates of the sampled coefficients."""
