@@ -88,10 +88,10 @@ _PRIOR = re.compile(r"--prior (?:'([^'~]+?) ~ ([^']+)'|([\w.\[\]:]+)=([^\s,;)]+)
 _WORD = r"\d[\d.]*\d|\d|[A-Z]{2,}|[a-z]\w*(?:\(\w+\))?"
 _VALUE = re.compile(rf"--([a-z][a-z-]*) ({_WORD})(?=[\s,;:.)]|$)")
 _NAME = re.compile(r"--(?!from\b)([a-z][a-z-]*)")
-_FLAGS = ("overwrite", "refit", "warm")
+_FLAGS = ("drop-missing", "overwrite", "refit", "warm")
 """The options without a value."""
 
-_TAKES_TEXT = ("engine", "family", "kind", "parameter")
+_TAKES_TEXT = ("engine", "family", "groups", "kind", "parameter")
 """The options whose values are words; a word after any other option is not read as its value.
 
 A word in capitals, such as TABLE, is a placeholder for a value after any option.

@@ -328,20 +328,28 @@ def percent(prob: float) -> str:
     return f"{100 * prob:.10g}%"
 
 
-def format_number(value: float) -> str:
+def format_number(value: float, place: int = -sys.maxsize) -> str:
     """Format a number for a table; NaN, such as a moment that does not exist, becomes a dash.
 
-    The number has three significant digits or, between 1,000 and a million, no decimals.
+    The number has three significant digits or, between 1,000 and a million, no decimals. It has
+    more digits if its last one would be to the left of `place`, counted from the decimal point.
     """
     if math.isnan(value):
         return "–"
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
+    before = math.floor(math.log10(abs(value)))
+    digits = max(2 - before, min(place, _MOST_DIGITS - 1 - before))
     if not -4 < digits <= 6:
-        return f"{value:.3g}"
+        return f"{value:.{digits + before + 1}g}"
     return f"{value:.{max(digits, 0)}f}"
 
+
+_MOST_DIGITS = 12
+"""The largest number of significant digits in a table."""
+
+_OF_INTERVAL = re.compile(r"median|[\d.]+%")
+"""The columns of a median and of the ends of intervals."""
 
 _OF_ELPD = ("elpd", "se", "difference", "its se", "p_loo")
 
@@ -487,7 +495,9 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[list[str], list[str]]]:
         if above == before:
             shown_above = [""] * len(above)
         before = above
-        cells = [_cell(str(name), value) for name, value in zip(table.columns, row, strict=True)]
+        named = list(zip(map(str, table.columns), row, strict=True))
+        place = _last_place([value for name, value in named if _OF_INTERVAL.fullmatch(name)])
+        cells = [_cell(name, value, place) for name, value in named]
         yield [*shown_above, str(last)], cells
 
 
@@ -503,7 +513,19 @@ def _names_of_index(table: pd.DataFrame) -> list[str]:
     return [str(name or "") for name in table.index.names]
 
 
-def _cell(column: str, value: object) -> str:
+def _last_place(values: Sequence[Any]) -> int:
+    """Return the decimal place that shows how the median and the ends of intervals differ.
+
+    Their range is then at least five units of this place.
+    """
+    ends = [float(value) for value in values if isinstance(value, Real) and math.isfinite(value)]
+    width = max(ends, default=0.0) - min(ends, default=0.0)
+    if width == 0:
+        return -sys.maxsize
+    return -math.floor(math.log10(width / 5))
+
+
+def _cell(column: str, value: object, place: int) -> str:
     if isinstance(value, str):
         return value
     if type(value).__name__ in ("bool", "bool_"):
@@ -512,6 +534,8 @@ def _cell(column: str, value: object) -> str:
         return "NO"
     if isinstance(value, Integral):
         return str(value)
+    if _OF_INTERVAL.fullmatch(column):
+        return format_number(float(str(value)), place)
     return format_cell(column, float(str(value)))
 
 

@@ -311,3 +311,13 @@ def test_a_notebook_shows_tables_and_figures(cmdstan, tmp_path):
         said = "".join(each.get("text", "") for each in cell)
         assert "TqdmWarning" not in said
         assert "IProgress" not in said
+
+
+def test_digits_of_a_row_show_how_the_ends_of_its_interval_differ():
+    rows = {"median": [2000.014, 111.2, 1e9, 0.0], "5%": [1999.9, 109.1, 9.97e8, 0.0]}
+    lines = text_table(pd.DataFrame(rows | {"95%": [2000.2, 114.4, 1.002e9, 0.0]})).splitlines()
+    cells = [line.split() for line in lines[2:]]
+    assert cells[0] == ["0", "2000.01", "1999.90", "2000.20"]
+    assert cells[1] == ["1", "111", "109", "114"]
+    assert cells[2] == ["2", "1e+09", "9.97e+08", "1.002e+09"]
+    assert cells[3] == ["3", "0", "0", "0"]

@@ -221,7 +221,7 @@ class PredictiveCheck:
 
     @property
     def can_fail(self) -> bool:
-        """Whether there are enough replicated data sets for the check to fail."""
+        """Whether the check can fail: there are enough replicated data sets, and no weights."""
         return self._least < self.limit
 
     @property
@@ -353,6 +353,11 @@ class PredictiveChecks(Result):
         note = ""
         if not judged:
             note = "with so few replicated data sets, no check can fail"
+        if self.fit.model.weighs_rows:
+            note = (
+                "the checks count each row once, whatever its weight; if the weights are numbers "
+                "of equal rows, repeat each row as often, and leave out weights()"
+            )
         return self.fit.verdict.also(Part("data", judged, note, claim, denial, self._limits))
 
     @property
@@ -392,6 +397,8 @@ class PredictiveChecks(Result):
         """Return the table, its notes, and the verdict."""
         table = self.table().drop(columns="mcse")
         table["p_value"] = [c.p_text.removeprefix("p ").removeprefix("= ") for c in self.checks]
+        if self.fit.model.weighs_rows:
+            table = table.drop(columns="passed")
         return [
             self.fit.heading,
             in_file(table, "checks.csv"),
@@ -565,6 +572,8 @@ def check(
     for i, each in enumerate(found):
         found[i] = replace(each, advice=fit.advised(each.advice, given))
         given.append(found[i].judged.command)
+    if fit.model.weighs_rows:  # the checks count each row once, the likelihood does not
+        found = [replace(each, limit=0.0, advice="", limited=False) for each in found]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 
 

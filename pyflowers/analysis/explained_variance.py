@@ -293,7 +293,9 @@ class _Sums:
     @property
     def variance(self) -> FloatArray:
         """The variance of the means over rows, shape (chain, draw)."""
-        return np.asarray((self.second - self.first**2 / self.num) / (self.num - 1))
+        left = self.second - self.first**2 / self.num
+        # Of equal means, only rounding errors are left.
+        return np.where(left > 1e-12 * self.second, left, 0.0) / (self.num - 1)
 
     def share(self) -> FloatArray:
         """Return V / (V + v), with V the ``variance`` and v the average variance within rows."""

@@ -30,7 +30,7 @@ from pyflowers.analysis.grids import Grid, grid_of
 from pyflowers.analysis.pooled import of_each_table, pooled_columns
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
-from pyflowers.data.columns import number_text
+from pyflowers.data.columns import label_text, number_text
 from pyflowers.data.labels import has_order
 from pyflowers.display import Line, Result, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
@@ -67,10 +67,12 @@ LARGEST_BLOCK = 4_000_000
 
 OF_TABLES = (
     *("row", "column", "change", "at", "groups", "outcome"),
-    *("median", "mcse", "mcse_median"),
+    *("median", "mcse", "mcse_median", "ess_bulk"),
 )
 """Names of columns in the tables of predictions and effects. A user's column that has one of these
 names is renamed in these tables."""
+
+_QUANTILE = re.compile(r"(mcse_)?[\d.]+%")
 
 T = TypeVar("T")
 
@@ -190,7 +192,7 @@ class Predictions(Result):
 def cell_text(cell: Any) -> str:
     """Return a cell of a table as text: 3 for 3.0, and other numbers to six significant digits."""
     if not isinstance(cell, float) and not _WHOLE.fullmatch(str(cell)):
-        return str(cell)
+        return label_text(cell)
     number = float(cell)
     if number.is_integer():
         return number_text(number)
@@ -301,7 +303,7 @@ def row_sets(
             for text, its in zip(texts, labels, strict=True)
         ]
         names = [tuple(its[i] for its, i in zip(shown, row, strict=True)) for row in different]
-        titles = [free_name(column, OF_TABLES) for column in columns]
+        titles = list(map(title_of, columns))
         index = pd.MultiIndex.from_tuples(names, names=titles)
         if len(columns) == 1:
             index = index.get_level_values(0)
@@ -529,13 +531,9 @@ class RowPredictions(Result):
             parts = in_blocks(self._predictor(outcome), lambda each: self._columns(of_rows(each)))
             found = [each for _, each in parts]
         columns = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        cells = {name: self._cells(name) for name in self.predictor.rows.columns}
         cells = {
-            name: self._cells(name)
-            for name in self.predictor.rows.columns
-            if name not in columns and name != "row"
-        }
-        cells = {
-            name: shown
+            title_of(name): shown
             for name, shown in cells.items()
             if all(each._cells(name) == shown for each in self.tables)
         }
@@ -894,6 +892,14 @@ def usual_kind(fit: Fit, outcome: Any, parameter: str | None) -> Literal["expect
     return "probability" if of_categories or outcome is not None else "expected"
 
 
+def title_of(column: str) -> str:
+    """Return the title of a user's column in tables of predictions and effects."""
+    title = free_name(column, OF_TABLES)
+    if _QUANTILE.fullmatch(title):
+        return f"{title}_"
+    return title
+
+
 def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
     """Return the rows of the requested grid; None if no grid is requested."""
     if grid is None:
@@ -901,10 +907,11 @@ def grid_asked(fit: Fit, new: Any, grid: Any, balanced: bool) -> Grid | None:
             return None
         grid = {}
     if new is not None:
+        asked = "--grid GRID"
+        if balanced:
+            asked = "--balanced"
         raise ConfigError(
-            worded(
-                "--grid GRID and --new TABLE both give the rows to predict; leave one of them out"
-            )
+            worded(f"{asked} and --new TABLE both give the rows to predict; leave out one of them")
         )
     return grid_of(fit, grid, balanced=balanced)
 

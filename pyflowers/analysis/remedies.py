@@ -234,8 +234,8 @@ def _along_rows(case: Case) -> str:
     if not found:
         return ""
     more = (
-        "; if a column gives the time, name it in ar(time = …); if the rows are ordered by "
-        "something else, add its effect"
+        "; if a column gives the time, name it in ar(time = …); if the rows are sorted by another "
+        "column, add its effect; if they are sorted by the response, shuffle them"
     )
     return _within(found, "if the rows follow each other in time, ", more)
 

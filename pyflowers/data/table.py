@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.data.columns import (
     COMMA_NUMBER,
     MISSING,
@@ -700,7 +701,9 @@ class Table(Shown):
             what = f"{self.source}: 1 of {len(self)} rows lacks {lacking} (row {rows})"
             which, they = "this row", "it is"
         if not drop:
-            raise DataError(f"{what}; fill in what is missing, or leave {which} out{option}")
+            raise DataError(
+                f"{what}; fill in what is missing, or leave {which} out{worded(option)}"
+            )
         if missing.all():
             raise DataError(f"{what}, so no row is left; fill in some values")
         kept = self.at(~missing)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pyflowers.advice import worded
 from pyflowers.checked import whole_number
+from pyflowers.data.columns import TypedColumn
 from pyflowers.digests import digest_of
 from pyflowers.display import INTERVAL
 from pyflowers.engines import AutoEngine, Engine, Identity, Sample, SamplerOptions, refuse_unused
@@ -649,14 +650,19 @@ def _in_words(progress: ChainProgress) -> str:
 
 
 def _levels_of(data: Data) -> dict[str, Any]:
-    """Return the fields of a record for the levels of the response and of covariates."""
+    """Return the fields of a record for the levels of the response and of covariates.
+
+    The levels of groups are needed only if one of them, such as ``NA``, looks like a missing value.
+    """
     if data.table is None:
         return {}
     used = [data.name_of(column) for column in (*data.declaration.transformed, data.value)]
-    return {
-        "levels": {name: its for name, its in data.table.levels.items() if name in used},
-        "ordered": tuple(name for name in data.table.ordered if name in used),
+    levels = {
+        name: its
+        for name, its in data.table.levels.items()
+        if name in used or TypedColumn.of_labels(its).is_missing(None).any()
     }
+    return {"levels": levels, "ordered": tuple(n for n in data.table.ordered if n in used)}
 
 
 def _engine_record(identity: Identity) -> EngineRecord:

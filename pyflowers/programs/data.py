@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.data import Labels, Table, from_frame, read_table
 from pyflowers.data.columns import number_of, plain_text
 from pyflowers.data.labels import has_order, rows_before, shared
@@ -856,7 +857,8 @@ class Rows:
         if_missing = "fill it in, or write a program in which missing values are parameters"
         if name == self.declared.roles.observed:
             if_text = "name a column of numbers, or code two labels as 0 and 1"
-            if_missing = "fill it in, or leave the row out (--drop-missing) if nothing was observed"
+            option = worded("--drop-missing")
+            if_missing = f"fill it in, or leave the row out ({option}) if nothing was observed"
         if lower is None:
             lower = variable.lowest
         found = self.table.numbers(

@@ -280,6 +280,13 @@ class Model:
         return any(its.multiplies for its in self._terms)
 
     @property
+    def weighs_rows(self) -> bool:
+        """Whether the likelihood counts rows differently, or counts one as several rows."""
+        own = [np.asarray(self.data.values[n]) for n in ("weights",) if self.multiplies_likelihood]
+        is_relative = "weights_mean" in self.data.values
+        return any(np.ptp(each) > 0 or (each[0] != 1 and not is_relative) for each in own)
+
+    @property
     def _terms(self) -> list[OnRows]:
         """The effects that the response's terms have on rows."""
         if not self.has_rule:

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.data import Table
 from pyflowers.data.columns import as_written
 from pyflowers.errors import ConfigError, DataError
@@ -673,7 +674,7 @@ def _refuse_missing(table: Table, name: str, is_group: bool) -> None:
     except DataError as error:
         if not is_group:
             raise
-        raise DataError(f"{error}; add the column{_WITHOUT}") from None
+        raise DataError(f"{error}; add the column{worded(_WITHOUT)}") from None
 
 
 def _as_in_fit(table: Table, known: Mapping[str, Iterable[str]]) -> Table:

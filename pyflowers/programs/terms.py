@@ -186,8 +186,8 @@ def read_terms(text: str) -> Terms:
         )
     if INTERCEPT in columns:
         raise ConfigError(
-            f"{of_terms(text)}: {INTERCEPT} is the name of the column of ones, for which 1 stands; "
-            "rename the table's column"
+            f"{of_terms(text)}: {INTERCEPT} is the name of the column of ones; write 1 for this "
+            "column, or rename the table's column of this name"
         )
     has_ones = any([factor.expr for factor in factors] == ["1"] for factors in found)
     text = " + ".join([str(int(has_ones)), *kept])

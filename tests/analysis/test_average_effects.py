@@ -988,3 +988,17 @@ def test_the_report_tells_ratios_with_differences():
     told = page[page.index('<ul class="effects">') :].partition("</li>")[0]
     assert f'value="{float(ratio)!r}">{median}</data></strong>' in told
     assert f'(90% interval {ends}), or <data value="{float(difference)!r}">' in told
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1e7), (1e8, 1.0)])
+def test_a_large_mean_does_not_hide_the_effect_in_the_population(offset, scale):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"g": np.repeat(list("abcdefgh"), 15), "x": rng.normal(size=120)})
+    of_groups = rng.normal(0, 0.6, 8)[pd.factorize(frame.g)[0]]
+    y = of_groups + 0.8 * frame.x + rng.normal(0, 0.5, 120)
+    fit = pyflowers.fit(
+        "y ~ x + (x || g)", frame.assign(y=offset + scale * y), seed=1, engine="exact"
+    )
+    found = pyflowers.effects(fit, "x").table()
+    assert found.index.get_level_values("groups").tolist() == ["population", "data"]
+    assert found["median"].to_numpy() / scale == pytest.approx([0.8, 0.8], abs=0.3)

@@ -955,3 +955,23 @@ def test_the_spread_of_values_0_and_1_is_checked_within_groups():
     ):
         notes = pyflowers.check(pyflowers.fit(formula, frame, family="bernoulli", **FAST)).notes
         assert any(said in note for note in notes)
+
+
+def test_weights_of_rows_leave_the_data_unjudged():
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 500}
+    frame = pd.DataFrame(
+        {"y": [0, 1] * 8, "f": np.repeat(["a", "b"], 8), "w": [*[90, 10, 80, 20] * 2, *[5, 95] * 4]}
+    )
+    fit = pyflowers.fit("y | weights(w) ~ f", frame, family="bernoulli", **how)
+    found = pyflowers.check(fit)
+    data = found.verdict.data
+    assert data.status == "not examined"
+    assert "repeat each row as often, and leave out weights()" in data.note
+    assert not any(each.advice for each in found.checks)
+    assert "passed" not in found.contents()[1].columns
+    expanded = frame.loc[frame.index.repeat(frame.w)].sample(frac=1, random_state=1)
+    fit = pyflowers.fit("y ~ f", expanded, family="bernoulli", **how)
+    assert pyflowers.check(fit).verdict.data.status == "passed"
+    ones = frame.assign(w=1)
+    fit = pyflowers.fit("y | weights(w) ~ f", ones, family="bernoulli", **how)
+    assert pyflowers.check(fit).verdict.data.status != "not examined"

@@ -239,3 +239,9 @@ def test_what_has_no_shares_is_refused_in_a_sentence():
         with pytest.raises(ConfigError, match=words):
             pyflowers.explained(fits)
     assert run("loo", "nowhere", "--explained", "--by-group") == 2
+
+
+def test_without_covariates_the_marginal_share_is_0():
+    found = shares(fit_of(f"y ~ 1 + {SITE}"))
+    assert (found["R2", "marginal"] == 0).all()
+    assert (found["R2", "conditional"] > 0).all()

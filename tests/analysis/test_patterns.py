@@ -398,3 +398,40 @@ def test_a_fit_is_limited_if_only_single_values_are_wrong_and_none_is_far_out(ki
     else:
         assert grades.count("failed") >= 18
         assert "limited" not in grades
+
+
+def test_a_pattern_that_the_model_fits_entirely_is_left_out():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        list(itertools.product("abcdef", "uvw", range(4))), columns=["b", "v", "x"]
+    )
+    frame["y"] = frame.x + rng.normal(size=6)[pd.factorize(frame.b)[0]] + rng.normal(size=72)
+    fit = pyflowers.fit("y ~ x + v + (1 | b / v)", frame, seed=1, engine="exact")
+    names = [each.name for each in pyflowers.check(fit).checks]
+    assert "slopes[x | b]" in names
+    assert "slopes[v | b]" not in names  # each v in b has an effect of its own
+    # A factor of x has one row for each label of b:v, so the pattern explains all residuals.
+    fit = pyflowers.fit("y ~ C(x) + (1 | b / v)", frame, seed=1, engine="exact")
+    names = [each.name for each in pyflowers.check(fit).checks]
+    assert "slopes[x | b:v]" not in names
+
+
+def test_nested_groups_without_covariates_are_checked():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        list(itertools.product("abcdef", "uvw", range(4))), columns=["b", "v", "i"]
+    )
+    frame["y"] = rng.normal(size=6)[pd.factorize(frame.b)[0]] + rng.normal(size=72)
+    for formula in ("y ~ 1 + (1 | b / v)", "y ~ 1 + (1 | b:v)"):
+        fit = pyflowers.fit(formula, frame, seed=1, engine="exact")
+        assert "b:v" in fit.model.labels
+        assert pyflowers.check(fit).passed
+
+
+def test_rows_that_are_partly_sorted_by_the_response_are_named_as_a_cause():
+    rng = np.random.default_rng(5)
+    y = np.sort(rng.normal(size=(4, 30)), axis=1).ravel()
+    frame = pd.DataFrame({"y": y, "x": rng.normal(size=120)})
+    found = pyflowers.check(pyflowers.fit("y ~ x", frame, seed=1, engine="exact"))
+    (failed,) = (each for each in found.failed if each.name == "autocorrelation[rows]")
+    assert "if they are sorted by the response, shuffle them" in failed.advice

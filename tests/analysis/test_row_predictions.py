@@ -876,3 +876,26 @@ def test_a_quantile_regression_says_that_its_mean_is_not_its_quantile():
     assert "this is the mean; --kind linear predicts the log of the quantile of y" in said
     about = logs.program.declaration.parameters["Intercept"]
     assert about.description == "log of the quantile of y"
+
+
+def test_columns_with_the_names_of_the_table_are_renamed():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "y": rng.normal(size=60),
+            "row": rng.choice(list("abcd"), 60),
+            "median": rng.normal(size=60),
+            "5%": rng.choice(list("uv"), 60),
+        }
+    )
+    fit = pyflowers.fit("y ~ median + `5%` + (1 | row)", frame, seed=1, engine="exact")
+    found = pyflowers.predict(fit).table()
+    assert found.index.names == ["row", "median_", "5%_", "row_"]
+    assert found.index.get_level_values("row_").tolist() == frame.row.tolist()
+    assert pyflowers.effects(fit, "median", by="5%").table().index.names[-1] == "5%_"
+
+
+def test_what_is_asked_with_a_new_table_is_named():
+    fit = fit_of("y ~ x + sex")
+    with pytest.raises(ConfigError, match=r"^balanced and new=TABLE both give the rows"):
+        pyflowers.effects(fit, "sex", means=True, balanced=True, new=FRAME)

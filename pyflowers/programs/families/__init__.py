@@ -419,6 +419,8 @@ def _limit(text: str) -> float:
 
 _SHAPES = {"identity": "linear", "log": "exp"}
 
+_PLAIN = re.compile(r"[A-Za-z0-9]+")
+
 _PREDICTOR = re.compile(r"mu[A-Za-z0-9]+")
 """The names of the linear predictors of categories."""
 
@@ -426,20 +428,22 @@ _PREDICTOR = re.compile(r"mu[A-Za-z0-9]+")
 def names_of_predictors(labels: Sequence[str]) -> list[str]:
     """Return the name of the linear predictor of each category but the first: ``mu`` and the label.
 
-    Characters other than ASCII letters and digits are left out of labels.
+    Characters other than ASCII letters and digits are left out of labels. If two labels are then
+    equal, the one that has no other characters keeps its name.
 
     >>> names_of_predictors(["bike", "bus", "own car"])
     ['mubus', 'muowncar']
     """
-    found = list[str]()
-    for number, label in enumerate(labels[1:], 2):
+    found = dict[int, str]()
+    numbered = enumerate(labels[1:], 2)
+    for number, label in sorted(numbered, key=lambda each: not _PLAIN.fullmatch(each[1])):
         name = f"mu{re.sub(r'[^A-Za-z0-9]', '', label)}"
-        if name == "mu" or name in found:
+        if name == "mu" or name in found.values():
             name = f"{name}{number}"
-        while name in found:
+        while name in found.values():
             name = f"{name}x"
-        found.append(name)
-    return found
+        found[number] = name
+    return [found[number] for number in sorted(found)]
 
 
 _OTHER_NAMES = {

@@ -58,8 +58,8 @@ LEAST_FALL = 5.0
 """The drop of a log likelihood that excludes values, at about 3.2 standard errors."""
 
 FLAT = 1e-12
-"""The likelihood counts as flat along an axis if its curvature there, relative to the largest one, is
-below this value."""
+"""The likelihood counts as flat along an axis if its curvature there is below this share of its
+largest curvature."""
 
 LARGEST_STEP = 4.0
 """The largest change of a linear predictor in a step, in units that :func:`_unit` returns."""

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import worded
 from pyflowers.data import Labels, Table
 from pyflowers.data.columns import number_of, number_text
-from pyflowers.data.labels import has_order, shared
+from pyflowers.data.labels import are_dates, has_order, shared
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
@@ -174,7 +175,7 @@ class Model:
             raise ConfigError(
                 f"formula {formula.text!r}: mi() needs one linear predictor, but family "
                 f"{family.name} has one for each category; leave out rows with missing values, "
-                "with --drop-missing"
+                + worded("with --drop-missing")
             )
         if family.has_trials != bool(formula.trials) and not family.has_columns:
             what, wants = "no trials", ""
@@ -234,11 +235,15 @@ class Model:
         where = f"formula {self.formula.text!r}: "
         columns = read_terms(f"0 + {curve.call}").columns
         for name in filter(self.table.is_factor, columns):
-            label = self.table.labels(name).names[0]
+            labels = self.table.labels(name).names
+            label = labels[0]
             if curve.function not in OF_LEVELS:
+                what, remedy = "labels", f"write {name} by itself"
+                if are_dates(labels):
+                    what, remedy = "dates", "convert them to numbers of days since the first date"
                 raise ConfigError(
-                    f"{where}{name} holds labels, such as {label!r}, but {curve.call} takes "
-                    f"numbers; write {name} by itself"
+                    f"{where}{name} holds {what}, such as {label!r}, but {curve.call} takes "
+                    f"numbers; {remedy}"
                 )
             if name not in self.table.ordered:
                 raise ConfigError(
@@ -849,7 +854,7 @@ def with_filled(formula: Formula, table: Table) -> Table:
         if table.is_factor(name):
             raise ConfigError(
                 f"{where}{name} holds labels, but mi() imputes numbers; leave rows without a label "
-                f"out, with --drop-missing, and write {name}"
+                f"out, {worded('with --drop-missing')}, and write {name}"
             )
     known = [each.predicts for each in formula.imputed if each.predicts in table.columns]
     return table.filled(known)
@@ -945,7 +950,8 @@ def names_of_imputed(formula: Formula, family: Family) -> dict[str, str]:
 def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     """Return the name of each group in the program.
 
-    Each name differs from all other names in the program.
+    Each name differs from all other names in the program. If two groups would have the same name,
+    as with ``a b`` and ``a_b``, the group that is called by this name gets it.
     """
     taken = {*_TAKEN, *reserved_names(), "Intercept_location", "Intercept_scale"}
     taken |= {*OF_RESIDUALS.get(formula.terms.residuals, ())}
@@ -957,7 +963,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
     groups = formula.all_groups
     members = {term.group: term.members for term in groups}
     found: dict[str, str] = {}
-    for group in dict.fromkeys(term.group for term in groups):
+    for group in sorted(members, key=lambda each: not re.fullmatch(r"\w+", each, re.ASCII)):
         name = re.sub(r"\W", "_", group, flags=re.ASCII).strip("_") or "group"
         if not name[0].isalpha() or re.match(_PREFIXES, name):
             name = f"group_{name}"
@@ -967,7 +973,7 @@ def names_of_groups(formula: Formula, family: Family) -> dict[str, str]:
         found[group] = name
         taken |= {name, *(name + tag for tag in tags)}
         taken |= {f"{name}_{i}" for i in range(1, 1 + len(members[group]))}
-    return found
+    return {group: found[group] for group in members}
 
 
 def _no_parameter(name: str, text: str, model: Model, known: list[str]) -> str:

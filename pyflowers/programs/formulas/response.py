@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pyflowers.advice import worded
 from pyflowers.data import Table
 from pyflowers.data.columns import number_text
 from pyflowers.errors import ConfigError, DataError
@@ -338,8 +339,8 @@ def _refuse_series(terms: ResponseTerms, family: Family, about: str) -> None:
     if terms.residuals == "ar" and terms.omits_missing:
         raise ConfigError(
             f"{about}ar() cannot be combined with mi(), as the residual after a missing row is not "
-            "known; remove these rows from the table, or use --drop-missing, which treats the "
-            "rows before and after them as neighbours"
+            f"known; remove these rows from the table, or use {worded('--drop-missing')}, which "
+            "treats the rows before and after them as neighbours"
         )
     if terms.is_likelihood:
         raise ConfigError(

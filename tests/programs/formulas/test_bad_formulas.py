@@ -364,7 +364,7 @@ BAD = [
         "",
         "z is subtracted, but no other term contains it; leave z out",
     ),
-    ("y ~ Intercept", "", "Intercept is the name of the column of ones, for which 1"),
+    ("y ~ Intercept", "", "Intercept is the name of the column of ones; write 1 for this"),
     ("y ~ (1 | g:f) + (1 | f:g)", "", "both have an intercept for each f:g"),
     ("y ~ (1 | g) + (0 + x + z | g)", "", "(0 + x + z | g) are correlated, but not with those"),
     ("y ~ (1 | g) + (0 + f | g)", "", "g cannot have two terms; write one, such as (f | g)"),

@@ -400,3 +400,7 @@ def test_normal_effects_on_several_predictors_are_integrated(num):
         )
         np.testing.assert_allclose(weights @ share, exact.mean(axis=0), atol=0.002)
     assert weights.sum() == pytest.approx(1)
+
+
+def test_a_label_without_other_characters_keeps_its_name():
+    assert names_of_predictors(["x", "a b", "ab"]) == ["muab2", "muab"]

@@ -6,7 +6,7 @@ import pytest
 
 import pyflowers
 from pyflowers import Program
-from pyflowers.errors import DataError
+from pyflowers.errors import ConfigError, DataError
 
 NUM = 40
 RNG = np.random.default_rng(1)
@@ -146,3 +146,18 @@ def test_a_table_with_another_label_is_refused(table):
     assert program.read(FRAME.assign(died="yes")).values["y"].tolist() == [1] * NUM
     with pytest.raises(DataError, match="row 1: died is 'lost', which is not one of no, yes"):
         program.read(FRAME.assign(died="lost"))
+
+
+def test_of_two_similar_groups_the_one_with_the_exact_name_keeps_it():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": rng.normal(size=40), "g g": [*"abcd"] * 10, "g_g": [*"pqrst"] * 8})
+    program = pyflowers.Program.from_formula("y ~ (1 | `g g`) + (1 | g_g)", frame)
+    assert program.declaration.data["g_g"].index_of == "g_g"
+    assert program.declaration.data["g_g_group"].index_of == "g g"
+
+
+def test_dates_in_a_curve_are_to_be_converted():
+    frame = pd.DataFrame({"y": range(30), "t": pd.date_range("2024-01-01", periods=30)})
+    message = "t holds dates, such as '2024-01-01', but .* number"
+    with pytest.raises(ConfigError, match=message):
+        pyflowers.Program.from_formula("y ~ s(t)", frame)

@@ -139,3 +139,21 @@ def prior_alarms(formula, family):
         num += 1
         alarms += bool(found.verdict.prior.failed)
     return alarms, num
+
+
+def test_a_share_of_zeros_that_may_be_0_contradicts_no_prior():
+    """Counts of one level are never 0, so their share of excess zeros has no lower limit."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"f": np.repeat(["some", "none"], 60), "g": np.tile(list("abcdef"), 20)})
+    frame["y"] = rng.poisson(12, 120) * np.where(frame.f == "some", rng.random(120) > 0.3, 1)
+    fit = pyflowers.fit(
+        "y ~ 1 + (1 | g); zi ~ C(f, levels=['some', 'none'])",
+        frame,
+        family="zero_inflated_poisson",
+        seed=1,
+        engine="exact",
+    )
+    alone = fit.program.python.likelihood_alone(fit.draws, fit.data)["b_zi"]
+    assert alone.estimate[0] < -8
+    assert alone.variance[0] > 1e4
+    assert fit.verdict.prior.passed
