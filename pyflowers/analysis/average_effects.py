@@ -300,6 +300,8 @@ class Effects(Result):
         what = f"{self.meaning}, over {self.source}"
         if self.weights:
             what = f"{what}, weighted by {self.weights}"
+        elif self.fit.model.weighs_rows:
+            what = f"{what}, each of which counts once, whatever its weight"
         shown, change = self.table(), "the change"
         if self.groups == BOTH:
             change = "the change of the effects labelled data"

@@ -30,7 +30,7 @@ from pyflowers.analysis.grids import Grid, grid_of
 from pyflowers.analysis.pooled import of_each_table, pooled_columns
 from pyflowers.cores import in_order
 from pyflowers.data import Labels, Table
-from pyflowers.data.columns import label_text, number_text
+from pyflowers.data.columns import label_text, number_of, number_text
 from pyflowers.data.labels import has_order
 from pyflowers.display import Line, Result, in_file, interval_quantiles, records_of
 from pyflowers.engines import SamplerOptions
@@ -965,10 +965,21 @@ def outcomes_of(
             outcome = "= 1" if family.limits[1] == 1 else "> 0"
     if isinstance(outcome, str) or np.ndim(outcome) == 0:
         outcome = (outcome,)
-    found = tuple(dict.fromkeys(map(Outcome.of, outcome)))
+    found = tuple(dict.fromkeys(Outcome.of(_with_number(fit, each)) for each in outcome))
     if not found:
         raise ConfigError("outcome is empty; give at least one, such as '> 0'")
     return found
+
+
+def _with_number(fit: Fit, outcome: Any) -> Any:
+    """Return an outcome such as ``> fair`` with the number of its label, such as ``>2``."""
+    ratings = fit.data.labels.get(fit.data.value)
+    if ratings is None or not isinstance(outcome, str):
+        return outcome
+    label = outcome.strip().lstrip("<>=").strip()
+    if label not in ratings.names or not np.isnan(number_of(label)):
+        return outcome
+    return outcome.replace(label, str(ratings.names.index(label) + 1))
 
 
 def _categories_of(fit: Fit, outcome: Any) -> tuple[Outcome, ...]:

@@ -65,3 +65,11 @@ def test_a_label_that_looks_missing_stays_a_label(tmp_path):
     fit.save(tmp_path / "run")
     again = pyflowers.Fit.load(tmp_path / "run").update(priors={"b": "normal(0, 1)"})
     assert "NA" in again.data.labels["c"].names
+
+
+def test_outcomes_may_be_labels_of_ratings(tmp_path):
+    fit, loaded = saved("rating ~ x", tmp_path / "run", family="cumulative")
+    for made in (fit, loaded):
+        found = made.predict(kind="probability", outcome=["good", "> poor", "<=fair"]).table()
+        same = made.predict(kind="probability", outcome=["= 3", "> 1", "<= 2"]).table()
+        pd.testing.assert_frame_equal(found, same)
