@@ -223,7 +223,7 @@ BAD = [
     (("dose",), {"kind": "expected", "outcome": "> 0"}, "applies only to kind 'probability'"),
     (("dose",), {"kind": "probability", "outcome": "x"}, "outcome must be an integer"),
     (("dose",), {"grid": "weight = 3"}, "'weight' is not a column"),
-    (("dose",), {"grid": "x = 1", "new": FRAME}, "leave one of them out"),
+    (("dose",), {"grid": "x = 1", "new": FRAME}, "leave out one of them"),
     (("dose",), {"scale": "mean"}, "scale must be one of"),
     (("dose",), {"grid": "x = 1", "by": "site"}, "there is no column"),
 ]

@@ -520,7 +520,7 @@ def test_other_mistakes_are_named():
         pyflowers.predict(fit, NEW.assign(n=[0, 1, 1, 0]), by="sex", weights="n")
     with pytest.raises(ConfigError, match="by=… and weights=… take names of columns, got Series"):
         pyflowers.predict(fit, NEW, weights=NEW.n)
-    with pytest.raises(DataError, match=r"no column 'site'.*or predict without it: --groups none"):
+    with pytest.raises(DataError, match=r"no column 'site'.*or predict without it: groups=.none"):
         pyflowers.predict(fit_of("y ~ x + (x | site)"), NEW[["x"]])
     with pytest.raises(DataError, match="a data block is not a table"):
         pyflowers.predict(fit, {"x": 1})
@@ -697,7 +697,7 @@ def test_columns_that_a_prediction_does_not_use_are_not_demanded():
     for missing, groups, kind in (("n", "none", "expected"), ("slope", "population", "linear")):
         with pytest.raises(DataError, match=f"there is no column '{missing}'"):
             pyflowers.predict(fit, frame.drop(columns=missing), groups=groups, kind=kind)
-    lacks = "1 of 24 rows lacks g .* leave this row out, or predict without it: --groups none or"
+    lacks = "1 of 24 rows lacks g .* leave this row out, or predict without it: groups=.none. or"
     with pytest.raises(DataError, match=lacks):
         pyflowers.predict(fit, frame.assign(g=[None, *frame.g[1:]]))
     with pytest.raises(DataError, match=r"lacks x .* leave this row out$"):

@@ -79,7 +79,7 @@ BAD_TABLES = [
     ),
     (
         HEADER + "a,1,4\na,2,\n",
-        "row 3: flowers is blank; fill it in, or leave the row out (--drop-missing) if ",
+        "row 3: flowers is blank; fill it in, or leave the row out (drop_missing=True) if ",
     ),
     (HEADER + "a,1,4\n,2,3\n", "row 3: plant is blank; give it a label"),
     (HEADER + "a,  ,4\n", "row 2: month is blank"),
