@@ -152,6 +152,13 @@ def loud(judged: Check | Part) -> str:
     return judged.status
 
 
+def _with_grade(judged: Check) -> str:
+    """Return a check's result, marked if it is only imprecise."""
+    if judged.imprecise:
+        return f"{judged.result} (imprecise)"
+    return judged.result
+
+
 @dataclass(frozen=True, repr=False)
 class Part:
     """One part of the verdict, which prints as its result.
@@ -248,6 +255,8 @@ class Part:
             results = [check.result for check in same]
             if self.name == "data":
                 results = [_NUMBERS.sub("", result) for result in results]
+            elif self.failed:  # they are listed below the number of checks that failed
+                results = list(map(_with_grade, same))
             found.append((results, str(advice), same[0].command))
         return found
 
