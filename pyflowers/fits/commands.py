@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pyflowers.advice import Advice, is_in_shell
 from pyflowers.data.examples import is_named
 from pyflowers.display import INTERVAL
-from pyflowers.engines import SamplerOptions
+from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.folder import RunRecord
 from pyflowers.fits.spec import INPUTS, option_of
@@ -278,7 +278,19 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
     whole = {**inputs, **change, "priors": {k: v for k, v in priors.items() if v is not None}}
     if whole.get("family") == "gaussian":
         del whole["family"]
-    return _given(whole)
+    return _given(without_unused(whole, change))
+
+
+def without_unused(inputs: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs without those, given for another engine, that their engine does not use."""
+    engine = inputs.get("engine")
+    if engine == "exact":
+        engine = find_engine("exact")
+    uses = getattr(engine, "uses", None)
+    if uses is None:
+        return dict(inputs)
+    unused = {*SamplerOptions.model_fields, "centered", "inits"}.difference(uses, change)
+    return {name: its for name, its in inputs.items() if name not in unused}
 
 
 def _known_priors(

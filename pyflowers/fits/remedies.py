@@ -2,8 +2,9 @@
 
 The advice on failed diagnostics is followed: the model is refitted with the same seed and the
 recommended options, and the advice on that refit is followed in turn. If no advice is left, and
-slopes of a covariate vary by group, the model with that covariate centred is tried last. The
-recommended command repeats the refit, so its result is certain, not only likely.
+slopes of a covariate vary by group, the model with that covariate centred is tried. If nothing
+helps and the engine ``exact`` applies, it is tried last. The recommended command repeats the refit,
+so its result is certain, not only likely.
 """
 
 from __future__ import annotations
@@ -58,16 +59,39 @@ def with_trials(fit: Fit, announce: Callable[[str], object] = lambda _: None) ->
             change = dict(fit.program.python.rescaling(fit.data, NOT_CENTRED).change)
         if not change:
             break
-        announce(f"{now.diagnostics.tally}; trying {named(change)} to see whether it helps")
-        try:
-            now = refit(fit, change)
-        except PyflowersError:
+        tried = _trial(fit, change, now, announce)
+        if tried is None:
             break
-        status, result = now.diagnostics.status, _result(now.diagnostics)
-        trials.append(Trial(change=dict(change), status=status, result=result))
+        trial, now = tried
+        trials.append(trial)
+    is_quick = fit.record.times.wall_seconds <= QUICK
+    if now.diagnostics.status == "failed" and is_quick and _has_exact_draws(fit):
+        tried = _trial(fit, {"engine": "exact"}, now, announce)
+        if tried is not None:
+            trials.append(tried[0])
     if not trials:
         return fit
     return replace(fit, record=fit.record.model_copy(update={"trials": tuple(trials)}))
+
+
+def _trial(
+    fit: Fit, change: dict[str, Any], now: Fit, announce: Callable[[str], object]
+) -> tuple[Trial, Fit] | None:
+    """Refit with changed inputs; None if that is not possible."""
+    announce(f"{now.diagnostics.tally}; trying {named(change)} to see whether it helps")
+    try:
+        found = refit(fit, change)
+    except PyflowersError:
+        return None
+    status, result = found.diagnostics.status, _result(found.diagnostics)
+    return Trial(change=dict(change), status=status, result=result), found
+
+
+def _has_exact_draws(fit: Fit) -> bool:
+    """Return whether the engine ``exact`` applies to a formula's fit."""
+    from pyflowers.engines.integrated import applies_to
+
+    return applies_to(fit.program, fit.program.stan_values(fit.data))
 
 
 def _advised(part: Part) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyflowers.engines.base import State
 from pyflowers.errors import ConfigError
-from pyflowers.fits.commands import as_bool, changed_inputs
+from pyflowers.fits.commands import as_bool, changed_inputs, without_unused
 from pyflowers.fits.fit import Fit
 from pyflowers.fits.sampling import fit as sampled
 from pyflowers.fits.spec import INPUTS, READING, Spec, takes_inputs
@@ -176,12 +176,10 @@ def asked_again(fit: Fit, change: Mapping[str, Any], *, warm: bool = False) -> S
         inputs["engine"] = fit.record.engine.find()
     if "inits" not in change and not is_written:
         inputs["inits"] = fit.record.inits
+    inputs = without_unused(inputs, change)
     if warm:
         inputs["inits"] = _last_state(fit, change)
         inputs["metric"] = change.get("metric", inputs["inits"].metric)
-    uses = getattr(inputs.get("engine"), "uses", None)
-    if uses is not None and "centered" not in uses:
-        inputs.pop("centered", None)
     return Spec(**{**inputs, "interval": change.get("interval", fit.record.interval)})
 
 

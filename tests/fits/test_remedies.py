@@ -134,3 +134,20 @@ def test_the_command_line_tries_and_the_printed_command_passes(tmp_path, monkeyp
     assert run("fit", *made, "--out", "quiet", "--quiet") == 0
     assert not Fit.load("quiet").record.trials
     assert SamplerOptions.of(seed=1).adapt_delta == 0.9
+
+
+def test_where_nothing_helps_the_engine_without_chains_is_tried(monkeypatch):
+    """Four districts hardly determine their sd, so that NUTS diverges near 0."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"d": np.repeat(list("abcd"), 6), "x": rng.normal(size=24)})
+    frame["y"] = rng.poisson(np.exp(3 + 0.3 * frame.x))
+    how = {"family": "poisson", "engine": "stanli", "seed": 1, "adapt_delta": 0.6}
+    fit = pyflowers.fit("y ~ x + (1 | d)", frame, centered={"d": True}, **how)
+    assert fit.diagnostics.status == "failed"
+    monkeypatch.setattr(remedies, "_advised", lambda part: {})
+    (trial,) = with_trials(fit).record.trials
+    assert trial.change == {"engine": "exact"}
+    assert trial.status == "passed"
+    exact = fit.update(engine="exact")  # without the options that only NUTS has
+    assert exact.record.engine.name == "exact"
+    assert exact.diagnostics.passed
