@@ -100,7 +100,7 @@ def fit_command(
     folder are used.
 
     If the diagnostics do not pass and sampling took at most 10 seconds, the recommended remedies
-    are tried, in at most three refits. If a remedy helps, the verdict gives its command. With
+    are tried, in at most four refits. If a remedy helps, the verdict gives its command. With
     --quiet, no remedies are tried.
 
     With --from, the inputs are those of a run, except the ones that are given here. The table has
