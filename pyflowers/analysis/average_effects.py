@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -601,9 +601,10 @@ def effects(
     for each in outcomes or (None,):
         averages = _Averages(fit, parameter, table, sets, changes, slopes, seed, each)
         shown = groups or averages.default_groups(by)
-        ways: tuple[Groups, ...] = (groups or "data",)
-        if shown == BOTH:
-            ways = ("population", "data")
+        ways: tuple[Groups, ...] = ("population", "data")
+        if shown != BOTH:
+            ways = (cast(Groups, shown),)
+        if groups is None and "population" in ways:
             averages.use_fewer_draws()
         found += [its for change in changes for its in averages.effects(change, ways, of)]
     labels = [its if isinstance(its, tuple) else (its,) for its in sets.index]
@@ -749,10 +750,16 @@ class _Averages:
         self._averages = dict[tuple[int, Groups], FloatArray]()
 
     def default_groups(self, by: str | Sequence[str] | None) -> str:
-        """Return how group effects are treated; ``both`` if an effect varies between groups."""
+        """Return how group effects are treated if the user does not choose.
+
+        The result is ``both`` if an effect varies between groups, and ``population`` if a changed
+        factor decides from which population a group comes.
+        """
         of_groups = self.model.groups.keys()
         if not of_groups or of_groups & {*names_in(by)}:
             return "data"
+        if self.model.factors_of_groups & {each.column for each in self.changes}:
+            return "population"  # the effects of a label apply only to its own level
         if self.moved or any(
             _varies(self.fit, self.parameter, each, self.tables) for each in self.changes
         ):
@@ -863,10 +870,12 @@ class _Averages:
             self._of_table(way)
             if self.slopes:
                 raise
+            remedy = "choose other values as --step STEP or --between VALUES"
+            if change.column in self.model.factors_of_groups:
+                remedy = "use --groups population"
             raise ConfigError(
                 f"effects: no prediction can be computed for {change.column} {change.label}; "
-                + worded("choose other values as --step STEP or --between VALUES")
-                + f" ({error})"
+                f"{worded(remedy)} ({error})"
             ) from None
 
 
@@ -999,7 +1008,10 @@ def average_at(fit: Fit, cells: Mapping[str, Any]) -> FloatArray:
         for name in fit.model.groups:
             if ":" in name and column in name.split(":"):
                 table = _with_parts(table, name, column)
-    blocks = in_blocks(predictor_of(fit, table), Predictor.expected)
+    way: Groups = "data"
+    if fit.model.factors_of_groups & cells.keys():
+        way = "population"
+    blocks = in_blocks(predictor_of(fit, table, way), Predictor.expected)
     return np.asarray(row_sets(own, None, None).average(blocks))[..., 0]
 
 

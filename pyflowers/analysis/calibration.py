@@ -368,6 +368,12 @@ class Calibration(Result):
                 "the program itself drew parameters and data, so this calibration tests the "
                 "computation, not whether the program is the model that you intended"
             )
+            if LOG_LIK not in self.quantities:
+                sentences.append(
+                    "the log likelihood is not ranked, because only the program has it, so a "
+                    "likelihood that is missing or leaves out data is not found; its fits then "
+                    "have a contraction near 0"
+                )
         return sentences
 
     def contents(self) -> list[Line]:

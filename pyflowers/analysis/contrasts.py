@@ -50,7 +50,13 @@ from pyflowers import convergence
 from pyflowers.analysis.average_effects import BOTH, average_at, effects
 from pyflowers.analysis.grids import grid_of
 from pyflowers.analysis.pooled import as_chains, of_each_table, pooled_columns
-from pyflowers.analysis.predictions import in_blocks, predict, predictor_of, row_sets
+from pyflowers.analysis.predictions import (
+    RowPredictions,
+    in_blocks,
+    predict,
+    predictor_of,
+    row_sets,
+)
 from pyflowers.analysis.summaries import joint_columns, number_columns
 from pyflowers.data.columns import plain_text
 from pyflowers.display import Line, Result, in_file, percent
@@ -460,10 +466,18 @@ def _effect(fit: Fit, text: str) -> xr.DataArray:
         raise ConfigError(
             f"{change!r} is not one of the changes in {column}; choose one, such as {labels[0]}"
         )
-    draws = np.asarray(found.draws())
-    if change:
-        return _array(draws[..., labels.index(change)])
-    return _array(draws[..., 0]) if len(labels) == 1 else _array(draws, [labels])
+    chosen = [i for i, label in enumerate(labels) if change in ("", label)]
+    draws = np.asarray(found.draws())[..., chosen]
+    named = [labels[i] for i in chosen]
+    if OUTCOME in found.index.names:  # each change has an effect on every outcome
+        outcomes = [str(found.index.get_level_values(OUTCOME)[i]) for i in chosen]
+        if len(set(named)) == 1:
+            named = outcomes
+        else:
+            named = list(map(", ".join, zip(named, outcomes, strict=True)))
+    if len(chosen) == 1:
+        return _array(draws[..., 0])
+    return _array(draws, [named])
 
 
 def _options_of(fit: Fit, column: str, change: str) -> dict[str, Any]:
@@ -501,13 +515,19 @@ def _mean(fit: Fit, text: str) -> xr.DataArray:
 
 def _prediction(fit: Fit, text: str) -> xr.DataArray:
     """Return the expected response at each combination of values, with the rest held fixed."""
-    made = grid_of(fit, text)
-    draws = np.asarray(predict(fit, grid=text).draws())
-    if draws.shape[2] == 1:
-        return _array(draws[..., 0])
+    made, found = grid_of(fit, text), predict(fit, grid=text)
+    assert isinstance(found, RowPredictions)
     texts = zip(*(made.table.plain_texts(name).tolist() for name in made.named), strict=True)
-    return _array(draws, [list(map(", ".join, texts))])
+    labels, draws = [list(map(", ".join, texts))], np.asarray(found.draws())
+    if found.outcomes:
+        labels.insert(0, list(map(str, found.outcomes)))
+    if draws.shape[-1] == 1:
+        return _array(draws[..., 0], labels[:-1])
+    return _array(draws, labels)
 
+
+OUTCOME = "outcome"
+"""The level of an index that names outcomes."""
 
 _RESULT_OF: Mapping[str, Callable[[Fit, str], Any]] = {
     "effect": _effect,

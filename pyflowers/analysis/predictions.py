@@ -968,7 +968,7 @@ def outcomes_of(
     found = tuple(dict.fromkeys(Outcome.of(_with_number(fit, each)) for each in outcome))
     if not found:
         raise ConfigError("outcome is empty; give at least one, such as '> 0'")
-    return found
+    return tuple(_with_label(fit, each) for each in found)
 
 
 def _with_number(fit: Fit, outcome: Any) -> Any:
@@ -980,6 +980,17 @@ def _with_number(fit: Fit, outcome: Any) -> Any:
     if label not in ratings.names or not np.isnan(number_of(label)):
         return outcome
     return outcome.replace(label, str(ratings.names.index(label) + 1))
+
+
+def _with_label(fit: Fit, outcome: Outcome) -> Outcome:
+    """Return an outcome with the label of its rating, unless ratings are numbers."""
+    ratings = fit.data.labels.get(fit.data.value)
+    if ratings is None or not 1 <= outcome.value <= len(ratings.names):
+        return outcome
+    label = ratings.names[int(outcome.value) - 1]
+    if not np.isnan(number_of(label)):
+        return outcome
+    return replace(outcome, label=label)
 
 
 def _categories_of(fit: Fit, outcome: Any) -> tuple[Outcome, ...]:

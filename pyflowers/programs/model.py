@@ -535,6 +535,14 @@ class Model:
         found = group_columns(self.rule, self.frozen)
         return {self.data.name_of(column): index for column, index in found.items()}
 
+    @cached_property
+    def factors_of_groups(self) -> frozenset[str]:
+        """The table's factors on which the population of a group depends, as in ``gr(g, by=f)``."""
+        if not self.has_rule:
+            return frozenset()
+        levels = filter(None, map(level_in, self.rule.effects.values()))
+        return frozenset(map(self.column_of, levels))
+
     def column_of(self, index: str) -> str:
         """Return the table's column of groups to which an index variable refers."""
         column = getattr(self.frozen.data.get(index), "index_of", None)

@@ -41,7 +41,7 @@ class Outcome:
     value : float
         The number with which the response is compared.
     label : str
-        The category with this number, if the response is one of several without an order.
+        The category or the rating with this number, if categories or ratings are labels.
     is_counted : bool
         Whether the number of units with this category is predicted, instead of its probability.
     """
@@ -75,8 +75,10 @@ class Outcome:
         return cls((found[1] or "=").replace("==", "="), value)
 
     def __str__(self) -> str:
-        if self.label:
+        if self.label and self.comparison == "=":
             return self.label
+        if self.label:
+            return f"{self.comparison} {self.label}"
         return f"{self.comparison} {self.value:g}"
 
     def holds(self, values: Any) -> Any:

@@ -1002,3 +1002,22 @@ def test_a_large_mean_does_not_hide_the_effect_in_the_population(offset, scale):
     found = pyflowers.effects(fit, "x").table()
     assert found.index.get_level_values("groups").tolist() == ["population", "data"]
     assert found["median"].to_numpy() / scale == pytest.approx([0.8, 0.8], abs=0.3)
+
+
+def test_a_factor_that_decides_the_population_of_a_group_is_changed_in_the_population():
+    rng = np.random.default_rng(1)
+    codes = np.repeat(np.arange(20), 6)
+    frame = pd.DataFrame({"x": rng.normal(size=120), "g": np.char.add("g", codes.astype(str))})
+    frame["f"] = np.where(codes < 9, "c", "t")
+    frame["y"] = rng.normal(size=20)[codes] + 0.5 * (frame.f == "t") + rng.normal(size=120)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 300, "draws": 200}
+    fit = pyflowers.fit("y ~ x + f + (1 | gr(g, by = f))", frame, **how)
+    found = pyflowers.effects(fit)
+    assert found.groups == "population"
+    assert found.table().index.get_level_values("column").tolist() == ["x", "f"]
+    same = pyflowers.effects(fit, "f", groups="population").table()["median"]
+    assert pyflowers.effects(fit, "f").table()["median"].to_numpy() == pytest.approx(same)
+    means = pyflowers.contrast(fit, "mean[f = t] - mean[f = c]").numbers()["median"]
+    assert means.to_numpy() == pytest.approx(same.to_numpy())
+    with pytest.raises(ConfigError, match=r'use groups="population" \('):
+        pyflowers.effects(fit, "f", groups="data")

@@ -73,3 +73,5 @@ def test_outcomes_may_be_labels_of_ratings(tmp_path):
         found = made.predict(kind="probability", outcome=["good", "> poor", "<=fair"]).table()
         same = made.predict(kind="probability", outcome=["= 3", "> 1", "<= 2"]).table()
         pd.testing.assert_frame_equal(found, same)
+        outcomes = found.index.get_level_values("outcome")
+        assert outcomes[:3].tolist() == ["good", "> poor", "<= fair"]

@@ -404,3 +404,24 @@ def test_normal_effects_on_several_predictors_are_integrated(num):
 
 def test_a_label_without_other_characters_keeps_its_name():
     assert names_of_predictors(["x", "a b", "ab"]) == ["muab2", "muab"]
+
+
+def test_contrasts_of_effects_and_predictions_name_every_category():
+    rng = np.random.default_rng(21)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "f": rng.choice(list("abc"), 90)})
+    frame["m"] = rng.choice(["bus", "car", "own bike"], 90)
+    how = {"seed": 1, "engine": "stanli", "chains": 2, "warmup": 200, "draws": 100}
+    fit = pyflowers.fit("m ~ x + f", frame, family="categorical", **how)
+    effects = pyflowers.effects(fit, "f").table().xs("b - a", level="change")["median"]
+    found = pyflowers.contrast(fit, "effect[f, b - a]").numbers()["median"]
+    names = ["bus", "car", "own bike"]
+    assert found.index.tolist() == [f"effect[f, b - a][{name}]" for name in names]
+    assert found.to_numpy() == pytest.approx(effects.to_numpy())
+    every = pyflowers.contrast(fit, "effect[f]").numbers()
+    assert every.index.is_unique
+    assert len(every) == 6
+    predicted = pyflowers.predict(fit, grid="x = 1|2").table()["median"]
+    found = pyflowers.contrast(fit, "prediction[x = 1|2]", "prediction[x = 2]").numbers()
+    assert found.index.is_unique
+    assert sorted(found["median"][:6]) == pytest.approx(sorted(predicted))
+    assert found.index[-1] == "prediction[x = 2][own bike]"
