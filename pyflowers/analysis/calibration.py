@@ -370,9 +370,8 @@ class Calibration(Result):
             )
             if LOG_LIK not in self.quantities:
                 sentences.append(
-                    "the log likelihood is not ranked, because only the program has it, so a "
-                    "likelihood that is missing or leaves out data is not found; its fits then "
-                    "have a contraction near 0"
+                    "the log likelihood is not ranked, because only the program can compute it, so "
+                    "a likelihood that is missing or leaves out data is not found"
                 )
         return sentences
 
