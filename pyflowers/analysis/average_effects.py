@@ -300,7 +300,7 @@ class Effects(Result):
         what = f"{self.meaning}, over {self.source}"
         if self.weights:
             what = f"{what}, weighted by {self.weights}"
-        elif self.fit.model.weighs_rows:
+        elif self.fit.model.unjudged:
             what = f"{what}, each of which counts once, whatever its weight"
         shown, change = self.table(), "the change"
         if self.groups == BOTH:

@@ -169,7 +169,8 @@ class PredictiveCheck:
         added.
     limit : float
         The check passes if p is between `limit` and 1 - `limit`, or, if it is one-sided, if p is at
-        least `limit`. The limit is 0.0025, 0.005 for patterns and 0.01 for ``loo_pit``.
+        least `limit`. The limit is 0.0025, 0.005 for patterns and 0.01 for ``loo_pit``, or 0 if the
+        data are not judged.
     one_sided : bool
         Whether only small p-values count. This is so for ``loo_pit`` and for the patterns of
         residuals, such as ``spread[x]``; the p-values of patterns are adjusted for their number.
@@ -221,7 +222,7 @@ class PredictiveCheck:
 
     @property
     def can_fail(self) -> bool:
-        """Whether the check can fail: there are enough replicated data sets, and no weights."""
+        """Whether the check can fail, given its limit and the number of replicated data sets."""
         return self._least < self.limit
 
     @property
@@ -353,11 +354,7 @@ class PredictiveChecks(Result):
         note = ""
         if not judged:
             note = "with so few replicated data sets, no check can fail"
-        if self.fit.model.weighs_rows:
-            note = (
-                "the checks count each row once, whatever its weight; if the weights are numbers "
-                "of equal rows, repeat each row as often, and leave out weights()"
-            )
+        note = self.fit.model.unjudged or note
         return self.fit.verdict.also(Part("data", judged, note, claim, denial, self._limits))
 
     @property
@@ -397,7 +394,7 @@ class PredictiveChecks(Result):
         """Return the table, its notes, and the verdict."""
         table = self.table().drop(columns="mcse")
         table["p_value"] = [c.p_text.removeprefix("p ").removeprefix("= ") for c in self.checks]
-        if self.fit.model.weighs_rows:
+        if self.fit.model.unjudged:
             table = table.drop(columns="passed")
         return [
             self.fit.heading,
@@ -572,7 +569,7 @@ def check(
     for i, each in enumerate(found):
         found[i] = replace(each, advice=fit.advised(each.advice, given))
         given.append(found[i].judged.command)
-    if fit.model.weighs_rows:  # the checks count each row once, the likelihood does not
+    if fit.model.unjudged:  # the checks count each row once, the likelihood does not
         found = [replace(each, limit=0.0, advice="", limited=False) for each in found]
     return PredictiveChecks(fit, tuple(found), groups, pit, int(positions.size), tuple(notes))
 

@@ -277,14 +277,15 @@ class Model:
     @property
     def multiplies_likelihood(self) -> bool:
         """Whether weights multiply log likelihoods, which are then not those of single rows."""
-        return any(its.multiplies for its in self._terms)
+        return any(its.weighs is not None for its in self._terms)
 
     @property
-    def weighs_rows(self) -> bool:
-        """Whether the likelihood counts rows differently, or counts one as several rows."""
-        own = [np.asarray(self.data.values[n]) for n in ("weights",) if self.multiplies_likelihood]
-        is_relative = "weights_mean" in self.data.values
-        return any(np.ptp(each) > 0 or (each[0] != 1 and not is_relative) for each in own)
+    def unjudged(self) -> str:
+        """Why checks do not judge the data: rows are weighed. Empty if all of them count once."""
+        for its in self._terms:
+            if its.weighs is not None and np.any(its.weighs(self.data.values) != 1):
+                return its.unjudged
+        return ""
 
     @property
     def _terms(self) -> list[OnRows]:

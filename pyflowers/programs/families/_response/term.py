@@ -139,15 +139,17 @@ class OnRows:
     role : str
         The field of :class:`.LinearModel` that takes the variable; without one, the engine exact
         does not support the term.
-    multiplies : bool
-        Whether the term multiplies the log likelihood of a row, so that the product is not the log
-        likelihood of a single row.
+    weighs : callable, optional
+        Function of the term's variables that returns the factor by which the log likelihood of each
+        row is multiplied. The product is not the log likelihood of a single row.
     is_of_other_data : bool
         Whether likelihoods with and without the term refer to different data.
     cut : str
         The word for responses whose residuals the term makes unknown, such as ``censored``.
     note : str
         How replicates of the response ``{y}`` are recorded.
+    unjudged : str
+        Why checks do not judge data whose rows are weighed.
     kinds : mapping of int to str
         What a row is called, such as right-censored, by its number in the first variable.
     """
@@ -166,10 +168,11 @@ class OnRows:
     known: str = ""
     needs_sigma: bool = False
     role: str = ""
-    multiplies: bool = False
+    weighs: Callable[[Mapping[str, Any]], FloatArray] | None = None
     is_of_other_data: bool = False
     cut: str = ""
     note: str = ""
+    unjudged: str = ""
     kinds: Mapping[int, str] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ divided by this mean. The variance of a row is divided by ``precision``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,21 +50,28 @@ _ABOUT = {
 }
 
 
+def _factors(of: Mapping[str, Any]) -> FloatArray:
+    """Return the factor by which the log likelihood of each row is multiplied."""
+    return np.asarray(of["weights"] / of.get("weights_mean", 1.0))
+
+
 def _log_lik(found: FloatArray, rows: Rows) -> FloatArray:
     """Return the log likelihood of rows whose weights may differ from 1."""
-    weights = np.asarray(rows.values["weights"])
-    if "weights_mean" in rows.response:
-        weights = weights / rows.values["weights_mean"]
-    return np.asarray(found * weights)
+    own = {name: rows.values[name] for name in MULTIPLIED.variables if name in rows.response}
+    return np.asarray(found * _factors(own))
 
 
 MULTIPLIED = OnRows(
     "weights",
     ("weights", "weights_mean"),
     log_lik=_log_lik,
-    multiplies=True,
+    weighs=_factors,
     is_of_other_data=True,
     note="replicated data have one {y} for each row, regardless of its weight",
+    unjudged=(
+        "the checks count each row once, whatever its weight; if the weights are numbers of equal "
+        "rows, repeat each row as often, and leave out weights()"
+    ),
 )
 PRECISION = OnRows(
     "weights",
