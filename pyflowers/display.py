@@ -328,18 +328,20 @@ def percent(prob: float) -> str:
     return f"{100 * prob:.10g}%"
 
 
-def format_number(value: float, place: int = -sys.maxsize) -> str:
+def format_number(value: float, places: int | None = None) -> str:
     """Format a number for a table; NaN, such as a moment that does not exist, becomes a dash.
 
     The number has three significant digits or, between 1,000 and a million, no decimals. It has
-    more digits if its last one would be to the left of `place`, counted from the decimal point.
+    at least `places` decimals; -2, for example, requires the digit of the hundreds.
     """
     if math.isnan(value):
         return "–"
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     before = math.floor(math.log10(abs(value)))
-    digits = max(2 - before, min(place, _MOST_DIGITS - 1 - before))
+    digits = 2 - before
+    if places is not None:
+        digits = max(digits, min(places, _MOST_DIGITS - 1 - before))
     if not -4 < digits <= 6:
         return f"{value:.{digits + before + 1}g}"
     return f"{value:.{max(digits, 0)}f}"
@@ -496,8 +498,8 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[list[str], list[str]]]:
             shown_above = [""] * len(above)
         before = above
         named = list(zip(map(str, table.columns), row, strict=True))
-        place = _last_place([value for name, value in named if _OF_INTERVAL.fullmatch(name)])
-        cells = [_cell(name, value, place) for name, value in named]
+        places = _places([value for name, value in named if _OF_INTERVAL.fullmatch(name)])
+        cells = [_cell(name, value, places) for name, value in named]
         yield [*shown_above, str(last)], cells
 
 
@@ -513,19 +515,19 @@ def _names_of_index(table: pd.DataFrame) -> list[str]:
     return [str(name or "") for name in table.index.names]
 
 
-def _last_place(values: Sequence[Any]) -> int:
-    """Return the decimal place that shows how the median and the ends of intervals differ.
+def _places(values: Sequence[Any]) -> int | None:
+    """Return the decimals that show how a median and the ends of intervals differ.
 
-    Their range is then at least five units of this place.
+    Their range is then at least five units of the last place. None if they do not differ.
     """
     ends = [float(value) for value in values if isinstance(value, Real) and math.isfinite(value)]
     width = max(ends, default=0.0) - min(ends, default=0.0)
     if width == 0:
-        return -sys.maxsize
+        return None
     return -math.floor(math.log10(width / 5))
 
 
-def _cell(column: str, value: object, place: int) -> str:
+def _cell(column: str, value: object, places: int | None) -> str:
     if isinstance(value, str):
         return value
     if type(value).__name__ in ("bool", "bool_"):
@@ -535,7 +537,7 @@ def _cell(column: str, value: object, place: int) -> str:
     if isinstance(value, Integral):
         return str(value)
     if _OF_INTERVAL.fullmatch(column):
-        return format_number(float(str(value)), place)
+        return format_number(float(str(value)), places)
     return format_cell(column, float(str(value)))
 
 

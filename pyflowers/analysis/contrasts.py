@@ -469,8 +469,8 @@ def _effect(fit: Fit, text: str) -> xr.DataArray:
     chosen = [i for i, label in enumerate(labels) if change in ("", label)]
     draws = np.asarray(found.draws())[..., chosen]
     named = [labels[i] for i in chosen]
-    if OUTCOME in found.index.names:  # each change has an effect on every outcome
-        outcomes = [str(found.index.get_level_values(OUTCOME)[i]) for i in chosen]
+    if "outcome" in found.index.names:  # each change has an effect on every outcome
+        outcomes = [str(found.index.get_level_values("outcome")[i]) for i in chosen]
         if len(set(named)) == 1:
             named = outcomes
         else:
@@ -525,9 +525,6 @@ def _prediction(fit: Fit, text: str) -> xr.DataArray:
         return _array(draws[..., 0], labels[:-1])
     return _array(draws, labels)
 
-
-OUTCOME = "outcome"
-"""The level of an index that names outcomes."""
 
 _RESULT_OF: Mapping[str, Callable[[Fit, str], Any]] = {
     "effect": _effect,

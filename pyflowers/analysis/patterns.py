@@ -397,6 +397,8 @@ def find_patterns(
     positions = np.linspace(0, num - 1, min(num, most)).astype(np.int64)
     remove = residuals.projection()
     patterns = list(_patterns(fit, residuals, remove, order, notes))
+    if not patterns:
+        return Patterns(notes=tuple(notes))
     kept = None
     if positions.size * fit.data.num_obs <= MOST_VALUES:
         kept = [residuals.of(y) for y in replicates(positions)]

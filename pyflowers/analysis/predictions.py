@@ -965,32 +965,19 @@ def outcomes_of(
             outcome = "= 1" if family.limits[1] == 1 else "> 0"
     if isinstance(outcome, str) or np.ndim(outcome) == 0:
         outcome = (outcome,)
-    found = tuple(dict.fromkeys(Outcome.of(_with_number(fit, each)) for each in outcome))
+    labels = _labels_of_ratings(fit)
+    found = tuple(dict.fromkeys(Outcome.of(each, labels) for each in outcome))
     if not found:
         raise ConfigError("outcome is empty; give at least one, such as '> 0'")
-    return tuple(_with_label(fit, each) for each in found)
+    return found
 
 
-def _with_number(fit: Fit, outcome: Any) -> Any:
-    """Return an outcome such as ``> fair`` with the number of its label, such as ``>2``."""
+def _labels_of_ratings(fit: Fit) -> tuple[str, ...]:
+    """Return the labels of ratings in their order; none if ratings are numbers."""
     ratings = fit.data.labels.get(fit.data.value)
-    if ratings is None or not isinstance(outcome, str):
-        return outcome
-    label = outcome.strip().lstrip("<>=").strip()
-    if label not in ratings.names or not np.isnan(number_of(label)):
-        return outcome
-    return outcome.replace(label, str(ratings.names.index(label) + 1))
-
-
-def _with_label(fit: Fit, outcome: Outcome) -> Outcome:
-    """Return an outcome with the label of its rating, unless ratings are numbers."""
-    ratings = fit.data.labels.get(fit.data.value)
-    if ratings is None or not 1 <= outcome.value <= len(ratings.names):
-        return outcome
-    label = ratings.names[int(outcome.value) - 1]
-    if not np.isnan(number_of(label)):
-        return outcome
-    return replace(outcome, label=label)
+    if ratings is None or not np.isnan(list(map(number_of, ratings.names))).all():
+        return ()
+    return ratings.names
 
 
 def _categories_of(fit: Fit, outcome: Any) -> tuple[Outcome, ...]:

@@ -115,6 +115,13 @@ def _compiled(program: Program) -> Engine | None:
     return None
 
 
+def uses_of(engine: str | Engine) -> frozenset[str]:
+    """Return the options that an engine uses, without a search for CmdStan."""
+    if engine in ("auto", "cmdstan"):
+        return NUTS_USES
+    return find_engine(engine).uses
+
+
 class AutoEngine:
     """The interpreter, with CmdStan for programs and options that it does not support."""
 

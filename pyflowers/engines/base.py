@@ -94,13 +94,12 @@ class SamplerOptions(Record):
     metric : str
         Form of NUTS's inverse metric: ``diag_e``, a variance for each parameter; ``dense_e``, a
         covariance matrix, which suits strongly correlated posteriors of up to a few hundred
-        parameters; ``unit_e``, the identity, which is not adapted; ``pilot``, a variance for each
-        parameter from short pilot runs of all chains. If the pilot runs agree, the metric is not
-        adapted, and the warm-up only tunes the step size; otherwise the chains run as with
-        ``diag_e``; ``laplace``, the covariance matrix of a Laplace approximation, from which the
-        initial values are drawn. It is not adapted, either. If no mode is found, or if there are
-        more than 1,000 parameters, the chains run as with ``diag_e``. Only the engine ``stanli``
-        has ``pilot`` and ``laplace``.
+        parameters; or ``unit_e``, the identity, which is not adapted. The engine ``stanli`` has two
+        more, which are not adapted, so that the warm-up only tunes the step size: ``pilot``, a
+        variance for each parameter from short pilot runs of all chains, and ``laplace``, the
+        covariance matrix of a Laplace approximation, from which the initial values are drawn. If
+        the pilot runs disagree, if no mode is found, or if ``laplace`` has more than 1,000
+        parameters, the chains run as with ``diag_e``.
     keep : tuple of str
         For the engine ``exact``: quantities, or elements such as ``mu_plant[2]``, whose draws are
         kept; other group quantities are only summarised. If empty, all draws of group quantities

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pyflowers.advice import Advice, is_in_shell
 from pyflowers.data.examples import is_named
 from pyflowers.display import INTERVAL
-from pyflowers.engines import SamplerOptions, find_engine
+from pyflowers.engines import SamplerOptions, uses_of
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.folder import RunRecord
 from pyflowers.fits.spec import INPUTS, option_of
@@ -283,13 +283,8 @@ def changed_inputs(fit: Fitted, change: Mapping[str, Any], path: ShowPath = str)
 
 def without_unused(inputs: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return inputs without those, given for another engine, that their engine does not use."""
-    engine = inputs.get("engine")
-    if engine == "exact":
-        engine = find_engine("exact")
-    uses = getattr(engine, "uses", None)
-    if uses is None:
-        return dict(inputs)
-    unused = {*SamplerOptions.model_fields, "centered", "inits"}.difference(uses, change)
+    used = uses_of(inputs.get("engine", "auto"))
+    unused = {*SamplerOptions.fields(), "centered", "inits"}.difference(used, change)
     return {name: its for name, its in inputs.items() if name not in unused}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,8 +52,15 @@ class Outcome:
     is_counted: bool = False
 
     @classmethod
-    def of(cls, given: Any) -> Outcome:
-        """Return the event that a text such as ``> 0``, or a number, stands for.
+    def of(cls, given: Any, labels: Sequence[str] = ()) -> Outcome:
+        """Return the event that a text such as ``> 0`` or ``>= fair``, or a number, stands for.
+
+        Parameters
+        ----------
+        given : text, number or Outcome
+            The event.
+        labels : sequence of str
+            The labels of the numbers from 1, such as those of ratings.
 
         Raises
         ------
@@ -62,17 +69,24 @@ class Outcome:
         """
         if isinstance(given, Outcome):
             return given
-        found = re.fullmatch(r"\s*(<=|>=|==|=|<|>|)\s*(-?[\d.]+)\s*", str(given))
+        found = re.fullmatch(r"\s*(<=|>=|==|=|<|>|)\s*(.*?)\s*", str(given), re.DOTALL)
+        assert found is not None
+        comparison, written = (found[1] or "=").replace("==", "="), found[2]
+        if written in labels:
+            return cls(comparison, labels.index(written) + 1.0, written)
         try:
-            value = float(found[2]) if found else np.nan
+            value = float(written)
         except ValueError:
             value = np.nan
-        if found is None or not float(value).is_integer():
+        if not value.is_integer():
             raise ConfigError(
                 f"outcome must be an integer with =, <, <=, > or >= before it, such as '> 0', got "
                 f"{given!r}"
             )
-        return cls((found[1] or "=").replace("==", "="), value)
+        label = ""
+        if 1 <= value <= len(labels):
+            label = labels[int(value) - 1]
+        return cls(comparison, value, label)
 
     def __str__(self) -> str:
         if self.label and self.comparison == "=":

@@ -1019,11 +1019,13 @@ class Predictor:
         # A change of 1 would be lost in the rounding of a large linear predictor.
         step = 2.0 ** math.ceil(math.log2(max(1.0, float(np.abs(at_mean).max(initial=0.0)))))
         for m in range(self._size(name) or 1):
-            once, twice = (
-                replace(self, unit=(name, m, by, index)).linear() for by in (step, 2 * step)
-            )
-            found.append((once - at_mean) / step)
-            if not np.allclose(twice - once, once - at_mean, rtol=1e-6, atol=1e-9 * step):
+            with np.errstate(over="ignore", invalid="ignore"):  # if it is not linear
+                once, twice = (
+                    replace(self, unit=(name, m, by, index)).linear() for by in (step, 2 * step)
+                )
+                change, more = once - at_mean, twice - once
+            found.append(change / step)
+            if not np.allclose(more, change, rtol=1e-6, atol=1e-9 * step):
                 raise ConfigError(
                     f"groups 'population': the linear predictor is not linear in {name}, so "
                     "it is not normal over the population; use groups 'data' or 'none'"

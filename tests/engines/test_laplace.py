@@ -12,7 +12,6 @@ from pyflowers.engines import SamplerOptions, find_engine
 from pyflowers.engines.stanli import laplace
 from pyflowers.engines.stanli.laplace import Laplace, SymmetricPattern, are_free
 from pyflowers.engines.stanli.worker import _density_of
-from pyflowers.errors import ConfigError
 from pyflowers.programs import Program
 
 PROBS = np.array([0.05, 0.5, 0.95])
@@ -102,10 +101,27 @@ def test_effects_are_integrated_out_exactly_if_they_are_normal():
     differences = found.log_density(points[:, None]) - [log_density(t) for t in points]
     np.testing.assert_allclose(differences, differences[0], atol=1e-5)
 
+    # Given t, the mode of u moves as the covariance with t says.
+    def mode_of_u(t):
+        found.log_density(np.array([[t]]))
+        return found.point[found.u]
+
     # Of the log of the standard deviation, the curvature at the mode gives the variance.
     covariance, mode = found.covariance(), found.point[found.t][0]
     second = log_density(mode + 0.01) + log_density(mode - 0.01) - 2 * log_density(mode)
     assert covariance[found.t[0], found.t[0]] == pytest.approx(-1e-4 / second, rel=0.1)
+    slopes = (mode_of_u(mode + 1e-3) - mode_of_u(mode - 1e-3)) / 2e-3
+    across = covariance[found.u][:, found.t][:, 0]
+    np.testing.assert_allclose(across, slopes * covariance[found.t[0], found.t[0]], atol=1e-4)
+    # The variance of u is its variance given t, for mu and r / sd_g, and the part through t.
+    columns = np.exp(mode) * (group[:, None] == np.arange(1, 7))
+    columns = np.column_stack([np.ones(18), columns])
+    precision = columns.T @ columns / 0.49 + np.diag([1 / 25, *np.ones(6)])
+    given_t = np.linalg.inv(precision)
+    through_t = np.outer(slopes, slopes) * covariance[found.t[0], found.t[0]]
+    np.testing.assert_allclose(
+        covariance[np.ix_(found.u, found.u)], given_t + through_t, rtol=1e-3, atol=1e-5
+    )
     total, _ = quad(lambda t: np.exp(log_density(t) - log_density(mode)), -9, 4)
     assert total == pytest.approx(np.sqrt(2 * np.pi * -1e-4 / second), rel=0.3)
 
@@ -152,15 +168,3 @@ def test_with_too_many_parameters_the_draws_are_those_of_stans_warm_up(load):
     )
     assert held.metric_held is False
     assert np.array_equal(held.draws["x"], usual.draws["x"])
-
-
-@pytest.mark.parametrize(
-    ("engine", "options", "words"),
-    [
-        ("cmdstan", {}, 'CmdStan does not have laplace; use engine="stanli"'),
-        ("stanli", {"warmup": 0}, "metric laplace needs a warm-up"),
-    ],
-)
-def test_options_that_exclude_it(engine, options, words):
-    with pytest.raises(ConfigError, match=words):
-        pyflowers.fit("multilevel_poisson", seed=1, engine=engine, metric="laplace", **options)

@@ -147,13 +147,14 @@ def test_cmdstan_runs_its_own_warm_up_if_auto_turns_to_it(executables):
     assert np.array_equal(*(sample.draws["mu"] for sample in samples))
 
 
+@pytest.mark.parametrize("metric", ["pilot", "laplace"])
 @pytest.mark.parametrize(
     ("engine", "options", "words"),
     [
-        ("cmdstan", {}, 'CmdStan does not have pilot; use engine="stanli"'),
-        ("stanli", {"warmup": 0}, "needs a warm-up"),
+        ("cmdstan", {}, 'CmdStan does not have {}; use engine="stanli"'),
+        ("stanli", {"warmup": 0}, "metric {} needs a warm-up"),
     ],
 )
-def test_options_that_exclude_pilots_are_refused(engine, options, words):
-    with pytest.raises(ConfigError, match=words):
-        pyflowers.fit("multilevel_poisson", seed=1, engine=engine, metric="pilot", **options)
+def test_options_that_exclude_an_estimated_metric(engine, options, words, metric):
+    with pytest.raises(ConfigError, match=words.format(metric)):
+        pyflowers.fit("multilevel_poisson", seed=1, engine=engine, metric=metric, **options)

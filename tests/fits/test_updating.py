@@ -6,7 +6,7 @@ import pytest
 from command_line import run
 
 import pyflowers
-from pyflowers.errors import ConfigError
+from pyflowers.errors import ConfigError, UnusedOptionError
 from pyflowers.fits.sampling import prepare_spec
 from pyflowers.fits.updating import asked_again
 
@@ -149,3 +149,14 @@ def test_the_command_takes_the_inputs_of_a_run(tmp_path, capsys):
     assert fit.options.seed == 1
     assert run("fit", "--from", first, "--config", tmp_path / "no.toml") == 2
     assert "leave out --from" in capsys.readouterr().err
+
+
+def test_another_engine_leaves_out_what_it_does_not_use():
+    how = {"seed": 1, "draws": 200}
+    fit = pyflowers.fit("multilevel_poisson", engine="exact", keep=("mu_plant",), **how)
+    other = fit.update(engine="stanli", warmup=200)
+    assert other.record.engine.name == "stanli"
+    again = other.update(engine="exact")
+    assert again.record.engine.name == "exact"
+    with pytest.raises(UnusedOptionError, match="warmup is not used by the engine exact"):
+        fit.update(warmup=100)
