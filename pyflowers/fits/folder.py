@@ -124,8 +124,8 @@ class DataRecord(Record):
     reading : mapping of str to str
         The reading options that differ from the default, such as ``sep``.
     levels : mapping of str to tuple of str
-        The levels, in order, of the response and of covariates that were Categoricals, or text
-        whose cells are all numbers, in a data frame.
+        The levels, in order, of the response and of covariates that are factors, unless the
+        program's declaration has them.
     ordered : tuple of str
         The columns among them whose levels have an order, as in an ordered Categorical.
     """

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
@@ -179,15 +178,9 @@ def _constant_data(data: Data, program: Program) -> tuple[Arrays, Arrays]:
         arrays[_of_rows_named(_ROW, program, data.labels)] = ((OBS,), data.table.rows)
         for column in program.declaration.transformed:
             cells = data.table.column(data.name_of(column))
-            is_text = cells.dtype.kind == "O"
-            if is_text:  # as labels, which levels are compared with
+            if cells.dtype.kind == "O":  # as labels, which levels are compared with
                 cells = text(data.table.texts(data.name_of(column)))
             arrays[_cells_named(column, program)] = ((OBS,), cells)
-            if is_text and column not in program.declaration.levels:
-                factor = data.table.numbers_or_factor(data.name_of(column), is_mixed=True)
-                if isinstance(factor, pd.Categorical):
-                    levels = _levels_named(column, program)
-                    coords[levels] = ((levels,), text(factor.categories))
     return arrays, coords
 
 
@@ -203,10 +196,6 @@ def _of_rows_named(name: str, program: Program, labels: Collection[str]) -> str:
 
 def _cells_named(column: str, program: Program) -> str:
     return _of_rows_named(f"{column}_cells", program, program.declaration.label_columns)
-
-
-def _levels_named(column: str, program: Program) -> str:
-    return _of_rows_named(f"{column}_levels", program, program.declaration.label_columns)
 
 
 def _index_named(column: str, program: Program) -> str:
@@ -556,11 +545,6 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
         rows = np.asarray(constant[row], dtype=np.int64)
         if any(np.shape(each) != rows.shape for each in cells.values()):
             raise ValueError("the columns have different numbers of rows")
-        known = {
-            column: tuple(map(str, constant[levels]))
-            for column in declared.transformed
-            if (levels := _levels_named(column, program)) in constant
-        }
         table = Table.of_cells(
             {columns[name]: cells[name] for name in declared.columns},
             str(record.data.source),
@@ -568,7 +552,7 @@ def data_of(groups: _Groups, program: Program, record: RunRecord, path: Path) ->
             # Text such as 1 and 2 may be numbers; only the levels show that a column is a factor.
             levels={
                 columns[column]: levels
-                for column, levels in {**known, **declared.levels}.items()
+                for column, levels in declared.levels.items()
                 if cells[column].dtype.kind not in "iuf"
             }
             | record.data.levels,

@@ -654,15 +654,22 @@ def _levels_of(data: Data) -> dict[str, Any]:
 
     The levels of groups are needed only if one of them, such as ``NA``, looks like a missing value.
     """
-    if data.table is None:
+    table, declared = data.table, data.declaration
+    if table is None:
         return {}
-    used = [data.name_of(column) for column in (*data.declaration.transformed, data.value)]
+    used = [data.name_of(column) for column in (*declared.transformed, data.value)]
     levels = {
         name: its
-        for name, its in data.table.levels.items()
+        for name, its in table.levels.items()
         if name in used or TypedColumn.of_labels(its).is_missing(None).any()
     }
-    return {"levels": levels, "ordered": tuple(n for n in data.table.ordered if n in used)}
+    for column in declared.transformed:
+        name = data.name_of(column)
+        if column not in declared.levels and table.column(name).dtype.kind == "O":
+            factor = table.numbers_or_factor(name, is_mixed=True)
+            if isinstance(factor, pd.Categorical):
+                levels.setdefault(name, tuple(map(str, factor.categories)))
+    return {"levels": levels, "ordered": tuple(name for name in table.ordered if name in used)}
 
 
 def _engine_record(identity: Identity) -> EngineRecord:
