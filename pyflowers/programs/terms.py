@@ -586,7 +586,8 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         yield from _compared(call.args[0], factor, text)
     else:
         yield from _names(call.args[0], factor, text, allows_arithmetic=True)
-    options = [(SECOND.get(name), each) for each in call.args[1:]]
+    second = SECOND.get(name)
+    options = [(second if isinstance(e, ast.Constant) else None, e) for e in call.args[1:]]
     options += [(keyword.arg, keyword.value) for keyword in call.keywords]
     known = OPTIONS.get(name, ())
     found: dict[str | None, Any] = {}
@@ -596,7 +597,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
             found[key] = _levels_in(value)
             _refuse_levels(found[key], factor, where)
             continue
-        if not is_known or not isinstance(value, ast.Constant):
+        if not is_known:
             takes = in_words([f"{each}=…" for each in known]) or "nothing"
             takes += " in addition to its column"
             if name == "C":
@@ -604,9 +605,9 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
                     ", where … is a number or a level in quotes or, for levels=…, a list of them"
                 )
             raise ConfigError(f"{where}{name} takes {takes}; correct {factor}")
-        found[key] = value.value
-        if not _is_allowed(str(key), value.value):
+        if not isinstance(value, ast.Constant) or not _is_allowed(str(key), value.value):
             raise ConfigError(f"{where}{factor}: {key} must be {_ALLOWED[str(key)]}")
+        found[key] = value.value
     if name == "bs" and found.get("df", 50) < (degree := found.get("degree", 3)):
         raise ConfigError(f"{where}{factor}: df must be at least the degree, {degree}")
     is_periodic = name == "cc" or found.get("bs") == "cc"
@@ -667,7 +668,7 @@ _ALLOWED: Mapping[str, str] = {
     "df": "a whole number from 1 to 50",
     "degree": "a whole number from 1 to 50",
     "k": "a whole number from 4 to 200",
-    "bs": '"cr", a natural cubic spline, or "cc", a periodic one; correct it, or leave bs out',
+    "bs": '"cr" (a natural cubic spline) or "cc" (a periodic one), in quotes, or left out',
     "period": "a number above 0",
     "c": "a number above 1, such as 1.5",
 }

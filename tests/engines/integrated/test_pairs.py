@@ -89,7 +89,8 @@ def test_drawn_effects_have_the_moments_of_a_grid():
 )
 def test_the_posterior_is_that_of_nuts(formula, family):
     frame = of_pairs(20)
-    exact = pyflowers.fit(formula, frame, family=family, engine="exact", seed=1)
+    # More draws than usual, because the error of a quantile in the tail is itself uncertain.
+    exact = pyflowers.fit(formula, frame, family=family, engine="exact", seed=1, draws=4_000)
     assert exact.diagnostics.passed
     nuts = pyflowers.fit(
         formula, frame, family=family, engine="stanli", seed=2, draws=10_000, adapt_delta=0.98
