@@ -691,15 +691,15 @@ def _check_scale(
         )
     if is_probability:
         return
-    if scale in ("ratio", "average ratio") and family.is_ordinal:
+    if scale != "difference" and family.is_ordinal:
         raise ConfigError(
-            f"scale '{scale}' has no meaning for ratings, whose zero is arbitrary; use scale "
-            "'difference'"
+            f"scale '{scale}' has no meaning for the mean of ratings; use scale 'difference' or "
+            "kind 'probability'"
         )
-    if scale == "odds ratio" and (family.link != "logit" or family.is_ordinal):
+    if scale == "odds ratio" and family.link != "logit":
         raise ConfigError(
-            "scale 'odds ratio' needs a mean with a logit link, which family "
-            f"{family.name} does not have; use scale 'difference'"
+            "scale 'odds ratio' needs a probability with a logit link, but the model has family "
+            f"{family.name} with the link {family.link}; use scale 'difference'"
         )
 
 

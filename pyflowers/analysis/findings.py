@@ -318,11 +318,11 @@ def of_pits(fit: Fit, u: FloatArray, points: FloatArray) -> tuple[str, str]:
 def _values(fit: Fit) -> str:
     """Return a phrase for the observed values, with the user's name for the column."""
     if fit.data.counted:
-        return f"the {fit.data.value_name}"
+        return f"the {fit.data.response_name}"
     what = "values"
     if fit.program.counts and usual_statistics(fit) == OF_COUNTS:
         what = "counts"
-    return f"the {what} of {fit.data.value_name}"
+    return f"the {what} of {fit.data.response_name}"
 
 
 def _within_groups(fit: Fit) -> str:

@@ -68,7 +68,7 @@ from pyflowers.fits.fit import Fit, checked_fits
 from pyflowers.fits.posterior import element_names, flat
 from pyflowers.fits.verdict import Check, Part, Verdict
 from pyflowers.programs import Capability
-from pyflowers.text import and_more, counted, in_words
+from pyflowers.text import and_more, in_words
 
 FloatArray = NDArray[np.float64]
 
@@ -255,7 +255,8 @@ class Sensitivity(Result):
     def contents(self) -> list[Line]:
         """Return the overall sentence, the sensitivities, and the conclusions that move.
 
-        Effects of groups are shown only if they are sensitive to the prior.
+        Effects of groups, and coefficients of curves, are shown only if they are sensitive to the
+        prior.
         """
         table = self.table()
         of_groups = np.array(
@@ -265,7 +266,7 @@ class Sensitivity(Result):
         table = table[is_shown]
         if num := int((~is_shown).sum()):
             how = "add --all" if is_in_shell() else "table()"
-            table.attrs["hidden"] = f"{counted(num, 'effect')} of groups not shown: {how}"
+            table.attrs["hidden"] = f"{self.fit.effects_counted(num)} not shown: {how}"
         return self._contents(table)
 
     def in_full(self) -> list[Line]:

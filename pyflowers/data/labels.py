@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pyflowers.data.columns import to_numbers
 
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?")
+_DURATION = re.compile(r"-?\d+ days( [+-]?\d+:\d{2}:\d{2}.*)?")
 _NUMBERED = re.compile(r"([^0-9]*)0*([0-9]+)([^0-9]*)")
 
 
@@ -118,6 +119,15 @@ def rows_before(
 def are_dates(names: Sequence[str]) -> bool:
     """Whether labels are all ISO dates."""
     return all(map(_ISO_DATE.fullmatch, names))
+
+
+def times_in(names: Sequence[str]) -> tuple[str, str]:
+    """Return the kind of times that labels are, and a number to use instead; empty if neither."""
+    if are_dates(names):
+        return "dates", "the number of days since the first date"
+    if all(map(_DURATION.fullmatch, names)):
+        return "durations", "the number of days"
+    return "", ""
 
 
 def has_order(names: Sequence[str]) -> bool:

@@ -530,10 +530,15 @@ class Fit(Questions, Result):
             return worded(advice)
         return advice.with_command(command_of(self, advice, others=others))
 
+    @property
+    def has_replicates(self) -> bool:
+        """Whether there are replicated data, ``y_rep``, to compare the data with."""
+        return self.program.can(Capability.Y_REP) and self.program.can(Capability.OBSERVED)
+
     @cached_property
     def verdict(self) -> Verdict:
         """The verdict on the fit; :func:`pyflowers.check` examines its third part, the data."""
-        if self.program.can(Capability.Y_REP) and self.program.can(Capability.OBSERVED):
+        if self.has_replicates:
             note = "to examine it, run pyflowers check"
             if not is_in_shell():
                 note = "to examine it, call pyflowers.check(fit)"
@@ -651,13 +656,15 @@ class Fit(Questions, Result):
     def contents(self) -> list[Line]:
         """Return what was fitted, the summary without group effects, and the verdict."""
         table = self.summary()
-        num = len(self._summary) - len(table)
-        if num:
-            left = f"{counted(num, 'effect')} of {and_more(list(self.model.groups))}"
-            if not self.model.rule.effects.keys() >= set(self.group_effects):  # also curves
-                left = f"{counted(num, 'value')} of {and_more(self.group_effects)}"
-            table.attrs["hidden"] = f"{left} not shown: {_in_full()}"
+        if num := len(self._summary) - len(table):
+            table.attrs["hidden"] = f"{self.effects_counted(num)} not shown: {_in_full()}"
         return self._contents(table)
+
+    def effects_counted(self, num: int) -> str:
+        """Return a number of group effects as words, such as ``59 effects of patient``."""
+        if self.model.rule.effects.keys() >= set(self.group_effects):
+            return f"{counted(num, 'effect')} of {and_more(list(self.model.groups))}"
+        return f"{counted(num, 'value')} of {and_more(self.group_effects)}"  # also of curves
 
     def in_full(self) -> list[Line]:
         """Return the contents with all rows of the summary."""

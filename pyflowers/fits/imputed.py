@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pyflowers.advice import is_in_shell
 from pyflowers.display import Line, Result, heading, in_file, records_of, whole
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.fits.fit import Fit, shortened_summary
@@ -105,6 +106,12 @@ class PooledFit(Result):
                     "give completed versions of one table, with the same groups and levels"
                 )
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise the error of an unknown attribute, which names the fits that may have it."""
+        raise AttributeError(
+            f"a PooledFit has no {name!r}; it has several fits: use one of them, such as .fits[0]"
+        )
+
     @cached_property
     def posterior(self) -> xr.Dataset:
         """The draws of all fits, whose chains are joined along the dimension ``chain``."""
@@ -158,7 +165,13 @@ class PooledFit(Result):
         """The verdict over all tables: each check has the result of its worst table."""
         names: tuple[PartName, ...] = ("computation", "prior", "data")
         parts = [_worst_part([getattr(fit.verdict, name) for fit in self.fits]) for name in names]
-        return Verdict(*parts)
+        verdict = Verdict(*parts)
+        if verdict.data.checks or not self.fits[0].has_replicates:
+            return verdict
+        note = "to examine it, run pyflowers check on the run folder of each table"
+        if not is_in_shell():
+            note = "to examine it, call pyflowers.check for each of the fits in .fits"
+        return replace(verdict, data=replace(verdict.data, note=note))
 
     @property
     def heading(self) -> tuple[str, ...]:

@@ -173,8 +173,7 @@ def _run_figures(fit: Fit) -> list[Callable[[Fit], Figure]]:
     if fit.program.example is not None:
         drawn.append(trace_first_chain)
     drawn.append(ranks)
-    is_replicated = fit.program.can(Capability.Y_REP) and fit.program.can(Capability.OBSERVED)
-    if is_replicated and fit.data.num_obs:
+    if fit.has_replicates and fit.data.num_obs:
         drawn.append(predictive)
     if coefficients(fit) or fit.program.can(Capability.GROUP_MEAN):
         drawn.append(forest)

@@ -43,6 +43,9 @@ from pyflowers.text import in_words
 TABLE_ROLES = ("group", "time", "value")
 """Short names for columns of the declaration, as in ``--group plot``."""
 
+LONGEST_KEY = 32
+"""The largest number of characters of a key such as ``1 = none to 4 = severe`` after a name."""
+
 _DIMENSIONS = {0: "no dimensions", 1: "one dimension"}
 
 OF_A_FILE = ("sep", "decimal", "encoding")
@@ -255,8 +258,8 @@ class Data(Shown):
     def value_name(self) -> str:
         """The user's name for the observed values, followed by their numbering if they are labels.
 
-        Labels other than 1, 2, 3 and so on are numbered in their order, as in ``pain (numbered 1 to
-        11)``.
+        Labels other than 1, 2, 3 and so on are numbered in their order, as in ``pain (1 = none to
+        4 = severe)``.
         """
         numbers, positions = self._numbers_of_labels, range(1, len(self._numbers_of_labels) + 1)
         return self._named(is_numbered=numbers != (*positions,))
@@ -302,10 +305,13 @@ class Data(Shown):
 
     def _named(self, *, is_numbered: bool) -> str:
         """Return the user's name for the observed values, followed by their numbering."""
-        name, num = self.response_name, len(self._numbers_of_labels)
-        if is_numbered:
-            return f"{name} (numbered 1 to {num})"
-        return name
+        if not is_numbered:
+            return self.response_name
+        names = self.labels[self.value].names
+        ends = f"1 = {names[0]} to {len(names)} = {names[-1]}"
+        if len(ends) > LONGEST_KEY:
+            ends = f"numbered 1 to {len(names)}"
+        return f"{self.response_name} ({ends})"
 
     def describes_same(self, other: Data, rows: Any = ..., its: Any = ...) -> bool:
         """Return whether two data blocks hold the same observations in the same order.

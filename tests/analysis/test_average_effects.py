@@ -826,10 +826,14 @@ def test_ratings_with_other_numbers_are_named_so_and_have_no_ratios():
         *("0", "10", "20", "30")
     ]
     implied = in_one_line(pyflowers.prior(fit.program, frame, seed=1))
-    assert "pain (numbered 1 to 4) in each draw" in implied
+    assert "pain (1 = 0 to 4 = 30) in each draw" in implied
     assert "share of zeros" not in implied
-    with pytest.raises(ConfigError, match="'ratio' has no meaning for ratings"):
+    with pytest.raises(ConfigError, match="'ratio' has no meaning for the mean of ratings"):
         pyflowers.effects(fit, "x", scale="ratio")
+    with pytest.raises(
+        ConfigError, match="'odds ratio' has no meaning for the mean of ratings; us"
+    ):
+        pyflowers.effects(fit, "x", scale="odds ratio")
     plain = pyflowers.fit(
         "pain ~ x", frame.assign(pain=frame.pain // 10 + 1), family="cumulative", **FAST
     )

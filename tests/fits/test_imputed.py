@@ -82,6 +82,13 @@ def test_the_verdict_names_the_worst_table():
     assert [part.passed for part in (fit.verdict.prior for fit in mixed.fits)] == [True, False]
     assert any("table 2" in str(check) for check in checks if check.failed)
     assert not mixed.verdict.passed
+    assert mixed.verdict.data.note.endswith("run pyflowers check on the run folder of each table")
+
+
+def test_what_belongs_to_one_table_is_sought_in_its_fit(pooled):
+    with pytest.raises(AttributeError, match=r"a PooledFit has no 'model'; .* such as \.fits\[0\]"):
+        pyflowers.plots.conditional_effects(pooled, "x")
+    assert not hasattr(pooled, "draws")
 
 
 def test_a_run_folder_for_each_table(pooled, tmp_path):

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyflowers.data.columns import number_of, number_text
-from pyflowers.data.labels import are_dates
+from pyflowers.data.labels import times_in
 from pyflowers.data.table import MOST_NAMED
 from pyflowers.errors import DataError
 from pyflowers.programs.formulas.grammar import GroupTerm
@@ -127,22 +127,22 @@ def _refuse_redundant(model: Model) -> None:
 
 
 def _largest_factor(model: Model) -> str:
-    """Return a factor of dates, or one with more levels than half the rows; empty if none."""
+    """Return a factor of times, or one with more levels than half the rows; empty if none."""
     factors = model.levels(model.population)
-    of_dates = [name for name, levels in factors.items() if are_dates(levels)]
+    of_times = [name for name, levels in factors.items() if any(times_in(levels))]
     large = [name for name, levels in factors.items() if 2 * len(levels) > len(model.table)]
-    return max(of_dates or large, key=lambda name: len(factors[name]), default="")
+    return max(of_times or large, key=lambda name: len(factors[name]), default="")
 
 
 def _about_factor(model: Model, name: str) -> str:
     """Return a sentence on a factor that leaves nothing for other columns to explain."""
     levels = model.levels(model.population)[name]
-    is_dates = are_dates(levels)
-    remedy = f"write a group term, (1 | {name})"
-    if is_dates:
-        remedy = "convert it to a number, such as the number of days since the first date"
+    kind, number = times_in(levels)
+    are, remedy = "", f"write a group term, (1 | {name})"
+    if kind:
+        are, remedy = f" are {kind} and", f"convert it to a number, such as {number}"
     return (
-        f"{name} is a factor whose {len(levels)} levels{' are dates and' * is_dates} leave nothing "
+        f"{name} is a factor whose {len(levels)} levels{are} leave nothing "
         f"for the other columns to explain ({len(model.table)} rows); {remedy}"
     )
 
@@ -178,20 +178,22 @@ def about_response(model: Model) -> list[str]:
 
 
 def _about_levels(model: Model) -> Iterator[str]:
-    """Yield notes on levels that do not occur, and on factors whose levels are dates."""
+    """Yield notes on levels that do not occur, and on factors whose levels are times."""
     for name, its in model.cells.items():
-        if isinstance(its, pd.Categorical):
-            declared = model.table.levels.get(name, ())
-            unused = [level for level in declared if level not in set(its.categories)]
-            if unused:
-                which, have, are = "level", "has", "is"
-                if len(unused) > 1:
-                    which, have, are = "levels", "have", "are"
-                yield f"{which} {', '.join(unused)} of {name} {have} no rows and {are} left out"
-        if isinstance(its, pd.Categorical) and are_dates(list(its.categories)):
+        if not isinstance(its, pd.Categorical):
+            continue
+        declared = model.table.levels.get(name, ())
+        unused = [level for level in declared if level not in set(its.categories)]
+        if unused:
+            which, have, are = "level", "has", "is"
+            if len(unused) > 1:
+                which, have, are = "levels", "have", "are"
+            yield f"{which} {', '.join(unused)} of {name} {have} no rows and {are} left out"
+        kind, number = times_in(list(its.categories))
+        if kind:
             yield (
-                f"{name} is a factor whose {len(its.categories)} levels are dates; for a trend, "
-                "convert it to a number, such as the number of days since the first date"
+                f"{name} is a factor whose {len(its.categories)} levels are {kind}; for a trend, "
+                f"convert it to a number, such as {number}"
             )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyflowers.advice import worded
 from pyflowers.data import Labels, Table
 from pyflowers.data.columns import number_of, number_text
-from pyflowers.data.labels import are_dates, has_order, shared
+from pyflowers.data.labels import has_order, shared, times_in
 from pyflowers.data.table import LARGEST_INT
 from pyflowers.errors import ConfigError, DataError
 from pyflowers.programs.design import Design, evaluate, levels_of_numbers, offset
@@ -239,8 +239,9 @@ class Model:
             label = labels[0]
             if curve.function not in OF_LEVELS:
                 what, remedy = "labels", f"write {name} by itself"
-                if are_dates(labels):
-                    what, remedy = "dates", "convert them to numbers of days since the first date"
+                kind, number = times_in(labels)
+                if kind:
+                    what, remedy = kind, f"convert each to a number, such as {number}"
                 raise ConfigError(
                     f"{where}{name} holds {what}, such as {label!r}, but {curve.call} takes "
                     f"numbers; {remedy}"

@@ -277,6 +277,11 @@ def test_dates_are_noted_and_one_fit_is_enough_for_loo(frame_csv):
     how = {"seed": 1, "warmup": 50, "draws": 20, "chains": 1, "engine": "stanli"}
     fit = pyflowers.fit("y ~ day + x", frame, **how)
     assert any("day is a factor whose 2 levels are dates" in note for note in fit.notes)
+    lasting = frame.assign(day=pd.to_timedelta(frame["x"].gt(0).astype(int), unit="D"))
+    (note,) = pyflowers.fit("y ~ day", lasting, **how).notes
+    assert note.endswith(
+        "levels are durations; for a trend, convert it to a number, such as the number of days"
+    )
     assert [model.name for model in pyflowers.loo(fit).models] == [fit.called]
     other = pyflowers.fit("y ~ x", table(), **how)
     with pytest.raises(
@@ -614,7 +619,7 @@ def test_ratings_are_in_the_order_of_an_ordered_categorical(tmp_path):
     fit.save(tmp_path / "run")
     again = pyflowers.Fit.load(tmp_path / "run")
     for each in (fit, again):
-        assert "expected y (numbered 1 to 3)" in str(pyflowers.predict(each))
+        assert "expected y (1 = poor to 3 = good)" in str(pyflowers.predict(each))
         expected = 1 + pyflowers.predict(by_number).draws()
         np.testing.assert_allclose(pyflowers.predict(each).draws(), expected)
     # Without an order, or with another label, there is nothing to number.
