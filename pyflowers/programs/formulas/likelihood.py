@@ -267,16 +267,15 @@ def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlon
     The variance is infinite if the log density does not fall by `LEAST_FALL` on both sides: the
     likelihood then does not bound the parameter.
     """
-    grid = start + np.linspace(-4, 10, 57)
+    coarse = start + np.linspace(-4, 10, 15)
+    values = np.array([log_density(at) for at in coarse])
+    ends, near = values[[0, -1]], coarse[_top(values)]
+    grid = np.linspace(max(near - 1, coarse[0]), min(near + 1, coarse[-1]), 9)
     values = np.array([log_density(at) for at in grid])
-    top = int(np.nanargmax(np.where(np.isfinite(values), values, -np.inf)))
-    ends = values[[0, -1]]
+    top = _top(values)
     is_bounded = (values[top] - np.where(np.isnan(ends), -np.inf, ends) > LEAST_FALL).all()
-    if (
-        top in (0, len(grid) - 1)
-        or not is_bounded
-        or not np.isfinite(values[top - 1 : top + 2]).all()
-    ):
+    is_inside = coarse[0] < grid[top] < coarse[-1] and 0 < top < len(grid) - 1
+    if not (is_bounded and is_inside and np.isfinite(values[top - 1 : top + 2]).all()):
         return LikelihoodAlone(np.exp(grid[[top]])[0], np.array(np.inf), is_log=True)
     step = grid[1] - grid[0]
     low, middle, high = values[top - 1 : top + 2]
@@ -291,6 +290,11 @@ def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlon
     if curvature > 0:
         variance = 1 / curvature
     return LikelihoodAlone(np.array(np.exp(at)), np.array(variance), is_log=True)
+
+
+def _top(values: FloatArray) -> int:
+    """Return the position of the largest finite value."""
+    return int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
 
 
 def _columns(
