@@ -2,16 +2,23 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
+import stanli
 from mixed_models import posed, table
 from scipy import stats
 from scipy.integrate import dblquad, quad
+from scipy.special import logsumexp
+from stanio import dump_stan_json
 
 import pyflowers
+from pyflowers.engines.bridge import Bridge
 from pyflowers.engines.integrated import drawn, method_of
 from pyflowers.engines.integrated.evidence import lattice_integral, with_short_tails
+from pyflowers.engines.stanli.pilot import unconstrained_draws
 
 
 def found(formula, frame, **how):
@@ -144,3 +151,68 @@ def test_an_exponential_tail_is_covered_by_few_points():
     # ∫ exp(x - exp(2x) / 2) dx = ∫ exp(-s² / 2) ds over s > 0
     assert abs(log_integral - math.log(math.pi)) < error < 1e-3
     assert sum(evaluated) < 15_000
+
+
+def with_constants(text):
+    """Return a Stan program whose density keeps the constants that its ~ statements drop."""
+
+    def stated(match):
+        variate, name, given = match.groups()
+        kind = "lpmf" if "poisson" in name or "binomial" in name else "lpdf"
+        return f"target += {name}_{kind}({' | '.join(filter(None, (variate, given)))});"
+
+    return re.sub(r"(\S[^;{}\n]*?)\s+~ (\w+)\(([^;]*)\);", stated, text)
+
+
+def bridge_sampled(log_density, draws, rng, num_steps=200):
+    """Return the log of the integral of a density, from draws of it.
+
+    Meng and Wong (1996), Statistica Sinica 6, equation 4.1: the normal distribution that is fitted
+    to one half of the draws is the bridge to the other half.
+    """
+    first, draws = np.array_split(draws, 2)
+    normal = stats.multivariate_normal(first.mean(axis=0), np.cov(first.T))
+    of_draws, of_normal = (
+        log_density(points) - normal.logpdf(points)
+        for points in (draws, normal.rvs(len(draws), random_state=rng))
+    )
+    found = np.median(of_draws)
+    for _ in range(num_steps):
+        above = logsumexp(of_normal - np.logaddexp(of_normal, found))
+        found = above - logsumexp(-np.logaddexp(of_draws, found))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("formula", "family", "num_half"),
+    [
+        ("n ~ x + (1 | g)", "poisson", 1),
+        ("k | trials(4) ~ x + (1 | g)", "binomial", 1),
+        ("y ~ x + (1 | g) + (1 | h)", "gaussian", 3),
+        ("n ~ x + (x || g)", "negbinomial", 2),
+    ],
+)
+def test_the_evidence_is_that_of_bridge_sampling(formula, family, num_half):
+    """Each of eight chains of NUTS gives an estimate; the program's half-t priors lack log 2."""
+    rng, frame = np.random.default_rng(3), table(40)
+    effects = pd.Series(rng.normal(0, 0.5, 8), list("abcdefgh"))
+    eta = 0.3 + 0.2 * (frame.x - 3) + frame.g.map(effects)
+    frame["n"], frame["k"] = rng.poisson(np.exp(eta)), rng.binomial(4, 1 / (1 + np.exp(-eta)))
+    program, data, model = posed(formula, frame, family=family)
+    exact = drawn(method_of(model, "test"), 4_000, np.random.default_rng(1))
+    mir = stanli.stan_to_mir(with_constants(program.source.text))
+    text = dump_stan_json(program.stan_values(data))
+    opened = stanli.bridgestan_model(mir=mir, data=text, seed=1)
+    density = Bridge(opened.lib_path, opened.model, opened, forgiving=True)
+    sampled = stanli.Model(mir=mir, data=text, seed=1).sample(
+        chains=8, samples=3_000, seed=1, delta=0.9, refresh=10_000
+    )
+    found = [
+        bridge_sampled(lambda points: density.evaluate(points, False)[0], draws, rng)
+        for draws in unconstrained_draws(sampled, density, program.source.blocks.parameters)
+    ]
+    estimate = np.mean(found) + num_half * np.log(2)
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    assert error < 0.03
+    assert abs(estimate - exact.log_evidence) < 4 * np.hypot(error, exact.log_evidence_error)
