@@ -47,11 +47,20 @@ def test_a_normal_sample_has_the_evidence_of_quadrature():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["gaussian", "lognormal"])
-def test_groups_have_the_evidence_of_quadrature(family):
-    frame = table(30)
+@pytest.mark.parametrize(
+    ("family", "terms", "seed"),
+    [
+        ("gaussian", "x + (1 | g)", 1),
+        ("lognormal", "x + (1 | g)", 1),
+        ("gaussian", "z + (1 | h)", 2),
+        ("gaussian", "x + (1 | h)", 3),
+        ("lognormal", "z + (1 | h)", 4),
+    ],
+)
+def test_groups_have_the_evidence_of_quadrature(family, terms, seed):
+    frame = table(30, seed)
     frame["y"] = np.exp(frame.y / 5) if family == "lognormal" else frame.y
-    model, result = found("y ~ 0 + x + (1 | g)", frame, family=family)
+    model, result = found(f"y ~ 0 + {terms}", frame, family=family)
     (term,), (b,) = model.effects, model.coefficients
     z = np.eye(term.num_labels)[term.codes[model.rows]]
     x = b.columns[model.rows, 0]
