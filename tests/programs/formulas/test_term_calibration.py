@@ -22,7 +22,6 @@ def rows(num=48):
         }
     )
     frame["site"] = np.where(frame.g < "g06", "north", "south")
-    frame["lost"] = frame.z.where(np.arange(num) % 5 > 0)
     return frame
 
 
@@ -44,7 +43,6 @@ CASES = {
     "student": ("y ~ x + (1 | gr(g, dist=student))", {"sd_g_scale": 1}),
     "known": ("y ~ x + (x | gr(g, cov=A))", {}),
     "correlated": ("y ~ x + (x | g)", {}),
-    "imputed": ("y ~ x + mi(lost); lost | mi() ~ x", {}),
 }
 
 
