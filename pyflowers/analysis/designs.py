@@ -35,6 +35,7 @@ from pyflowers.analysis.predictions import predict
 from pyflowers.batches import Batch, Keep, Task, batch
 from pyflowers.batches.files import BatchFiles
 from pyflowers.checked import whole_number
+from pyflowers.data.columns import number_of
 from pyflowers.display import (
     Line,
     Result,
@@ -475,6 +476,12 @@ def _refuse(pilot: Fit, effects: Mapping[str, float], region: Any) -> None:
             f"design: the response of {name} has {terms}, so its data cannot be simulated; leave "
             f"{terms} out of the formula"
         )
+    if model.has_categories and not pilot.data.counted:
+        raise ConfigError(
+            f"design: the categories of {pilot.data.response_name} have no order, and their data "
+            "are not simulated; make a column that is 1 for one of them and 0 for the others, and "
+            "use family bernoulli"
+        )
     if not effects:
         raise ConfigError("design: no effect is given; give at least one, such as b[x]=0.3")
     known = [
@@ -608,11 +615,11 @@ class _Tasks:
             }
         options = {"names": list(self.names), "interval": self.pilot.interval}
         keep = (Keep(f"{of_fit.__module__}:of_fit", options, KEPT),)
-        observed = self.pilot.data.counted or (self.pilot.data.value_name,)
+        observed = self.pilot.data.counted or (self.pilot.data.response_name,)
         for groups, rows in self.designs:
             table = self._design(groups, rows)
             for i, y in enumerate(self._responses(table, [groups, rows])):
-                responses = dict(zip(observed, np.atleast_2d(y), strict=True))
+                responses = dict(zip(observed, map(self._in_table, np.atleast_2d(y)), strict=True))
                 spec = Spec(self.spec.program, table.assign(**responses), **how)
                 yield Task(spec, name=f"{groups}x{rows}/{i + 1}", repeat=i, keep=keep)
 
@@ -634,6 +641,13 @@ class _Tasks:
         for name in others - {self.column, *self.pilot.model.covariates_and_offsets}:
             made[name] = "n" + made[name].astype(str)  # their effects are also redrawn
         return made
+
+    def _in_table(self, y: NDArray[Any]) -> Any:
+        """Return simulated responses as a table has them, with ratings that are text as labels."""
+        labels = self.pilot.data.labels.get(self.pilot.data.value)
+        if labels is None or np.isfinite([number_of(name) for name in labels.names]).all():
+            return y
+        return pd.Categorical(np.array(labels.names)[y - 1], list(labels.names), ordered=True)
 
     def _responses(self, table: pd.DataFrame, size: Sequence[int]) -> Iterator[NDArray[Any]]:
         """Yield the simulated responses of a design."""

@@ -203,7 +203,7 @@ def _of_bounded(fit: Fit, name: str, words: dict[str, str]) -> str:
     if is_whole and y.min() >= 0 and is_from_0 and most <= LARGEST_SCORE:
         words["most"] = f"{most:g}"
         right = formula.text.partition("~")[2].strip()
-        words["trials"] = f"{quote(fit.data.value_name)} | trials({most:g}) ~ {right}"
+        words["trials"] = f"{quote(fit.data.response_name)} | trials({most:g}) ~ {right}"
         return "scores"
     return "limit"
 

@@ -375,7 +375,7 @@ def _formula_of_counts(case: Case) -> str:
     is_shipped = case.family is None and not reference.endswith(".stan")
     if not is_shipped or not fit.program.counts or labels is None:
         return ""
-    terms = f"{quote(fit.data.value_name)} ~ 1 + (1 | {quote(labels.column)})"
+    terms = f"{quote(fit.data.response_name)} ~ 1 + (1 | {quote(labels.column)})"
     return Advice(
         f'refit with the formula "{terms}" --family negbinomial, or change a copy of the '
         f"model: pyflowers new NAME --from {reference}",

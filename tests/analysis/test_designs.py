@@ -111,6 +111,53 @@ def test_responses_have_the_values_that_were_set(tasks):
     assert rest.mean() == pytest.approx(0, abs=4 * np.sqrt(4.05 / 700))
 
 
+NAMES = ("poor", "fair", "good")
+
+
+def ratings():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=30)})
+    code = np.digitize(frame["x"] + rng.logistic(size=30), [-1, 1])
+    ordered = pd.Categorical.from_codes(code, NAMES, ordered=True)
+    return frame.assign(score=10 * code, ordered=ordered, text=np.array(NAMES)[code])
+
+
+@pytest.mark.parametrize(
+    ("response", "column", "values"),
+    [
+        ("score", "score", {0, 10, 20}),
+        ("ordered", "ordered", {*NAMES}),
+        (f"C(text, levels={list(NAMES)})", "text", {*NAMES}),
+    ],
+)
+def test_simulated_ratings_replace_those_of_the_pilot(response, column, values):
+    how = {"seed": 1, "engine": "stanli", "chains": 1, "warmup": 100, "draws": 50}
+    formula, frame = f"{response} ~ x", ratings()
+    fit = pyflowers.fit(formula, frame, family="cumulative", **how)
+    at, _ = _true_values(fit, {"b[x]": 0.0})
+    spec = pyflowers.Spec(formula, frame, family="cumulative", seed=1)
+    first, second = (task.spec.data for task in _Tasks(fit, spec, "", ((0, 30),), at, 2, ("b[x]",)))
+    assert set(first.columns) <= set(frame.columns)
+    drawn = [table[column].astype(frame[column].dtype) for table in (first, second)]
+    assert all(set(each) == values for each in drawn)
+    assert (drawn[0] != drawn[1]).any()
+    again = pyflowers.fit(formula, first, family="cumulative", **how)
+    assert again.data.labels[again.data.value].names == fit.data.labels[fit.data.value].names
+
+
+def test_categories_without_an_order_are_refused(tmp_path):
+    how = {"rows": 30, "sims": 2, "seed": 1, "engine": "stanli", "draws": 50, "warmup": 50}
+    with pytest.raises(ConfigError, match=r"categories of text have no order.* family bernoulli"):
+        pyflowers.design(
+            "text ~ x",
+            ratings(),
+            family="categorical",
+            effects={"b_mugood[x]": 1},
+            out=tmp_path,
+            **how,
+        )
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [(5, (5,)), ("5,10", (5, 10)), ("20:80:20", (20, 40, 60, 80)), ("3:5", (3, 4, 5)), ([2], (2,))],
