@@ -116,14 +116,14 @@ def rows_before(
     return rows, int(repeated.min(initial=num)) if repeated.size else -1
 
 
-def are_dates(names: Sequence[str]) -> bool:
+def _are_dates(names: Sequence[str]) -> bool:
     """Whether labels are all ISO dates."""
     return all(map(_ISO_DATE.fullmatch, names))
 
 
 def times_in(names: Sequence[str]) -> tuple[str, str]:
     """Return the kind of times that labels are, and a number to use instead; empty if neither."""
-    if are_dates(names):
+    if _are_dates(names):
         return "dates", "the number of days since the first date"
     if all(map(_DURATION.fullmatch, names)):
         return "durations", "the number of days"
@@ -140,7 +140,7 @@ def sort_key(names: Sequence[str]) -> Sequence[Any] | None:
     numbers = to_numbers(np.array(names, dtype=object))
     if np.isfinite(numbers).all():
         return list(numbers)
-    if are_dates(names):
+    if _are_dates(names):
         return names
     parts = [match for name in names if (match := _NUMBERED.fullmatch(name))]
     if len(parts) == len(names) and len({(part[1], part[3]) for part in parts}) == 1:

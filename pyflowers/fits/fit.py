@@ -661,7 +661,7 @@ class Fit(Questions, Result):
         return self._contents(table)
 
     def effects_counted(self, num: int) -> str:
-        """Return a number of group effects as words, such as ``59 effects of patient``."""
+        """Return a number of `group_effects` as words, such as ``59 effects of patient``."""
         if self.model.rule.effects.keys() >= set(self.group_effects):
             return f"{counted(num, 'effect')} of {and_more(list(self.model.groups))}"
         return f"{counted(num, 'value')} of {and_more(self.group_effects)}"  # also of curves

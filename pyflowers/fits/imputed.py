@@ -108,6 +108,8 @@ class PooledFit(Result):
 
     def __getattr__(self, name: str) -> Any:
         """Raise the error of an unknown attribute, which names the fits that may have it."""
+        if hasattr(type(self), name):  # a property has failed: raise its own error again
+            return self.__getattribute__(name)
         raise AttributeError(
             f"a PooledFit has no {name!r}; it has several fits: use one of them, such as .fits[0]"
         )
@@ -166,7 +168,7 @@ class PooledFit(Result):
         names: tuple[PartName, ...] = ("computation", "prior", "data")
         parts = [_worst_part([getattr(fit.verdict, name) for fit in self.fits]) for name in names]
         verdict = Verdict(*parts)
-        if verdict.data.checks or not self.fits[0].has_replicates:
+        if not self.fits[0].has_replicates:
             return verdict
         note = "to examine it, run pyflowers check on the run folder of each table"
         if not is_in_shell():

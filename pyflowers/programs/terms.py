@@ -586,6 +586,7 @@ def _arguments(call: ast.Call, name: str, factor: str, text: str) -> Iterator[st
         yield from _compared(call.args[0], factor, text)
     else:
         yield from _names(call.args[0], factor, text, allows_arithmetic=True)
+    # A second argument that is not a constant, as in poly(x, z), is another column and no option.
     second = SECOND.get(name)
     options = [(second if isinstance(e, ast.Constant) else None, e) for e in call.args[1:]]
     options += [(keyword.arg, keyword.value) for keyword in call.keywords]

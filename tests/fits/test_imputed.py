@@ -91,6 +91,14 @@ def test_what_belongs_to_one_table_is_sought_in_its_fit(pooled):
     assert not hasattr(pooled, "draws")
 
 
+def test_the_error_of_a_property_is_its_own(pooled):
+    class Failing(pyflowers.PooledFit):
+        heading = property(lambda self: self.fits[0].none)
+
+    with pytest.raises(AttributeError, match="'Fit' object has no attribute 'none'"):
+        _ = Failing(pooled.fits).heading
+
+
 def test_a_run_folder_for_each_table(pooled, tmp_path):
     pooled.save(tmp_path / "pooled")
     again = pyflowers.Fit.load(tmp_path / "pooled" / "table-2")

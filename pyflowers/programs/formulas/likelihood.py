@@ -274,7 +274,7 @@ def _peak(log_density: Callable[[float], float], start: float) -> LikelihoodAlon
     values = np.array([log_density(at) for at in grid])
     top = _top(values)
     is_bounded = (values[top] - np.where(np.isnan(ends), -np.inf, ends) > LEAST_FALL).all()
-    is_inside = coarse[0] < grid[top] < coarse[-1] and 0 < top < len(grid) - 1
+    is_inside = 0 < top < len(grid) - 1
     if not (is_bounded and is_inside and np.isfinite(values[top - 1 : top + 2]).all()):
         return LikelihoodAlone(np.exp(grid[[top]])[0], np.array(np.inf), is_log=True)
     step = grid[1] - grid[0]
