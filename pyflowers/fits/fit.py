@@ -661,7 +661,26 @@ class Fit(Questions, Result):
         return self._contents(table)
 
     def effects_counted(self, num: int) -> str:
-        """Return a number of `group_effects` as words, such as ``59 effects of patient``."""
+        """Return a number of `group_effects` as words.
+
+        Parameters
+        ----------
+        num : int
+            The number of effects.
+
+        Returns
+        -------
+        str
+            The number with the names of the groups or, if there are curves, of the quantities.
+
+        Examples
+        --------
+        >>> import pyflowers
+        >>> rats = pyflowers.example("rats")
+        >>> fit = pyflowers.fit("weight ~ age + (1 | rat)", rats, seed=1, engine="exact")
+        >>> fit.effects_counted(len(fit.summary(all=True)) - len(fit.summary()))
+        '30 effects of rat'
+        """
         if self.model.rule.effects.keys() >= set(self.group_effects):
             return f"{counted(num, 'effect')} of {and_more(list(self.model.groups))}"
         return f"{counted(num, 'value')} of {and_more(self.group_effects)}"  # also of curves

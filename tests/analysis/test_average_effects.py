@@ -410,7 +410,7 @@ def test_what_cannot_be_compared_is_refused(columns, options, words):
 
 
 def test_scales_need_what_they_compare():
-    with pytest.raises(ConfigError, match="family gaussian does not have; use scale 'difference'"):
+    with pytest.raises(ConfigError, match="family gaussian with the link identity; use"):
         pyflowers.effects(fit_of("y ~ x"), scale="odds ratio")
     with pytest.raises(ConfigError, match="needs expected values above 0; use scale"):
         pyflowers.effects(fit_of("y ~ x"), between=(-300, 300), scale="ratio")
