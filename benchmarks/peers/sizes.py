@@ -81,7 +81,7 @@ class Regression:
     bambi : str
         Bambi's formula of the same model, if its notation differs.
     source : str
-        The data in a package of R, if they are in no file of this repository.
+        R code of the data in one of its packages, if they are in no file of this repository.
     curve : str
         The covariate of a smooth, whose fitted curve is compared instead of coefficients.
     reference : str
@@ -120,6 +120,16 @@ REGRESSIONS = (
         bambi="p(incidence, size) ~ period + (1 | herd)",
     ),
     Regression(
+        *("cbpp-binomial", 56, "incidence | trials(size) ~ period + (1 | herd)", "binomial"),
+        factors=("period", "herd"),
+        bambi="p(incidence, size) ~ period + (1 | herd)",
+        source="lme4::cbpp",
+    ),
+    Regression(
+        *("Pastes", 60, "strength ~ 1 + (1 | batch) + (1 | sample)", "gaussian"),
+        source="lme4::Pastes",
+    ),
+    Regression(
         *("kidney", 76, "time | cens(censored) ~ age * sex + (1 | patient)", "weibull"),
         factors=("patient",),
         bambi="censored(time, status) ~ age * sex + (1 | patient)",
@@ -133,7 +143,15 @@ REGRESSIONS = (
         curve="times",
         reference="the curve at nine times, by mgcv",
     ),
+    Regression(
+        *("Penicillin", 144, "diameter ~ 1 + (1 | plate) + (1 | sample)", "gaussian"),
+        source="lme4::Penicillin",
+    ),
     Regression("sleepstudy", 180, "Reaction ~ Days + (Days | Subject)", "gaussian", ("Subject",)),
+    Regression(
+        *("bacteria", 220, "infected ~ trt + week + (1 | ID)", "bernoulli"),
+        source='transform(MASS::bacteria, infected = as.integer(y == "y"))',
+    ),
     Regression(
         *("epilepsy", 236, "count ~ zAge + zBase * Trt + (1 | patient)", "poisson"),
         ("Trt", "patient"),
@@ -162,7 +180,7 @@ REGRESSIONS = (
         source="lme4::InstEval",
     ),
 )
-"""Studies from the manuals of lme4, brms and glmmTMB; the last has 2,972, 1,128 and 14 crossed
+"""Studies from the manuals of lme4, brms, glmmTMB and MASS; the last has 2,972, 1,128 and 14 crossed
 groups."""
 
 TABLES: tuple[Table, ...] = (*SIZES, *REGRESSIONS)

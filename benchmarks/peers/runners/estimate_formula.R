@@ -30,7 +30,8 @@ by_glmmtmb <- function(job) {
     if (term[[1]] == "se") dispformula <- eval(bquote(~ 0 + offset(2 * log(.(term[[2]])))))
   }
   family <- switch(job$family,
-    negbinomial = nbinom2(), beta_binomial = betabinomial(), zero_inflated_poisson = poisson(), job$family
+    negbinomial = nbinom2(), beta_binomial = betabinomial(), zero_inflated_poisson = poisson(),
+    bernoulli = binomial(), job$family
   )
   ziformula <- if (is.null(parameters$zi)) ~0 else parameters$zi
   fit <- glmmTMB(formula, job$frame, family, ziformula = ziformula, dispformula = dispformula)
