@@ -24,6 +24,7 @@ References
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -257,16 +258,15 @@ class _Rows:
     z: FloatArray
     codes: IntArray
     starts: IntArray
-    reference: FloatArray
     step: float
     times: FloatArray | float = 1.0
     num_nodes: int = NUM_NODES
 
     def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
         """Return the log likelihood of rows, shape (T, row)."""
-        lead, own = self.predictor.lead, self.predictor.parameters
-        eta = eta.reshape(*lead, -1)
-        return self.model.family.log_lik(self.model.data.y, eta, own).reshape(-1, eta.shape[-1])
+        own = {name: its[None] for name, its in values.items()}
+        every = ChainMap(own, self.predictor.parameters)
+        return self.model.family.log_lik(self.model.data.y, eta[None], every)[0]
 
 
 class _QuadraturePart(_Part):
@@ -291,7 +291,8 @@ class _QuadraturePart(_Part):
         if many.any():
             terms = []
             for u, log_weight in whole.nodes():
-                rows = whole.of.log_lik(whole.eta + whole.of.z * u[:, of.codes], {})
+                eta = whole.eta + whole.of.z * u[:, of.codes]
+                rows = whole.of.log_lik(eta, whole.values)
                 of_node = whole.log_joint(u) + log_weight - log_integrals
                 terms.append((of_node[:, of.codes] - rows)[:, many])
             found[:, many] = -log_sum(np.stack(terms))
@@ -322,8 +323,19 @@ class _QuadraturePart(_Part):
         sd = self.draws[effect.sd.name].reshape(-1, 1)
         drawn = self.draws[effect.name][:, :, of.own[places][starts]].reshape(len(sd), -1)
         step = step_of(of.linear.family, model.data.y)
-        rows = _Rows(model, predictor, of.columns[places, 0], codes, starts, drawn, step)
-        return Integrals(rows, {}, eta.reshape(len(sd), -1), sd)
+        rows = _Rows(model, predictor, of.columns[places, 0], codes, starts, step)
+        values = self._parameters(predictor)
+        return Integrals(rows, values, eta.reshape(len(sd), -1), sd, drawn)
+
+    def _parameters(self, predictor: Any) -> Values:
+        """Return the family's parameters that have a value for each draw, shape (T, …)."""
+        found: Values = {}
+        for each in self.of.linear.family.auxiliary:
+            value = np.asarray(predictor.parameter(each.name))
+            if value.ndim > 2:
+                whole = np.broadcast_to(value, (*predictor.lead, *value.shape[2:]))
+                found[each.name] = whole.reshape(-1, *value.shape[2:])
+        return found
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         """Reshape values from (chain × draw, …) to (chain, draw, …)."""

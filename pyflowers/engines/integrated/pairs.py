@@ -47,12 +47,15 @@ class PairIntegrals:
         The linear predictor without the effects.
     factor : array, shape (T, 2, 2)
         The Cholesky factor of the effects' covariance.
+    near : array, shape (T, label, 2)
+        Where the search for the modes starts.
     """
 
-    def __init__(self, of: Integrand, values: Values, eta: FloatArray, factor: FloatArray) -> None:
-        self.of, self.values, self.eta, self.factor = of, values, eta, factor
+    def __init__(
+        self, of: Integrand, values: Values, eta: FloatArray, factor: FloatArray, near: FloatArray
+    ) -> None:
+        self.of, self.values, self.eta, self.factor, self.modes = of, values, eta, factor, near
         self.z = of.z @ factor  # (T, row, 2)
-        self.modes = np.broadcast_to(of.reference, (len(eta), *of.reference.shape)).copy()
         self._find_modes()
 
     def _likelihood(self, v: FloatArray, move: float = 0.0) -> FloatArray:

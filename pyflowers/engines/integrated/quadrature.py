@@ -26,7 +26,8 @@ References
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,13 +51,13 @@ NUM_NODES = (9, 15, 25, 41, 65)
 NUM_NODES_OF_PAIRS = (5, 9, 15, 25)
 """The numbers of nodes per dimension that are tried for two effects, in this order."""
 
-LARGEST_ERROR = 1e-3
+LARGEST_ERROR = 3e-4
 """A number of nodes is enough if more nodes change the log density by less than this."""
 
 MANY_ROWS = 20_000
 """The number of rows above which there are fewer weighted points than draws."""
 
-_CHUNK = 60_000
+_CHUNK = 120_000
 """The approximate number of elements of an array of points and rows, which fits into the cache."""
 
 
@@ -84,6 +85,45 @@ def reason_against(model: LinearModel) -> str:
             "be integrated out"
         )
     return ""
+
+
+@dataclass(frozen=True)
+class _NearModes:
+    """Where the searches for modes start: modes that are linear in the coordinates.
+
+    Attributes
+    ----------
+    low, high : array, shape (d,)
+        The limits of the coordinates, beyond which the modes are constant.
+    coefficients : array, shape (d + 1, label) or (d + 1, label, 2)
+        The coefficients of the coordinates, after the constant.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    coefficients: FloatArray
+
+    @classmethod
+    def at_zero(cls, size: int, shape: tuple[int, ...]) -> _NearModes:
+        """Return modes that are 0 everywhere."""
+        return cls(np.full(size, -np.inf), np.full(size, np.inf), np.zeros((size + 1, *shape)))
+
+    @classmethod
+    def through(cls, points: FloatArray, modes: FloatArray) -> _NearModes:
+        """Return the least-squares fit to modes at points."""
+        flat = modes.reshape(len(modes), -1)
+        coefficients = np.linalg.lstsq(_with_constant(points), flat)[0]
+        shape = (-1, *modes.shape[1:])
+        return cls(points.min(axis=0), points.max(axis=0), coefficients.reshape(shape))
+
+    def __call__(self, points: FloatArray) -> FloatArray:
+        """Return the modes at points, shape (T, label) or (T, label, 2)."""
+        within = np.clip(points, self.low, self.high)
+        return np.tensordot(_with_constant(within), self.coefficients, axes=1)
+
+
+def _with_constant(points: FloatArray) -> FloatArray:
+    return np.column_stack([np.ones(len(points)), points])
 
 
 class OneFactorModel:
@@ -127,11 +167,10 @@ class OneFactorModel:
         units = [self._units(its) for its in model.coefficients]
         self.coordinates = Coordinates(model.parameters, model.effects, model.coefficients, units)
         self.step = step_of(self.family, y)
-        self.choices: tuple[int, ...] = NUM_NODES
-        self.reference = np.zeros(len(self.labels))
-        if self.has_pairs:
-            self.choices, self.reference = NUM_NODES_OF_PAIRS, np.zeros((len(self.labels), 2))
+        self.choices = NUM_NODES_OF_PAIRS if self.has_pairs else NUM_NODES
         self.num_nodes = self.choices[1]
+        shape = (len(self.labels), 2) if self.has_pairs else (len(self.labels),)
+        self.near = _NearModes.at_zero(self.coordinates.size, shape)
 
     @property
     def has_pairs(self) -> bool:
@@ -181,7 +220,8 @@ class OneFactorModel:
         moves = 3 * proposal.axes.T
         points = proposal.centre + np.concatenate([0 * moves[:1], -moves, moves])
         points = stretch(points)[0]
-        self.reference = self._integrals(self.coordinates.values(points[:1])[0]).modes[0]
+        modes = self._integrals(points, self.coordinates.values(points)[0]).modes
+        self.near = _NearModes.through(points, modes)
         for num_nodes, more in itertools.pairwise(self.choices):
             self.num_nodes = num_nodes
             found = self.log_density(points)
@@ -208,10 +248,10 @@ class OneFactorModel:
         tasks = [lambda p=chunk: self._log_density(p) for chunk in self._chunks(points)]
         return np.concatenate(list(in_order(tasks)))
 
-    def _chunks(self, points: FloatArray) -> Iterator[FloatArray]:
-        step = max(1, _CHUNK // max(len(self.y), 1))
-        for begin in range(0, len(points), step):
-            yield points[begin : begin + step]
+    def _chunks(self, points: FloatArray) -> list[FloatArray]:
+        """Return points that are computed together, in equally large parts."""
+        num = math.ceil(len(points) * len(self.y) / _CHUNK)
+        return np.array_split(points, min(max(num, 1), max(len(points), 1)))
 
     def _log_density(self, points: FloatArray) -> FloatArray:
         values, found, _ = self.coordinates.values(points)
@@ -220,7 +260,7 @@ class OneFactorModel:
                 eta = self.linear(values)
                 found = found + np.sum(self.times * self.log_lik(eta, values), axis=1)
             else:
-                found = found + self._integrals(values).log_integrals.sum(axis=1)
+                found = found + self._integrals(points, values).log_integrals.sum(axis=1)
         return np.where(np.isfinite(found), found, -np.inf)
 
     def linear(self, values: Values, target: str = "") -> FloatArray:
@@ -247,13 +287,13 @@ class OneFactorModel:
             own[its.role] = value[None] if its.is_scalar else value[None, ..., None]
         return np.asarray(self.family.log_lik(self.y, eta[None], own)[0])
 
-    def _integrals(self, values: Values) -> Integrals | PairIntegrals:
-        """Return the integrals of all labels."""
+    def _integrals(self, points: FloatArray, values: Values) -> Integrals | PairIntegrals:
+        """Return the integrals of all labels at points, for the values of the parameters there."""
         assert self.effect is not None
+        eta, near = self.linear(values), self.near(points)
         if self.has_pairs:
-            factor = values[self.effect.name]
-            return PairIntegrals(self, values, self.linear(values), factor)
-        return Integrals(self, values, self.linear(values), values[self.effect.sd.name])
+            return PairIntegrals(self, values, eta, values[self.effect.name], near)
+        return Integrals(self, values, eta, values[self.effect.sd.name], near)
 
     def weighed(
         self, points: FloatArray, num_draws: int, rng: Generator
@@ -264,7 +304,7 @@ class OneFactorModel:
 
     def draw(self, points: FloatArray, counts: NDArray[np.intp], rng: Generator) -> Values:
         """Draw the effects given the other parameters; see :class:`.GaussianModel`."""
-        chunks = list(self._chunks(points))
+        chunks = self._chunks(points)
         ends = np.cumsum([0, *map(len, chunks)])
         children = rng.spawn(len(chunks))
         tasks = [
@@ -280,7 +320,7 @@ class OneFactorModel:
         found["lprior"] = np.repeat(lprior, counts)
         if self.effect is not None:
             with np.errstate(all="ignore"):
-                drawn = self._integrals(values).draw(counts, rng)
+                drawn = self._integrals(points, values).draw(counts, rng)
             factor = found[self.effect.name]
             shape = (len(drawn), self.effect.num_labels, self.effect.num_effects)
             effects = rng.standard_normal(shape) @ np.swapaxes(factor, -1, -2)

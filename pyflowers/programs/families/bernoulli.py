@@ -6,6 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.families import Family, FloatArray, Totals, Values, average_inv_logit
+from pyflowers.programs.families._links import log_inv_logit
 
 
 def _moments(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
@@ -24,7 +25,7 @@ FAMILY = Family(
     response="array[N] int<lower=0, upper=1>",
     stan="bernoulli_logit({eta})",
     rng="bernoulli_logit_rng({eta})",
-    log_lik=lambda y, eta, values: np.asarray(-np.logaddexp(0, (1 - 2 * y) * eta)),
+    log_lik=lambda y, eta, values: log_inv_logit((2 * y - 1) * eta),
     draw=_draw,
     mean=lambda eta, values: average_inv_logit(eta, values["sd_eta"]),
     moments=_moments,

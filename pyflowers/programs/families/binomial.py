@@ -6,6 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.families import Family, FloatArray, Tails, Totals, Values, average_inv_logit
+from pyflowers.programs.families._links import log_inv_logits
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -13,8 +14,8 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
 
     n = values["trials"]
     choices = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
-    failures, successes = (n - y) * np.logaddexp(0, eta), y * np.logaddexp(0, -eta)
-    return np.asarray(choices - failures - successes)
+    log_success, log_failure = log_inv_logits(eta)
+    return np.asarray(choices + y * log_success + (n - y) * log_failure)
 
 
 def _draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:

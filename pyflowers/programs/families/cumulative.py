@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pyflowers.programs.families import Family, FloatArray, Values, _ordinal, average_inv_logit
-from pyflowers.programs.families._links import ResponseLink
+from pyflowers.programs.families._links import ResponseLink, log_inv_logit, log_inv_logits
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -22,7 +22,7 @@ def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     edges = np.pad(threshold[..., 0], [(0, 0), (0, 0), (1, 1)], constant_values=(-np.inf, np.inf))
     above, below = edges[..., rating] - eta, edges[..., rating - 1] - eta
     # log(F(above) - F(below)) for the logistic F, without cancellation in either tail.
-    log_f = -np.logaddexp(0, -above) - np.logaddexp(0, below)
+    log_f = log_inv_logit(above) + log_inv_logit(-below)
     return np.asarray(log_f + np.log(-np.expm1(below - above)))
 
 
@@ -51,7 +51,7 @@ def _with_link(link: ResponseLink) -> Family:
 
     def logs(eta: FloatArray, values: Values) -> FloatArray:
         odds = _ordinal.log_odds(_ordinal.above(eta, values), link)
-        below, above = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
+        below, above = log_inv_logits(odds)
         between = below[1:] + above[:-1] + np.log(-np.expm1(odds[:-1] - odds[1:]))
         return np.concatenate([below[:1], between, above[-1:]])
 

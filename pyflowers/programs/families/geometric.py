@@ -11,12 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from pyflowers.programs.families import Family, FloatArray, Values, negbinomial
+from pyflowers.programs.families._links import log_inv_logits
 
 _SHAPE: Values = {"shape": np.ones((1, 1, 1))}
 
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
-    return np.asarray(-y * np.logaddexp(0, -eta) - np.logaddexp(0, eta))
+    log_more, log_last = log_inv_logits(eta)
+    return np.asarray(y * log_more + log_last)
 
 
 FAMILY = Family(

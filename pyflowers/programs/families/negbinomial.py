@@ -7,6 +7,7 @@ from numpy.random import Generator
 
 from pyflowers.programs.families import SHAPE, Family, FloatArray, Tails, Values
 from pyflowers.programs.families._counts import draw_counts, rate
+from pyflowers.programs.families._links import log_inv_logits
 
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
@@ -17,8 +18,8 @@ def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     # The log of Γ(y + shape) / (Γ(shape) y!), without the cancellation between log-gamma values
     # that a large shape would cause.
     choices = np.where(y > 0, -np.log(count) - betaln(count, shape), 0.0)
-    log_total = np.logaddexp(eta, np.log(shape))
-    return np.asarray(choices + y * (eta - log_total) - shape * np.log1p(np.exp(eta) / shape))
+    log_more, log_last = log_inv_logits(eta - np.log(shape))
+    return np.asarray(choices + y * log_more + shape * log_last)
 
 
 def draw(eta: FloatArray, values: Values, rng: Generator) -> FloatArray:

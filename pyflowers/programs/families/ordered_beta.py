@@ -19,6 +19,7 @@ from numpy.random import Generator
 
 from pyflowers.programs.families import Auxiliary, Family, FloatArray, Values, beta
 from pyflowers.programs.families import average_inv_logit as average
+from pyflowers.programs.families._links import log_inv_logits
 
 
 def _latent(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
@@ -29,9 +30,9 @@ def _latent(eta: FloatArray, values: Values) -> tuple[FloatArray, FloatArray]:
 
 def _log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     low, high = _latent(eta, values)
-    none, every = -np.logaddexp(0, low), -np.logaddexp(0, -high)
+    (log_some, none), (every, log_not_every) = log_inv_logits(low), log_inv_logits(high)
     # log(F(low) - F(high)) for the logistic F, without cancellation in either tail.
-    between = -np.logaddexp(0, -low) - np.logaddexp(0, high) + np.log(-np.expm1(high - low))
+    between = log_some + log_not_every + np.log(-np.expm1(high - low))
     inside = (y > 0) & (y < 1)
     density = between + beta.log_lik(np.where(inside, y, 0.5), eta, values)
     return np.where(y == 0, none, np.where(y == 1, every, density))

@@ -11,10 +11,10 @@ from pyflowers.programs.families._counts import draw_poisson, log_factorials
 
 def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
     """Return log Poisson(y | exp(eta)), where the rate may be 0."""
-    # A rate may underflow to 0; then 0⁰ = 1 is the probability of a count of 0.
-    of_counts = np.multiply(
-        y, eta, out=np.zeros(np.broadcast_shapes(y.shape, eta.shape)), where=y > 0
-    )
+    with np.errstate(invalid="ignore"):
+        of_counts = y * eta
+    if np.isneginf(eta).any():  # where the rate is 0, the probability of a count of 0 is 0⁰ = 1
+        of_counts = np.where(y > 0, of_counts, 0.0)
     return np.asarray(of_counts - np.exp(eta) - log_factorials(y))
 
 

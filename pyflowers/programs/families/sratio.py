@@ -19,13 +19,20 @@ from dataclasses import replace
 import numpy as np
 
 from pyflowers.programs.families import Family, FloatArray, Values, _ordinal
-from pyflowers.programs.families._links import LINKS, ResponseLink
+from pyflowers.programs.families._links import LINKS, ResponseLink, log_inv_logit, log_inv_logits
 
 
 def _family(link: ResponseLink) -> Family:
+    def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+        total = np.zeros(np.broadcast_shapes(y.shape, eta.shape))
+        for j, threshold in enumerate(np.moveaxis(values["threshold"], 2, 0), start=1):
+            odds = _ordinal.log_odds(threshold - eta, link)
+            total += np.where(j <= y, log_inv_logit(np.where(j == y, odds, -odds)), 0.0)
+        return total
+
     def logs(eta: FloatArray, values: Values) -> FloatArray:
         odds = _ordinal.log_odds(_ordinal.above(eta, values), link)
-        stops, goes_on = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
+        stops, goes_on = log_inv_logits(odds)
         passed = np.cumsum(np.concatenate([np.zeros_like(stops[:1]), goes_on]), axis=0)
         return np.asarray(passed + np.concatenate([stops, np.zeros_like(stops[:1])]))
 
@@ -42,7 +49,7 @@ def _family(link: ResponseLink) -> Family:
         response="array[N] int<lower=1, upper=J>",
         stan="sratio({eta}, threshold)",
         rng="sratio_rng({eta}, threshold)",
-        log_lik=_ordinal.log_lik(logs),
+        log_lik=log_lik,
         draw=_ordinal.draw(logs),
         mean=_ordinal.mean(logs),
         moments=_ordinal.moments(logs),
