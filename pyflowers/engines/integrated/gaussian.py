@@ -45,7 +45,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.cores import in_order
-from pyflowers.engines.integrated.hyper import Coordinates, Values
+from pyflowers.engines.integrated.hyper import Coordinates, Values, in_parts
 from pyflowers.programs.linear import Coefficients, Effects, LinearModel, Penalised
 from pyflowers.programs.linear import log_prior as log_prior_of
 
@@ -65,7 +65,7 @@ Their draws are not kept.
 
 Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
-_CHUNK = 1_000_000
+_CHUNK = 8_000_000
 """The approximate number of elements in the matrices for points that are computed together."""
 
 _DENSE = 64
@@ -274,14 +274,12 @@ class GaussianModel:
         tasks = [lambda p=chunk: self._log_density(p) for chunk in self._chunks(points)]
         return np.concatenate(list(in_order(tasks)))
 
-    def _chunks(self, points: FloatArray) -> Iterator[FloatArray]:
-        """Yield the points that are computed together."""
+    def _chunks(self, points: FloatArray) -> list[FloatArray]:
+        """Return points that are computed together, in equally large parts."""
         size = (self.num_dense + 1) ** 2
         if self.first is not None:
             size = max(size, self.first.num_labels * self.first.num_effects**2)
-        step = max(1, _CHUNK // size)
-        for begin in range(0, len(points), step):
-            yield points[begin : begin + step]
+        return in_parts(points, len(points) * size / _CHUNK)
 
     def _log_density(self, points: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
@@ -318,7 +316,7 @@ class GaussianModel:
         self, points: FloatArray, rng: Generator
     ) -> Iterator[tuple[FloatArray, Generator]]:
         """Yield the points that are computed together, with a generator for them."""
-        chunks = list(self._chunks(points))
+        chunks = self._chunks(points)
         yield from zip(chunks, rng.spawn(len(chunks)), strict=True)
 
     def _both(
@@ -517,17 +515,20 @@ class _Reduced:
         )
         if of.has_t:
             z[:, -1] = self._intercepts(counts, rng)
-        lower = self.factor[:, :size, :size]
         if size <= _DENSE:
-            u = _solved_upwards(np.repeat(lower, counts, axis=0), z)
+            u = _solved_upwards(np.repeat(self.factor[:, :size, :size], counts, axis=0), z)
         else:
             from scipy.linalg import solve_triangular
 
-            ends = np.cumsum(counts)
-            u = np.empty_like(z)
-            for each, end, num in zip(lower, ends, counts, strict=True):
+            # With a last equation u = 0, the last row of the factor need not be cut off in a copy.
+            right = np.hstack([z, np.zeros((total, 1))])
+            u, ends = np.empty_like(z), np.cumsum(counts)
+            for each, end, num in zip(self.factor, ends, counts, strict=True):
                 own = slice(end - num, end)
-                u[own] = solve_triangular(each, z[own].T, trans=1, lower=True).T
+                found = solve_triangular(
+                    each, right[own].T, trans=1, lower=True, check_finite=False
+                )
+                u[own] = found[:size].T
         first = np.empty((total, 0, 1))
         if of.first is not None:
             first = self._first(counts, u, rng)

@@ -266,7 +266,7 @@ class _Rows:
         """Return the log likelihood of rows, shape (T, row)."""
         own = {name: its[None] for name, its in values.items()}
         every = ChainMap(own, self.predictor.parameters)
-        return self.model.family.log_lik(self.model.data.y, eta[None], every)[0]
+        return np.asarray(self.model.family.log_lik(self.model.data.y, eta[None], every)[0])
 
 
 class _QuadraturePart(_Part):

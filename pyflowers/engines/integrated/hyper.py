@@ -156,6 +156,11 @@ class Coordinates:
         return point
 
 
+def in_parts(points: FloatArray, num: float) -> list[FloatArray]:
+    """Divide points into about `num` equally large parts of at least one point."""
+    return np.array_split(points, max(1, min(math.ceil(num), len(points))))
+
+
 def _num_pairs(term: Effects) -> int:
     """Return the number of correlations of a group's effects."""
     return term.num_effects * (term.num_effects - 1) // 2 if term.correlations else 0

@@ -132,7 +132,7 @@ class Integrals:
             widths = np.where(is_better, 1 / np.sqrt(curvature), its.widths)
             move = np.where(is_better, newton, move / 2)
             at = modes + move
-            is_left = (np.abs(move / widths) >= CLOSE).any(axis=1)
+            is_left: NDArray[np.bool_] = np.any(np.abs(move / widths) >= CLOSE, axis=1)
             self.modes[left] = np.where(is_left[:, None], modes, at)
             self.widths[left] = widths
             if not is_left.any():

@@ -94,6 +94,7 @@ class PairIntegrals:
             move = np.where(better, newton, move / 2)
             at = self.modes + move
             if np.sum(move * (precision @ move[..., None])[..., 0], axis=-1).max() < CLOSE**2:
+                self.modes = at
                 break
         # Columns of the inverse of L', along which the integrand is about standard normal.
         self.axes = np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), -1, -2)

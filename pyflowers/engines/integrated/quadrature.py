@@ -26,7 +26,6 @@ References
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pyflowers.cores import in_order
-from pyflowers.engines.integrated.hyper import Coordinates, Values
+from pyflowers.engines.integrated.hyper import Coordinates, Values, in_parts
 from pyflowers.engines.integrated.importance import SplitT, Stretch
 from pyflowers.engines.integrated.integrals import Integrals, step_of
 from pyflowers.engines.integrated.pairs import PairIntegrals
@@ -250,8 +249,7 @@ class OneFactorModel:
 
     def _chunks(self, points: FloatArray) -> list[FloatArray]:
         """Return points that are computed together, in equally large parts."""
-        num = math.ceil(len(points) * len(self.y) / _CHUNK)
-        return np.array_split(points, min(max(num, 1), max(len(points), 1)))
+        return in_parts(points, len(points) * len(self.y) / _CHUNK)
 
     def _log_density(self, points: FloatArray) -> FloatArray:
         values, found, _ = self.coordinates.values(points)

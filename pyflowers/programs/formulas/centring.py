@@ -435,8 +435,12 @@ def _lies_within(inner: NDArray[np.int64], outer: NDArray[np.int64]) -> bool:
 
     Inner groups do not count if every one of them is a single row.
     """
-    pairs = len(set(zip(inner.tolist(), outer.tolist(), strict=True)))
-    return pairs == inner.max() + 1 > outer.max() + 1 and pairs < len(inner)
+    num = int(inner.max()) + 1
+    if not outer.max() + 1 < num < len(inner):
+        return False
+    around = np.empty(num, dtype=np.int64)
+    around[inner] = outer
+    return bool((around[inner] == outer).all())
 
 
 def _means(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:

@@ -351,8 +351,9 @@ def _about_labels(model: Model) -> Iterator[str]:
         for inner in plain if ":" not in outer else []:
             codes, holders = model.table.labels(inner).codes, model.table.labels(outer).codes
             num, sizes = int(codes.max()) + 1, np.bincount(codes)
-            num_pairs = np.unique(np.stack([codes, holders]), axis=1).shape[1]
-            if num < num_pairs <= 1.5 * num and sizes.max() > 1 and num > holders.max() + 1:
+            num_outer = int(holders.max()) + 1
+            num_pairs = len(np.unique(codes.astype(np.int64) * num_outer + holders))
+            if num < num_pairs <= 1.5 * num and sizes.max() > 1 and num > num_outer:
                 yield (
                     f"some labels of {inner} occur in more than one {outer}; if they are different "
                     f"groups in each {outer}, write (1 | {outer}/{inner})"

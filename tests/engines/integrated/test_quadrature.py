@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from pyflowers.engines import EngineLacksError
 from pyflowers.engines.integrated import method_of
 from pyflowers.engines.integrated.importance import approximated
+from pyflowers.engines.integrated.integrals import Integrals
 from pyflowers.engines.integrated.quadrature import OneFactorModel
 
 FAMILIES = ["student", "gamma", "beta", "bernoulli", "poisson", "negbinomial", "cumulative"]
@@ -145,3 +146,19 @@ def test_the_reason_against_the_method_is_given(rhs, reason):
     _, _, model = posed(f"poisson ~ {rhs}", frame, family="poisson")
     with pytest.raises(EngineLacksError, match=re.escape(reason)):
         method_of(model, "test")
+
+
+@pytest.mark.parametrize("family", FAMILIES[1:])  # with Student t there may be several modes
+def test_modes_are_found_from_anywhere(family):
+    _, found, mode = method(family)
+    points = mode + np.random.default_rng(2).normal(0, 0.7, (50, mode.shape[1]))
+    values, *_ = found.coordinates.values(points)
+    eta, sd = found.linear(values), values[found.effect.sd.name]
+    near = Integrals(found, values, eta, sd, found.near(points))
+    start = np.random.default_rng(3).normal(0, 1.5, near.modes.shape)
+    far = Integrals(found, values, eta, sd, start)
+    assert np.abs(far.modes - near.modes).max() < 0.05 * near.widths.max()
+    np.testing.assert_allclose(far.log_integrals, near.log_integrals, atol=1e-3)
+    for move in (-0.05, 0.05):  # the modes are maxima
+        falls = near.log_joint(near.modes) - near.log_joint(near.modes + move * near.widths)
+        assert falls.min() > -1e-3

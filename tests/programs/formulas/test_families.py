@@ -22,6 +22,7 @@ from pyflowers.programs.families import (
     family_names,
     find_family,
 )
+from pyflowers.programs.families._links import log_inv_logit, log_inv_logits
 
 ETA = 0.4
 NUM = 40_000
@@ -347,3 +348,12 @@ def test_counts_of_any_size_have_their_mean(name):
         error = np.sqrt(np.exp(-log_rate) + 1e-6 * (name == "negbinomial"))
         assert abs(ratio.mean() - 1) <= 5 * error / np.sqrt(1000) + 1e-9
     assert np.isfinite(np.square(family.draw(np.full((1, 1, 1), 1e4), values, rng))).all()
+
+
+def test_logs_of_logistic_probabilities_are_exact_in_both_tails():
+    log_odds = np.array([-np.inf, -800.0, -40.0, -1e-9, 0.0, 0.3, 40.0, 800.0, np.inf])
+    expected = -np.logaddexp(0, -log_odds)
+    np.testing.assert_allclose(log_inv_logit(log_odds), expected, rtol=1e-15)
+    one, other = log_inv_logits(log_odds)
+    np.testing.assert_allclose(one, expected, rtol=1e-15)
+    np.testing.assert_allclose(other, -np.logaddexp(0, log_odds), rtol=1e-15)
