@@ -425,29 +425,25 @@ class _Reduced:
         assert of.first is not None
         factor = self.values[of.first.name]  # (T, M, M)
         num, labels, size = len(over), of.first.num_labels, of.first.num_effects
-        if size == 1:
-            sd = factor[:, 0, 0]
-            k = 1 + (over * sd**2)[:, None] * of.n11[:, 0, 0]
-            self.own, self.log_det = k, np.log(k).sum(axis=1)
-            inverse = ((sd**2)[:, None] / k)[..., None, None]
-        else:
-            # F' N F for each label, as one product with the products of F's elements.
-            pairs = factor[:, :, None, :, None] * factor[:, None, :, None, :]
-            flat = of.n11.reshape(labels, -1) @ pairs.reshape(num, size**2, size**2)
-            k = np.eye(size) + (over[:, None, None] * flat).reshape(num, labels, size, size)
-            self.own = _cholesky(k)
-            self.log_det = 2 * np.log(np.diagonal(self.own, axis1=-2, axis2=-1)).sum(axis=(1, 2))
-            half = _solved(self.own, np.swapaxes(factor, -1, -2)[:, None])
-            inverse = np.asarray(np.swapaxes(half, -1, -2) @ half, dtype=np.float64)
-        solved = (inverse @ of.b1[..., None])[..., 0]  # (T, label, M)
-        less = np.sum(solved * of.b1, axis=(1, 2))
-        shift = np.asarray(of.n12.T @ solved.reshape(num, labels * size).T).T
+        # I + F' N F / sigma² for each label, as a product with the products of F's elements.
+        pairs = (over[:, None, None] * factor)[:, :, None, :, None] * factor[:, None, :, None, :]
+        pairs = pairs.reshape(num, size**2, size**2).transpose(2, 0, 1)
+        k = (pairs @ of.n11.reshape(labels, -1).T).reshape(size, size, num, labels)
+        self.own = _cholesky_of_blocks(k + np.eye(size)[..., None, None])
+        diagonal = np.stack([self.own[i, i] for i in range(size)])
+        self.log_det = 2 * np.log(diagonal).sum(axis=(0, 2))
+        half = _solved(self.own, factor.transpose(2, 1, 0)[..., None])  # (M, M, T, label)
+        inverse = (half[:, :, None] * half[:, None]).sum(axis=0)
+        b1 = of.b1.T[:, None]  # (M, 1, label)
+        solved = (inverse * b1).sum(axis=1)  # (M, T, label)
+        less = (solved * b1).sum(axis=(0, 2))
+        shift = np.asarray(of.n12.T @ solved.transpose(2, 0, 1).reshape(labels * size, num)).T
         if of.pairs is not None:
-            p, q = np.triu_indices(size)
-            packed = inverse[..., p, q].reshape(num, -1)
-            more = np.asarray(of.pairs @ packed.T).T
+            packed = inverse[np.triu_indices(size)]  # (pair, T, label)
+            more = np.asarray(of.pairs @ packed.transpose(2, 0, 1).reshape(-1, num)).T
         else:
-            more = np.stack([_weighted_square(of.n12, each)[of.place] for each in inverse])
+            every = inverse.transpose(2, 3, 0, 1)
+            more = np.stack([_weighted_square(of.n12, each)[of.place] for each in every])
         return more, shift, less
 
     def _unit_scales(self) -> FloatArray:
@@ -516,7 +512,8 @@ class _Reduced:
         if of.has_t:
             z[:, -1] = self._intercepts(counts, rng)
         if size <= _DENSE:
-            u = _solved_upwards(np.repeat(self.factor[:, :size, :size], counts, axis=0), z)
+            lower = np.repeat(self.factor[:, :size, :size], counts, axis=0)
+            u = _solved_upwards(lower.transpose(1, 2, 0), z.T).T
         else:
             from scipy.linalg import solve_triangular
 
@@ -568,12 +565,9 @@ class _Reduced:
         z = rng.standard_normal(rest.shape)
         factor = np.repeat(self.values[of.first.name], counts, axis=0)
         right = rest @ factor
-        if size == 1:
-            k = np.repeat(self.own, counts, axis=0)[..., None]
-            return np.asarray(right / k + z / np.sqrt(k))
-        lower = np.repeat(self.own, counts, axis=0)
-        half = _solved(lower, right[..., None])[..., 0]
-        return _solved_upwards(lower, half + z)
+        lower = np.repeat(self.own, counts, axis=2)
+        half = _solved(lower, np.moveaxis(right, -1, 0))
+        return np.moveaxis(_solved_upwards(lower, half + np.moveaxis(z, -1, 0)), 0, -1)
 
 
 def _scaled(model: LinearModel, y: FloatArray) -> tuple[LinearModel, FloatArray, float]:
@@ -721,21 +715,34 @@ def _cholesky(matrices: FloatArray) -> FloatArray:
     return found
 
 
+def _cholesky_of_blocks(matrices: FloatArray) -> FloatArray:
+    """Return the Cholesky factors of many small matrices, shape (M, M, …), element by element.
+
+    NaN where a matrix is not positive definite.
+    """
+    lower = np.zeros_like(matrices)
+    for i in range(len(matrices)):
+        for j in range(i + 1):
+            rest = matrices[i, j] - (lower[i, :j] * lower[j, :j]).sum(axis=0)
+            lower[i, j] = np.sqrt(rest) if i == j else rest / lower[j, j]
+    return lower
+
+
 def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """Return L^-1 B for many small matrices L, one row of all of them at a time."""
+    """Return L^-1 B for many small matrices L, shape (M, M, …), and B, shape (M, …)."""
     rows: list[FloatArray] = []
-    for i in range(lower.shape[-1]):
-        rest = right[..., i, :]
+    for i in range(len(lower)):
+        rest = right[i]
         for j, row in enumerate(rows):
-            rest = rest - lower[..., i, j, None] * row
-        rows.append(rest / lower[..., i, i, None])
-    return np.stack(rows, axis=-2)
+            rest = rest - lower[i, j] * row
+        rows.append(rest / lower[i, i])
+    return np.stack(rows)
 
 
 def _solved_upwards(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """Return L'^-1 b for many small matrices L."""
-    turned = np.swapaxes(lower, -1, -2)[..., ::-1, ::-1]
-    return _solved(turned, right[..., ::-1, None])[..., ::-1, 0]
+    """Return L'^-1 B for many small matrices L, shape (M, M, …), and B, shape (M, …)."""
+    turned = np.swapaxes(lower, 0, 1)[::-1, ::-1]
+    return _solved(turned, right[::-1])[::-1]
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:

@@ -349,9 +349,8 @@ def find_mode(log_density: LogDensity, start: FloatArray) -> tuple[FloatArray, F
     # With many rows, curvatures differ by factors of 1e5, so that steps along the bare gradient
     # would be much too long for some coordinates.
     curvature = (values[1 : size + 1] + values[size + 1 :] - 2 * values[0]) / _DIFFERENCE**2
-    curvature = np.maximum(np.abs(curvature), 1.0)
-    # The search ends about a tenth of a standard deviation away; Newton steps follow.
-    options = {"gtol": 0.1 * math.sqrt(curvature.min()), "hess_inv0": np.diag(1 / curvature)}
+    scaled = np.diag(1 / np.maximum(np.abs(curvature), 1.0))
+    options = {"gtol": 1e-3, "hess_inv0": scaled}
     found = minimize(negative, start, jac=True, method="BFGS", options=options)
     return found.x, np.asarray(found.hess_inv)
 
