@@ -9,6 +9,7 @@ does not start a formula.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import textwrap
 import warnings
@@ -24,6 +25,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
+
+from pyflowers.errors import ConfigError
 
 WIDTH = 5.6
 """Width of every figure in inches, which fits a page and is still readable on a phone."""
@@ -178,10 +181,28 @@ def styled(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         theme = kwargs.get("theme", LIGHT)
-        with applied(theme if isinstance(theme, Theme) else LIGHT):
-            return function(*args, **kwargs)
+        try:
+            with applied(theme if isinstance(theme, Theme) else LIGHT):
+                return function(*args, **kwargs)
+        except AttributeError:
+            if args:
+                _refuse_another_type(function, args[0])
+            raise
 
     return wrapper
+
+
+def _refuse_another_type(function: Callable[..., Any], given: object) -> None:
+    """Reject an object of this package that is not what a function draws."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+    wanted = re.findall(r"\w+", str(first.annotation))
+    own = {each.__name__ for each in type(given).__mro__}
+    if type(given).__module__.startswith("pyflowers.") and own.isdisjoint(wanted):
+        name = function.__name__
+        raise ConfigError(
+            f"plots.{name} draws {first.annotation}, not {type(given).__name__}; "
+            f"help(pyflowers.plots.{name}) has an example"
+        )
 
 
 def new_figure(height: float, theme: Theme, *, pad: float = 0.06) -> StyledFigure:

@@ -645,3 +645,10 @@ def test_what_a_program_lacks_is_said(own_program, cmdstan):
         plots.observations(fit.data)
     for figure in (plots.trace_first_chain, plots.trace, plots.ranks, plots.pairs):
         assert collisions(figure(fit)) == []
+
+
+@pytest.mark.parametrize("name", ["group_intervals", "predictive_checks", "pit_ecdf"])
+def test_a_fit_in_place_of_its_checks_is_named(name):
+    fit = pyflowers.fit("iid_normal", seed=1, engine="exact")
+    with pytest.raises(ConfigError, match=rf"plots.{name} draws PredictiveChecks, not Fit; help"):
+        getattr(plots, name)(fit)

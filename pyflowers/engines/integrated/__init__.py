@@ -207,7 +207,7 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
     if not method.coordinates.size:
         return _without_parameters(method, total, rng)
     stretch, log_density, first = approximated(
-        method.log_density, method.start, method.coordinates.is_slow
+        method.log_density, method.start, method.coordinates.slow_sides
     )
     method.prepare(stretch, first)
     if method.num_points is None or method.num_points >= total:
@@ -221,7 +221,7 @@ def drawn(method: Method, total: int, rng: Generator) -> Drawn:
     error = method.error(points[:: max(1, len(points) // CHECKED)])
     log_evidence, its_error = found.log_mean, found.log_mean_error
     if len(first.centre) <= MOST_DIMENSIONS and method.num_points is None:
-        is_slow = method.coordinates.is_slow
+        is_slow: NDArray[np.bool_] = np.any(method.coordinates.slow_sides, axis=0)
         shortened = with_short_tails(method.log_density, stretch.centre, stretch.spread, is_slow)
         found_on_lattice = lattice_integral(
             shortened, first.centre, first.axes, method.most_on_lattice

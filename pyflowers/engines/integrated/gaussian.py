@@ -65,8 +65,9 @@ Their draws are not kept.
 
 Columns = TypeVar("Columns", Coefficients, Effects, Penalised)
 
-_CHUNK = 8_000_000
-"""The approximate number of elements in the matrices for points that are computed together."""
+_CHUNK, _DENSE_CHUNK = 1_000_000, 8_000_000
+"""The approximate numbers of elements for points that are computed together: in the arrays with an
+element for each label, and in the dense matrices."""
 
 _DENSE = 64
 """The number of columns above which equations are solved point by point."""
@@ -276,10 +277,10 @@ class GaussianModel:
 
     def _chunks(self, points: FloatArray) -> list[FloatArray]:
         """Return points that are computed together, in equally large parts."""
-        size = (self.num_dense + 1) ** 2
+        share = (self.num_dense + 1) ** 2 / _DENSE_CHUNK
         if self.first is not None:
-            size = max(size, self.first.num_labels * self.first.num_effects**2)
-        return in_parts(points, len(points) * size / _CHUNK)
+            share = max(share, self.first.num_labels * self.first.num_effects**3 / _CHUNK)
+        return in_parts(points, len(points) * share)
 
     def _log_density(self, points: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):

@@ -56,11 +56,17 @@ class Coordinates:
         self.size = int(sum(sizes))
 
     @property
-    def is_slow(self) -> NDArray[np.bool_]:
-        """Which coordinates are logs of sds, with an exponential left tail, shape (size,)."""
-        found = np.zeros(self.size, dtype=bool)
+    def slow_sides(self) -> NDArray[np.bool_]:
+        """Whether each coordinate may have an exponential tail, shape (2, size): left, then right.
+
+        The density of a log falls like exp(t) on the left if the parameter may be 0. On the right,
+        it falls like a power of exp(-t) if the data hardly bound the parameter: for example, a
+        negative binomial with a large shape is almost Poisson. Data bound the sds of effects.
+        """
+        found = np.zeros((2, self.size), dtype=bool)
         for its, place in zip(self.parameters, self.slices, strict=False):
-            found[place] = not its.role
+            if math.isfinite(its.lower) and not its.is_ordered:
+                found[0, place], found[1, place] = True, bool(its.role)
         return found
 
     @property

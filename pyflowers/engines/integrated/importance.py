@@ -2,13 +2,14 @@
 
 1. The mode is found by quasi-Newton steps, and the curvature there by finite differences.
 2. The log of a standard deviation that may be 0 has an exponential left tail, which is too heavy
-   for proposals. A new coordinate shortens it.
+   for proposals, and logs of other parameters may have such tails on both sides. New coordinates
+   shorten them.
 3. The first proposal is a split Student t distribution [1]: along each principal axis of the
    curvature it has one scale to the left of the mode and one to the right, chosen so that the
    proposal falls as quickly as the density does.
 4. The points of a short round, with their weights, give the moments of the next proposal, which is
    mixed with the first one, so that it has points wherever the first one has. Rounds are repeated
-   while the weights are poor.
+   while the weights are poor, and the last one, too.
 5. The weights of the last round, density over proposal, are smoothed [2], and the shape of their
    tail, k-hat, shows whether they can be trusted.
 
@@ -47,11 +48,14 @@ MOST_ROUNDS = 5
 GOOD_SHARE = 0.5
 """The adaptation ends when the effective number of points exceeds this share of the points."""
 
+GOOD_K = 0.5
+"""The adaptation ends when k-hat is below this limit, so that the weights have a variance."""
+
 KEPT_SHARE = 0.15
 """The share of the first proposal in all later proposals."""
 
-KNOT = -1.5
-"""Where the left tail of a coordinate begins, in units of its spread."""
+KNOT = 1.5
+"""Where the tails of a coordinate begin, in units of its spread."""
 
 LARGEST_BEND = 3.0
 """The largest bend of a left tail."""
@@ -211,7 +215,7 @@ def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Gener
         is_last = number == MOST_ROUNDS
         if is_last or found.share > GOOD_SHARE / 2:
             found = weigh(log_density, proposal, num, rng)
-            if found.share > GOOD_SHARE / 2:
+            if found.share > GOOD_SHARE / 2 and found.k_hat < GOOD_K:
                 break
         else:
             found = weigh(log_density, proposal, max(2 * FIRST_ROUND, 40 * size), rng)
@@ -259,35 +263,35 @@ def check_spread(log_density: LogDensity, found: Weighted) -> None:
 
 @dataclass(frozen=True)
 class Stretch:
-    """New coordinates t, in which the left tails of some coordinates x are short.
+    """New coordinates t, in which exponential tails of some coordinates x are short.
 
-    x = centre + spread · k(t), where k(t) = t from the knot upwards; below it,
-    k(t) = t + bend (t - knot)³ / 6, so that exp(x) falls more quickly than a normal density does.
-    The slope of k has no kink at the knot: a kink would cause a step in the weights, which k-hat
+    x = centre + spread · k(t), where k(t) = t between the knots; beyond a knot,
+    k(t) = t + bend (t - knot)³ / 6, so that exp(±x) falls more quickly than a normal density does.
+    The slope of k has no kink at the knots: a kink would cause a step in the weights, which k-hat
     would mistake for a heavy tail.
 
     Attributes
     ----------
     centre, spread : array, shape (d,)
         The mode, and the spread around it; 0 and 1 for coordinates that do not change.
-    bend : array, shape (d,)
-        How strongly a tail is bent; 0 for coordinates that do not change.
+    bends : array, shape (2, d)
+        How strongly the left and right tails are bent; 0 for tails that do not change.
     """
 
     centre: FloatArray
     spread: FloatArray
-    bend: FloatArray
+    bends: FloatArray
 
     def __call__(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the points x for points t, shape (T, d), and the log of the Jacobian, (T,)."""
-        beyond = np.minimum(points - KNOT, 0.0)
-        bent = points + self.bend * beyond**3 / 6
-        log_slope = np.log1p(self.bend * beyond**2 / 2) + np.log(self.spread)
-        return self.centre + self.spread * bent, log_slope.sum(axis=1)
+        left, right = np.minimum(points + KNOT, 0.0), np.maximum(points - KNOT, 0.0)
+        bent = points + self.bends[0] * left**3 / 6 + self.bends[1] * right**3 / 6
+        slope = 1 + self.bends[0] * left**2 / 2 + self.bends[1] * right**2 / 2
+        return self.centre + self.spread * bent, np.log(slope * self.spread).sum(axis=1)
 
 
 def approximated(
-    log_density: LogDensity, start: FloatArray, is_slow: NDArray[np.bool_]
+    log_density: LogDensity, start: FloatArray, slow_sides: NDArray[np.bool_]
 ) -> tuple[Stretch, LogDensity, SplitT]:
     """Return new coordinates, the log density in them, and a first proposal.
 
@@ -297,8 +301,8 @@ def approximated(
         The log density; −∞ where it cannot be computed.
     start : array, shape (d,)
         A point from which the mode can be reached.
-    is_slow : array of bool, shape (d,)
-        Whether each coordinate has an exponential left tail.
+    slow_sides : array of bool, shape (2, d)
+        Whether each coordinate may have an exponential tail, to the left and right.
 
     Raises
     ------
@@ -307,10 +311,11 @@ def approximated(
     """
     mode, axes = refined(log_density, *find_mode(log_density, start))
     spread = np.sqrt((axes**2).sum(axis=1))
+    is_slow = slow_sides.any(axis=0)
     stretch = Stretch(
         np.where(is_slow, mode, 0.0),
         np.where(is_slow, spread, 1.0),
-        np.where(is_slow, np.minimum(1 / spread, LARGEST_BEND), 0.0),
+        np.where(slow_sides, np.minimum(1 / spread, LARGEST_BEND), 0.0),
     )
 
     def stretched(points: FloatArray) -> FloatArray:

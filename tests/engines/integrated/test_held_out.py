@@ -188,7 +188,7 @@ def log_evidence(linear, data, row):
         values["held_out"] = np.arange(data.num_obs) == row
     method = method_of(linear(Data(values, declaration=data.declaration)), "test")
     stretch, log_density, first = approximated(
-        method.log_density, method.start, method.coordinates.is_slow
+        method.log_density, method.start, method.coordinates.slow_sides
     )
     method.prepare(stretch, first)
     if isinstance(method, GaussianModel):

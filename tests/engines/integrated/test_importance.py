@@ -24,14 +24,19 @@ def log_gammas(points):
     return np.sum(shapes * points - np.exp(points), axis=1) + np.log(7)
 
 
-def test_moments_quantiles_and_integral_of_a_skewed_density():
-    is_slow = np.array([True, False, False])
-    stretch, log_density, first = approximated(log_gammas, np.zeros(3), is_slow)
+@pytest.mark.parametrize("side", [0, 1])
+def test_moments_quantiles_and_integral_of_a_skewed_density(side):
+    sign, slow_sides = (1, -1)[side], np.zeros((2, 3), dtype=bool)
+    slow_sides[side, 0] = True
+    stretch, log_density, first = approximated(
+        lambda points: log_gammas(sign * points), np.zeros(3), slow_sides
+    )
     found = weighted_points(log_density, first, 20_000, np.random.default_rng(1))
     assert found.k_hat < 0.5
     assert found.effective > 8_000
     weights = np.exp(found.log_weights)
-    for column, shape in zip(stretch(found.points)[0].T, (1.0, 3.0, 20.0), strict=True):
+    logs = sign * stretch(found.points)[0]
+    for column, shape in zip(logs.T, (1.0, 3.0, 20.0), strict=True):
         for prob in (0.05, 0.5, 0.95):
             below = weights[np.exp(column) <= stats.gamma.ppf(prob, shape)].sum()
             error = np.sqrt(prob * (1 - prob) / found.effective)

@@ -42,7 +42,7 @@ def method(family, rhs="x + (1 | g)"):
     _, _, model = posed(f"{response} ~ {rhs}", table(), family=family)
     found = method_of(model, "test")
     assert isinstance(found, OneFactorModel)
-    stretch, _, first = approximated(found.log_density, found.start, found.coordinates.is_slow)
+    stretch, _, first = approximated(found.log_density, found.start, found.coordinates.slow_sides)
     found.prepare(stretch, first)
     return model, found, stretch(first.centre[None])[0]
 
