@@ -57,7 +57,7 @@ FAMILY = Family(
     equation="{y} ~ N(eta - beta, sigma²) + exponential with mean beta",
     link="identity",
     response="vector[N]",
-    stan="exp_mod_normal({mu} - beta, sigma, inv(beta))",
+    stan="exgaussian({mu}, sigma, beta)",
     rng="normal_rng({mu} - beta, sigma) + exponential_rng(inv(beta))",
     log_lik=_log_lik,
     draw=_draw,
@@ -76,4 +76,17 @@ FAMILY = Family(
     scale="y",
     links=("log", "inverse", "softplus"),
     tails=_tails,
+    # Stan's density is 0 where sigma is above 37 beta. There, the normal distribution function of
+    # -w is exp(-w²/2) / (w √(2π)) times an asymptotic series (Abramowitz and Stegun 1964, 26.2.12).
+    functions="""
+real exgaussian_lpdf(real y, real m, real sigma, real beta) {
+  real mu = m - beta; // the mean of the normal part
+  real w = sigma / beta - (y - mu) / sigma;
+  if (w < 20) {
+    return exp_mod_normal_lpdf(y | mu, sigma, inv(beta));
+  }
+  real v = inv_square(w);
+  return normal_lpdf(y | mu, sigma) - log(beta / sigma * w)
+         + log1p(v * (-1 + v * (3 + v * (-15 + v * 105))));
+}""",
 )

@@ -142,6 +142,20 @@ def test_the_log_density_is_exact_where_probabilities_are_rounded_to_1(text, hei
         assert float(max(difference) - min(difference)) < 1e-9 * float(max(map(abs, exact)))
 
 
+@pytest.mark.parametrize("fall", [2.0, 3.0, 4.0, 6.0, 15.0])
+def test_the_density_is_exact_where_an_exponential_part_vanishes(fall):
+    program, data = written("exgaussian")
+    bridge = interpreted(program, data)
+    points = np.random.default_rng(9).normal(0, 0.35, (NUM_POINTS, len(bridge.names)))
+    points[:, bridge.names.index("beta")] -= fall  # Stan's own density is 0 below sigma / 37
+    values, _ = bridge.evaluate(points, False)
+    with mpmath.workdps(50):
+        rows = [parameters_at(program, data, row) for row in bridge.constrain(points)]
+        exact = [log_joint(program, data, row, "exgaussian") for row in rows]
+        difference = [mpf(float(found)) - each for found, each in zip(values, exact, strict=True)]
+        assert float(max(difference) - min(difference)) < 1e-9 * float(max(map(abs, exact)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_numpy_computes_the_definition(text):
