@@ -170,12 +170,16 @@ class Integrals:
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:
-        """The scales on the left and right of the modes, of normal fits at two widths from them."""
+        """The scales on the left and right of the modes: those of the widest normal fits."""
         top = self.log_joint(self.modes)
-        falls = [top - self.log_joint(self.modes + reach * self.widths) for reach in (-2.0, 2.0)]
-        # The limits keep the scales between 0.3 and 14 widths, where an integrand may end or rise.
-        left, right = (2 * self.widths / np.sqrt(2 * np.clip(fall, 0.01, 22.0)) for fall in falls)
-        return np.minimum(left, self.sd), np.minimum(right, self.sd)
+        left, right = np.zeros_like(top), np.zeros_like(top)
+        for found, sign in ((left, -1.0), (right, 1.0)):
+            for reach in (1.0, 2.5):
+                fall = top - self.log_joint(self.modes + sign * reach * self.widths)
+                width = reach * self.widths / np.sqrt(2 * np.maximum(fall, 1e-2))
+                np.maximum(found, width, out=found)
+            np.minimum(found, self.sd, out=found)
+        return left, right
 
     def draw(self, counts: NDArray[np.intp], rng: Generator) -> FloatArray:
         """Draw effects, shape (draw, label)."""
