@@ -180,8 +180,8 @@ REGRESSIONS = (
         source="lme4::InstEval",
     ),
 )
-"""Studies from the manuals of lme4, brms, glmmTMB and MASS; the last has 2,972, 1,128 and 14 crossed
-groups."""
+"""Studies from the manuals of lme4, brms, glmmTMB and MASS; the last has three crossed factors with
+2,972, 1,128 and 14 groups."""
 
 TABLES: tuple[Table, ...] = (*SIZES, *REGRESSIONS)
 
