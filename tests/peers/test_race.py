@@ -430,8 +430,9 @@ def test_a_regression_s_data_are_what_its_formula_names():
     assert set(ticks) == {"TICKS", "YEAR", "cHEIGHT", "BROOD", "LOCATION"}
     assert len(ticks["TICKS"]) == 403
     assert ticks["YEAR"][0] == "95"
-    here = [found for found in REGRESSIONS if not found.source]  # the others are read by R
-    assert len(here) == len(REGRESSIONS) - 2
+    of_r = {found.key for found in REGRESSIONS if found.source}
+    assert of_r == {"cbpp-binomial", "Pastes", "Penicillin", "bacteria", "Owls", "InstEval"}
+    here = [found for found in REGRESSIONS if not found.source]
     assert [found.num_rows for found in here] == [
         len(next(iter(columns(found).values()))) for found in here
     ]
