@@ -184,8 +184,9 @@ def styled(function: Callable[P, R]) -> Callable[P, R]:
         try:
             with applied(theme if isinstance(theme, Theme) else LIGHT):
                 return function(*args, **kwargs)
-        except AttributeError:
-            if args:
+        except AttributeError as error:
+            # Other messages are the object's own, such as that of the fits of several tables.
+            if args and str(error).startswith(f"'{type(args[0]).__name__}' object"):
                 _refuse_another_type(function, args[0])
             raise
 

@@ -77,7 +77,8 @@ FAMILY = Family(
     links=("log", "inverse", "softplus"),
     tails=_tails,
     # Stan's density is 0 where sigma is above 37 beta. There, the normal distribution function of
-    # -w is exp(-w²/2) / (w √(2π)) times an asymptotic series (Abramowitz and Stegun 1964, 26.2.12).
+    # -w is exp(-w²/2) / (w √(2π)) times an asymptotic series (Abramowitz and Stegun 1964, 26.2.12),
+    # and P(Y > y) is that of the normal part, plus beta times the density.
     functions="""
 real exgaussian_lpdf(real y, real m, real sigma, real beta) {
   real mu = m - beta; // the mean of the normal part
@@ -88,5 +89,13 @@ real exgaussian_lpdf(real y, real m, real sigma, real beta) {
   real v = inv_square(w);
   return normal_lpdf(y | mu, sigma) - log(beta / sigma * w)
          + log1p(v * (-1 + v * (3 + v * (-15 + v * 105))));
+}
+real exgaussian_lcdf(real y, real m, real sigma, real beta) {
+  return log_diff_exp(normal_lcdf(y | m - beta, sigma),
+                      log(beta) + exgaussian_lpdf(y | m, sigma, beta));
+}
+real exgaussian_lccdf(real y, real m, real sigma, real beta) {
+  return log_sum_exp(normal_lccdf(y | m - beta, sigma),
+                     log(beta) + exgaussian_lpdf(y | m, sigma, beta));
 }""",
 )
