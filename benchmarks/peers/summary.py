@@ -141,7 +141,7 @@ def verdict_of_unfinished(result: Result) -> str:
 def rows_of(results: Sequence[Result]) -> list[Row]:
     """Return a row for each method and size that was run, in the order of the methods."""
     rows = []
-    for key in sorted({result.size for result in results}, key=lambda k: table_of(k).num_rows):
+    for key in sorted({result.size for result in results}, key=lambda k: (table_of(k).num_rows, k)):
         for method in METHODS:
             mine = [r for r in results if r.size == key and r.method == method.key]
             if mine:
