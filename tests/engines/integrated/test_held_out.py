@@ -178,6 +178,12 @@ def test_only_groups_with_a_large_k_hat_are_refitted(monkeypatch):
     assert np.sum(again.terms == -9.0) == again.num_refits == 1
 
 
+def other_responses(num):
+    """Return a table with a positive response and one of 0 and 1."""
+    frame = table(num, seed=3)
+    return frame.assign(size=np.exp(frame.y / 3), is_large=(frame.y > frame.y.median()) * 1)
+
+
 def log_evidence(linear, data, row):
     """Return log p(y), or that of all observations but one.
 
@@ -203,6 +209,8 @@ def log_evidence(linear, data, row):
     [
         ("y ~ x + (1 | h)", "gaussian", table(15, seed=3), 0),
         ("n ~ 1 + (1 | row)", "poisson", of_rows(8), 0),
+        ("size ~ 1 + (1 | h)", "gamma", other_responses(15), 0),
+        ("is_large ~ 1 + (1 | h)", "bernoulli", other_responses(16), 0),
         # A row far from the others, whose elpd is 0.16 too high: its k-hat says so.
         ("y ~ x + (1 | g)", "gaussian", table(20), 1),
     ],
