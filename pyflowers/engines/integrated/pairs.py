@@ -34,6 +34,14 @@ _PLACES = (-3.5, -1.7, -0.7, 0.0, 0.7, 1.7, 3.5)
 """Where density and proposal are compared along each axis, in units of the scales."""
 
 
+def _newton(curvature: FloatArray, slope: FloatArray) -> FloatArray:
+    """Return the solutions of equations with two unknowns, shape (T, label, 2)."""
+    a, b, c, det = curvature
+    one, other = slope[..., 0], slope[..., 1]
+    found = np.stack([c * one - b * other, a * other - b * one], axis=-1) / det[..., None]
+    return np.asarray(np.nan_to_num(found))
+
+
 class PairIntegrals:
     """The integral of each label over its two effects, at T values of the other parameters.
 
@@ -74,7 +82,7 @@ class PairIntegrals:
         of, step = self.of, self.of.step
         best = np.full(self.modes.shape[:2], -np.inf)
         at, move = self.modes, np.zeros_like(self.modes)
-        precision = np.broadcast_to(np.eye(2), (*self.modes.shape, 2)).copy()
+        curvature = np.zeros((4, *best.shape))
         for _ in range(MOST_STEPS):
             low, here, high = (self._likelihood(at, d) for d in (-step, 0.0, step))
             joint = np.add.reduceat(here, of.starts, axis=1) - 0.5 * np.sum(at**2, axis=-1)
@@ -82,22 +90,35 @@ class PairIntegrals:
             slope = np.nan_to_num((high - low) / (2 * step))
             bend = np.maximum(np.nan_to_num((2 * here - low - high) / step**2), 0.0)
             downhill = np.add.reduceat(self.z * slope[..., None], of.starts, axis=1) - at
-            outer = self.z[..., :, None] * self.z[..., None, :] * bend[..., None, None]
-            curvature = np.add.reduceat(outer, of.starts, axis=1) + np.eye(2)
-            newton = np.linalg.solve(curvature, downhill[..., None])[..., 0]
+            found = self._curvature(bend)
+            newton = _newton(found, downhill)
             length = np.linalg.norm(newton, axis=-1, keepdims=True)
             newton = newton * np.minimum(1.0, _LARGEST_STEP / np.maximum(length, 1e-300))
             better = is_better[..., None]
             self.modes = np.where(better, at, self.modes)
-            precision = np.where(better[..., None], curvature, precision)
+            curvature = np.where(is_better, found, curvature)
             best = np.where(is_better, joint, best)
             move = np.where(better, newton, move / 2)
             at = self.modes + move
-            if np.sum(move * (precision @ move[..., None])[..., 0], axis=-1).max() < CLOSE**2:
+            a, b, c, det = curvature
+            one, other = move[..., 0], move[..., 1]
+            if np.max(a * one**2 + 2 * b * one * other + c * other**2) < CLOSE**2:
                 self.modes = at
                 break
         # Columns of the inverse of L', along which the integrand is about standard normal.
-        self.axes = np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), -1, -2)
+        self.axes = np.zeros((*self.modes.shape, 2))
+        self.axes[..., 0, 0], self.axes[..., 1, 1] = 1 / np.sqrt(a), np.sqrt(a / det)
+        self.axes[..., 0, 1] = -b / np.sqrt(a * det)
+
+    def _curvature(self, bend: FloatArray) -> FloatArray:
+        """Return a, b, c of the curvature [[a, b], [b, c]] and its determinant, (4, T, label).
+
+        The curvature is I plus a sum over rows. Its determinant is at least 1, but could be rounded
+        to 0 if the sum is large.
+        """
+        pairs = (self.z[..., i] * self.z[..., j] for i, j in ((0, 0), (0, 1), (1, 1)))
+        a, b, c = (np.add.reduceat(bend * each, self.of.starts, axis=1) for each in pairs)
+        return np.stack([1 + a, b, 1 + c, 1 + a + c + np.maximum(a * c - b**2, 0.0)])
 
     @cached_property
     def scales(self) -> tuple[FloatArray, FloatArray]:

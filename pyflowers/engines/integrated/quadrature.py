@@ -109,8 +109,8 @@ class _NearModes:
 
     @classmethod
     def through(cls, points: FloatArray, modes: FloatArray) -> _NearModes:
-        """Return the least-squares fit to modes at points."""
-        flat = modes.reshape(len(modes), -1)
+        """Return the least-squares fit to modes at points; modes that were not found count as 0."""
+        flat = np.nan_to_num(modes.reshape(len(modes), -1), posinf=0.0, neginf=0.0)
         coefficients = np.linalg.lstsq(_with_constant(points), flat)[0]
         shape = (-1, *modes.shape[1:])
         return cls(points.min(axis=0), points.max(axis=0), coefficients.reshape(shape))
