@@ -1,5 +1,6 @@
 """Integrals of two effects of each label, against a grid; posteriors, against NUTS."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import logsumexp
 
 import pyflowers
 from pyflowers.engines.integrated import method_of
+from pyflowers.engines.integrated.pairs import PairIntegrals
 
 
 def of_pairs(num_labels=8, num=6, seed=5):
@@ -96,3 +98,12 @@ def test_the_posterior_is_that_of_nuts(formula, family):
         formula, frame, family=family, engine="stanli", seed=2, draws=10_000, adapt_delta=0.98
     )
     check_against_nuts(exact, nuts)
+
+
+def test_the_curvature_of_a_label_with_one_row_can_be_inverted():
+    its = object.__new__(PairIntegrals)
+    its.z, its.of = np.array([[[1.0, 3.0]]]), SimpleNamespace(starts=np.array([0]))
+    for bend in (0.0, 2.0, 1e30):  # with the last, the matrix itself is singular in floats
+        a, b, c, det = its._curvature(np.array([[bend]]))[:, 0, 0]
+        assert (a, b, c) == (1 + bend, 3 * bend, 1 + 9 * bend)
+        assert det == pytest.approx(1 + 10 * bend)
