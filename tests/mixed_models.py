@@ -6,6 +6,7 @@ import pandas as pd
 import pyflowers
 from pyflowers.convergence import mcse_quantile
 from pyflowers.fits.posterior import element_names, stacked
+from pyflowers.programs.families import find_family
 
 PROBS = 0.05, 0.25, 0.5, 0.75, 0.95
 
@@ -24,6 +25,20 @@ def table(num=60, seed=1):
     frame["y"] = 5 + 0.5 * frame.x + frame.g.map(effects) + frame.h.map(effects)
     frame["y"] += rng.normal(size=num)
     return frame
+
+
+def of_family(name, num=100, seed=4):
+    """Return a table with a response of a family, for 10 labels."""
+    rng, family = np.random.default_rng(seed), find_family(name)
+    codes, x = rng.integers(0, 10, num), rng.normal(size=num)
+    eta = 0.3 + 0.4 * x + rng.normal(0, 0.5, 10)[codes]
+    values = {"trials": np.full(num, 8.0), "threshold": np.array([[[[-1.0], [0.3], [1.5]]]])}
+    for each in family.auxiliary:
+        value = 0.3 if each.bounds[1] == 1 else 2.0
+        values.setdefault(each.name, np.full((1, 1, 1), each.given or value))
+    values |= {"cutzero": np.full((1, 1, 1), -1.0), "cutone": np.full((1, 1, 1), 1.0)}
+    y = family.draw(eta[None, None], values, rng)[0, 0]
+    return pd.DataFrame({"g": [f"g{code}" for code in codes], "x": x, "y": y})
 
 
 def posed(formula, frame, **how):

@@ -9,7 +9,7 @@
    proposal falls as quickly as the density does.
 4. The points of a short round, with their weights, give the moments of the next proposal, which is
    mixed with the first one, so that it has points wherever the first one has. Rounds are repeated
-   while the weights are poor, and the last one, too.
+   while the weights are poor; the last one is repeated, too, if its k-hat is not good.
 5. The weights of the last round, density over proposal, are smoothed [2], and the shape of their
    tail, k-hat, shows whether they can be trusted.
 
@@ -45,7 +45,7 @@ FIRST_ROUND = 400
 MOST_ROUNDS = 5
 """The largest number of rounds in which the proposal is adapted."""
 
-GOOD_SHARE = 0.5
+GOOD_SHARE = 0.25
 """The adaptation ends when the effective number of points exceeds this share of the points."""
 
 GOOD_K = 0.5
@@ -58,7 +58,7 @@ KNOT = 1.5
 """Where the tails of a coordinate begin, in units of its spread."""
 
 LARGEST_BEND = 3.0
-"""The largest bend of a left tail."""
+"""The largest bend of a tail."""
 
 _DIFFERENCE = 1e-4
 _STEP = 0.3
@@ -213,9 +213,9 @@ def weighted_points(log_density: LogDensity, first: SplitT, num: int, rng: Gener
     for number in range(1, MOST_ROUNDS + 1):
         proposal = Mixture(first, from_moments(found, first))
         is_last = number == MOST_ROUNDS
-        if is_last or found.share > GOOD_SHARE / 2:
+        if is_last or found.share > GOOD_SHARE:
             found = weigh(log_density, proposal, num, rng)
-            if found.share > GOOD_SHARE / 2 and found.k_hat < GOOD_K:
+            if found.share > GOOD_SHARE and found.k_hat < GOOD_K:
                 break
         else:
             found = weigh(log_density, proposal, max(2 * FIRST_ROUND, 40 * size), rng)

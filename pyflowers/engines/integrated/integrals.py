@@ -118,7 +118,7 @@ class Integrals:
         step = of.step / max(float(np.abs(of.z).max(initial=0.0)), 1e-300)
         largest = 2.0 * max(1.0, 100 * step)
         self.widths = np.broadcast_to(self.sd, self.modes.shape).copy()
-        left, its = np.arange(len(self.modes)), self
+        moving, its = np.arange(len(self.modes)), self
         at, move = self.modes, np.zeros_like(self.modes)
         best = np.full_like(self.modes, -np.inf)
         for _ in range(MOST_STEPS):
@@ -132,15 +132,15 @@ class Integrals:
             widths = np.where(is_better, 1 / np.sqrt(curvature), its.widths)
             move = np.where(is_better, newton, move / 2)
             at = modes + move
-            is_left: NDArray[np.bool_] = np.any(np.abs(move / widths) >= CLOSE, axis=1)
-            self.modes[left] = np.where(is_left[:, None], modes, at)
-            self.widths[left] = widths
-            if not is_left.any():
+            is_far: NDArray[np.bool_] = np.any(np.abs(move / widths) >= CLOSE, axis=1)
+            self.modes[moving] = np.where(is_far[:, None], modes, at)
+            self.widths[moving] = widths
+            if not is_far.any():
                 break
-            best = np.where(is_better, joint, best)[is_left]
-            left, its = left[is_left], its.at(is_left)
-            its.modes, its.widths = modes[is_left], widths[is_left]
-            at, move = at[is_left], move[is_left]
+            best = np.where(is_better, joint, best)[is_far]
+            moving, its = moving[is_far], its.at(is_far)
+            its.modes, its.widths = modes[is_far], widths[is_far]
+            at, move = at[is_far], move[is_far]
 
     def _likelihood(self, u: FloatArray) -> FloatArray:
         """Return the log likelihood of each label, shape (T, label)."""

@@ -77,8 +77,9 @@ FAMILY = Family(
     links=("log", "inverse", "softplus"),
     tails=_tails,
     # Stan's density is 0 where sigma is above 37 beta. There, the normal distribution function of
-    # -w is exp(-w²/2) / (w √(2π)) times an asymptotic series (Abramowitz and Stegun 1964, 26.2.12),
-    # and P(Y > y) is that of the normal part, plus beta times the density.
+    # -w is exp(-w²/2) / (w √(2π)) times an asymptotic series (Abramowitz and Stegun 1964, 26.2.12).
+    # The logs of Stan's distribution function are wrong by up to 0.2 where sigma is above 8 beta.
+    # P(Y > y) is that of the normal part, plus beta times the density.
     functions="""
 real exgaussian_lpdf(real y, real m, real sigma, real beta) {
   real mu = m - beta; // the mean of the normal part

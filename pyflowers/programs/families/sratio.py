@@ -24,6 +24,7 @@ from pyflowers.programs.families._links import LINKS, ResponseLink, log_inv_logi
 
 def _family(link: ResponseLink) -> Family:
     def log_lik(y: FloatArray, eta: FloatArray, values: Values) -> FloatArray:
+        # Without the probabilities of all ratings, which `logs` computes, this takes half the time.
         total = np.zeros(np.broadcast_shapes(y.shape, eta.shape))
         for j, threshold in enumerate(np.moveaxis(values["threshold"], 2, 0), start=1):
             odds = _ordinal.log_odds(threshold - eta, link)

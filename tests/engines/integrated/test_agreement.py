@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from mixed_models import check_against_nuts
+from mixed_models import check_against_nuts, of_family
 from tiers import mostly_campaign
 
 import pyflowers
@@ -94,20 +94,6 @@ def test_a_lognormal_model_agrees_with_nuts():
         "positive ~ x + (1 | a)", normal_table(), seed=2, engine="stanli", draws=10_000, **how
     )
     check_against_nuts(exact, nuts)
-
-
-def of_family(name, num=100, seed=4):
-    """Return a table with a response of a family, for 10 labels."""
-    rng, family = np.random.default_rng(seed), find_family(name)
-    codes, x = rng.integers(0, 10, num), rng.normal(size=num)
-    eta = 0.3 + 0.4 * x + rng.normal(0, 0.5, 10)[codes]
-    values = {"trials": np.full(num, 8.0), "threshold": np.array([[[[-1.0], [0.3], [1.5]]]])}
-    for each in family.auxiliary:
-        value = 0.3 if each.bounds[1] == 1 else 2.0
-        values.setdefault(each.name, np.full((1, 1, 1), each.given or value))
-    values |= {"cutzero": np.full((1, 1, 1), -1.0), "cutone": np.full((1, 1, 1), 1.0)}
-    y = family.draw(eta[None, None], values, rng)[0, 0]
-    return pd.DataFrame({"g": [f"g{code}" for code in codes], "x": x, "y": y})
 
 
 # The bounds of shifted_lognormal depend on the data; the likelihood of asym_laplace has kinks; and

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from mixed_models import posed
+from mixed_models import of_family, posed
 from scipy.integrate import quad
 
 from pyflowers.engines import EngineLacksError
-from pyflowers.engines.integrated import method_of
+from pyflowers.engines.integrated import drawn, method_of
 from pyflowers.engines.integrated.importance import approximated
 from pyflowers.engines.integrated.integrals import Integrals
 from pyflowers.engines.integrated.quadrature import OneFactorModel
@@ -162,3 +162,11 @@ def test_modes_are_found_from_anywhere(family):
     for move in (-0.05, 0.05):  # the modes are maxima
         falls = near.log_joint(near.modes) - near.log_joint(near.modes + move * near.widths)
         assert falls.min() > -1e-3
+
+
+@pytest.mark.parametrize("family", ["exgaussian", "zero_inflated_negbinomial"])
+def test_weights_are_good_where_a_part_of_the_distribution_may_be_absent(family):
+    _, _, model = posed("y ~ x", of_family(family), family=family)
+    rngs = map(np.random.default_rng, range(6))
+    found = [drawn(method_of(model, "test"), 4_000, rng).weighted for rng in rngs]
+    assert max(each.k_hat for each in found) < 0.5
