@@ -40,7 +40,7 @@ from pyflowers.fits.idata import to_bytes
 from pyflowers.fits.imputed import PooledFit
 from pyflowers.fits.posterior import dataset, element_names, flat
 from pyflowers.programs import Capability
-from pyflowers.programs.declaration import PredictionRule, free_name
+from pyflowers.programs.declaration import free_name
 from pyflowers.programs.outcomes import Outcome
 from pyflowers.programs.prediction import GROUPS, Groups, Predictor
 from pyflowers.programs.terms import hint_of
@@ -1018,7 +1018,7 @@ def predictor_of(
     """
     if groups not in GROUPS:
         raise ConfigError(f"groups must be one of {', '.join(GROUPS)}, got {groups!r}")
-    _refuse_other_density(fit, fit.model.rule)
+    _refuse_other_density(fit)
     return fit.model.of_parameter(parameter).predictor_of(
         fit.draws,
         new,
@@ -1031,7 +1031,7 @@ def predictor_of(
     )
 
 
-def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
+def _refuse_other_density(fit: Fit) -> None:
     """Reject a prediction rule whose log likelihood differs from the program's."""
     name = fit.program.declaration.roles.log_lik
     theirs = fit.draws.get(name)
@@ -1043,15 +1043,7 @@ def _refuse_other_density(fit: Fit, rule: PredictionRule) -> None:
     theirs = few[name].reshape(ours.shape)
     # A program may omit constants, so only differences between draws are compared.
     apart = np.abs((ours - ours[:1, :1]) - (theirs - theirs[:1, :1]))
-    wrong = apart > 1e-6 * (1 + np.abs(ours))
-    if rule.censored:
-        marks = fit.data.values.get(rule.censored)
-        if marks is None or np.shape(marks) != (fit.data.num_obs,):
-            raise ConfigError(
-                f"[prediction] censored = {rule.censored!r} is not a data variable with a value "
-                "for each row; correct it"
-            )
-        wrong &= np.asarray(marks) == 0
+    wrong = (apart > 1e-6 * (1 + np.abs(ours))) & ~fit.model.is_marked
     if wrong.any():
         row = int(np.argwhere(wrong)[0][2])
         raise ConfigError(

@@ -8,7 +8,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from pyflowers.data import Labels, Table
@@ -52,6 +54,9 @@ MOST_SPREAD = 1.5
 MOST_OBSERVATIONS = 2000
 """The largest number of observations that are drawn; they are evenly spaced over the rows."""
 
+_RING: dict[str, Any] = {"marker": "o", "ls": "", "mfc": "none", "mew": 0.8}
+"""The look of a censored observation."""
+
 
 @styled
 def conditional_effects(
@@ -63,6 +68,8 @@ def conditional_effects(
     theme: Theme = LIGHT,
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
+
+    A censored observation, of which only a limit is known, is drawn as a ring.
 
     For categories without an order, draw the probability of each, without observations.
 
@@ -231,6 +238,23 @@ def _observed(fit: Fit) -> NDArray[np.float64]:
     return fit.data.y
 
 
+def _draw_observed(
+    ax: Axes, x: Any, y: Any, is_censored: NDArray[np.bool_], *, ms: float, **look: Any
+) -> None:
+    """Draw observations as dots, and censored ones, which are only limits, as rings."""
+    ax.plot(x[~is_censored], y[~is_censored], ".", ms=ms, **look)
+    if is_censored.any():
+        ax.plot(x[is_censored], y[is_censored], **_RING, ms=ms, **look)
+
+
+def _keys_of_observed(is_censored: NDArray[np.bool_], theme: Theme) -> list[Line2D]:
+    """Return the keys of observations in a legend."""
+    keys = [style.key("observed", marker=".", ls="", color=theme.data)]
+    if is_censored.any():
+        keys.append(style.key("censored", **_RING, ms=5, color=theme.data))
+    return keys
+
+
 def _reference(fit: Fit, num: int, **fixed: Any) -> Table:
     from pyflowers.analysis.grids import reference
 
@@ -285,13 +309,13 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
     below = (0.08, 0.3) if is_eye else (-0.22, 0.22)
     rows = np.array([place[texts[i]] for i in at]) + rng.uniform(*below, len(at))
-    ax.plot(y[at], rows, ".", ms=3, color=theme.data, alpha=0.35, zorder=1)
+    limits = fit.model.is_censored[at]
+    _draw_observed(ax, y[at], rows, limits, ms=3, color=theme.data, alpha=0.35, zorder=1)
     low, high = _limits(y[at], quantiles[:, shown])
     ax.set_xlim(low, high)
     far = _beyond(y[at], quantiles[:, shown], low, high)
     handles = intervals_of_rows(ax, quantiles[:, shown], theme, fit.interval)
-    dot = style.key("observed", marker=".", ls="", color=theme.data)
-    style.legend(figure, [dot, *handles])
+    style.legend(figure, [*_keys_of_observed(limits, theme), *handles])
     ax.set_xlabel(fitted(value_name(fit), 4.4))
     each = "combinations"
     if len(every) == 1:
@@ -310,7 +334,9 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     grid = np.linspace(values.min(), values.max(), NUM_POINTS)
     figure = style.new_figure(3.4, theme)
     ax = figure.subplots()
-    handles = [style.key("observed", marker=".", ls="", color=theme.data)]
+    kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
+    seen, limits = kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1], fit.model.is_censored
+    handles = _keys_of_observed(limits[seen], theme)
     if spread is not None:
         (curves,) = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
@@ -321,8 +347,7 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     levels: Sequence[str | None] = [None]
     if by:
         levels = {**_few_numbers(fit, [by], MOST_CURVES), **fit.model.levels}[by]
-    kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
-    quantiles, seen = [], kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1]
+    quantiles = []
     for level, color in zip(levels, _colours(theme, len(levels)), strict=True):
         fixed: dict[str, Any] = {column: grid}
         here, dots, name = seen, theme.data, "median"
@@ -332,7 +357,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             name = (
                 f"{label(by, 18)} = {label(level, 18)}" if _is_number(level) else label(level, 18)
             )
-        ax.plot(values[here], y[here], ".", ms=4, color=dots, alpha=0.45, zorder=1)
+        its = values[here], y[here], limits[here]
+        _draw_observed(ax, *its, ms=4, color=dots, alpha=0.45, zorder=1)
         draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
         quantiles.append(np.quantile(draws, interval_probs(fit.interval), axis=(0, 1)))
         low, inner_low, median, inner_high, high = quantiles[-1]
@@ -560,13 +586,14 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
         len(chosen), min(4, len(chosen)), 1.35, theme, sharex=True, sharey=True
     )
     kept, drawn = _drawn(fit, column, group=group)
-    is_kept = np.isin(np.arange(len(own)), kept)
+    is_kept, limits = np.isin(np.arange(len(own)), kept), fit.model.is_censored
     for i, code in enumerate(chosen.tolist()):
         ax, here = axes[i], np.flatnonzero((its.codes == code) & is_kept)
         low, median, high = curves[:, :, i]
         ax.fill_between(grid, low, high, color=theme.model, alpha=0.2, lw=0)
         ax.plot(grid, median, color=theme.model, lw=1.4)
-        ax.plot(values[here], y[here], ".", ms=4, color=theme.data, alpha=0.6)
+        its_rows = values[here], y[here], limits[here]
+        _draw_observed(ax, *its_rows, ms=4, color=theme.data, alpha=0.6)
         room = style.panel_width(min(4, len(chosen)))
         ax.set_title(fitted(str(its.names[code]), room, size=9, bold=True), pad=3, fontsize=9)
     figure.supylabel(fitted(value_name(fit), 3.0), fontsize=9)
@@ -574,8 +601,7 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
         ax.set_xlabel(fitted(column, style.panel_width(4)))
         ax.tick_params(labelbottom=True)
     median_key = style.key(f"median and {percent(fit.interval)}", color=theme.model, lw=1.4)
-    dot = style.key("observed", marker=".", ls="", color=theme.data)
-    style.legend(figure, [dot, median_key])
+    style.legend(figure, [*_keys_of_observed(limits[kept], theme), median_key])
     note = ""
     if len(chosen) < len(its):
         note = f"{len(chosen)} of {len(its)} labels are drawn, evenly spaced by their averages."

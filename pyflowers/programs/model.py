@@ -311,6 +311,34 @@ class Model:
             return "censored"
         return next((its.cut for its in self._terms if its.cut), "")
 
+    @property
+    def is_censored(self) -> NDArray[np.bool_]:
+        """Whether only a limit, or an interval, is known for each observation, shape (N,)."""
+        found = self.is_marked
+        for its in self._terms:
+            if its.kinds:
+                found = found | (np.asarray(self.data.values[its.variables[0]]) != 0)
+        return found
+
+    @property
+    def is_marked(self) -> NDArray[np.bool_]:
+        """Whether ``[prediction] censored`` marks each observation, shape (N,).
+
+        Raises
+        ------
+        ConfigError
+            If it names no data variable with a value for each observation.
+        """
+        if not self.has_rule or not self.rule.censored:
+            return np.zeros(self.data.num_obs, dtype=bool)
+        marks = self.data.values.get(self.rule.censored)
+        if marks is None or np.shape(marks) != (self.data.num_obs,):
+            raise ConfigError(
+                f"[prediction] censored = {self.rule.censored!r} is not a data variable with a "
+                "value for each row; correct it"
+            )
+        return np.asarray(np.asarray(marks) != 0)
+
     def notes_on_replicates(self) -> list[str]:
         """Return notes on how replicated responses are recorded."""
         by_rule = self.program.answers_by_rule(self.program.declaration.roles.y_rep)

@@ -528,6 +528,34 @@ def test_observations_have_the_levels_at_which_factors_are_fixed():
     assert "are drawn" not in plots.alt_text(alone)
 
 
+def rings_of(ax):
+    return [line for line in ax.lines if line.get_marker() == "o" and line.get_mfc() == "none"]
+
+
+def test_censored_observations_are_rings():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": np.tile(np.linspace(0, 1, 20), 3), "g": np.repeat(list("abc"), 20)})
+    frame["f"] = np.where(np.arange(60) % 2, "odd", "even")
+    frame["t"] = rng.exponential(np.exp(frame.x)).clip(max=1.5)
+    frame["c"] = np.where(frame.t == 1.5, "right", "none")
+    frame.loc[0, "c"] = "left"
+    limits = frame[frame.c != "none"]
+    assert 5 < len(limits) < 40
+    fit = pyflowers.fit("t | cens(c) ~ x + (1 | g)", frame, family="exponential", **FAST)
+    figure = plots.conditional_effects(fit, "x")
+    (rings,), (dots,) = rings_of(figure.axes[0]), dots_of(figure)
+    assert sorted(rings.get_data()[1]) == sorted(limits.t)
+    assert len(dots.get_xdata()) == len(frame) - len(limits)
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names[:2] == ["observed", "censored"]
+    lines = plots.group_lines(fit, "x")
+    assert sum(len(its.get_xdata()) for ax in lines.axes for its in rings_of(ax)) == len(limits)
+    by_level = pyflowers.fit("t | cens(c) ~ f", frame, family="exponential", **FAST)
+    rows = plots.conditional_effects(by_level, "f")
+    (rings,) = (line for line in rings_of(rows.axes[0]) if line.get_label().startswith("_"))
+    assert sorted(rings.get_xdata()) == sorted(limits.t)
+
+
 def test_of_levels_that_are_equally_frequent_the_first_is_fixed():
     frame = pd.DataFrame({"dose": ["b", "c", "a"] * 8, "z": [10.0, 9.0] * 12})
     frame["x"], frame["y"] = np.random.default_rng(1).normal(size=(2, 24))
