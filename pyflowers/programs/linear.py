@@ -215,11 +215,12 @@ class LinearModel:
     Attributes
     ----------
     family : Family
-        The family of the response.
+        The family of the response, whose likelihood includes ``cens()`` and ``trunc()``.
     y : array, shape (N,)
         The observations in the likelihood.
-    trials : array, shape (N,), or None
-        Their numbers of trials, if the family has them.
+    of_rows : dict of str to array, shape (N,)
+        What else their likelihood depends on: ``trials``, and the variables of the terms ``cens()``
+        and ``trunc()``.
     rows : array of int, shape (N,)
         The position of each observation's row in the columns of the terms.
     offset : array, shape (row,)
@@ -241,7 +242,7 @@ class LinearModel:
 
     family: Family
     y: FloatArray
-    trials: FloatArray | None
+    of_rows: Mapping[str, FloatArray]
     rows: IntArray
     offset: FloatArray
     coefficients: tuple[Coefficients, ...]

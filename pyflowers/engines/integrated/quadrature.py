@@ -65,6 +65,8 @@ def reason_against(model: LinearModel) -> str:
     family = f"the family {model.family.text}"
     if model.predicted:  # with sigma alone, a normal model may have a closed form
         family += f" with a formula for {in_words(list(model.predicted))}"
+    if not model.of_rows.keys() <= {TRIALS}:
+        family += " with a censored or truncated response"
     dependent = [its.name for its in model.effects if its.back is not None]
     dependent += [its.name for its in model.penalised]
     if dependent:
@@ -136,21 +138,21 @@ class OneFactorModel:
 
     def __init__(self, model: LinearModel) -> None:
         self.model, self.family = model, model.family
-        rows, y, trials = model.rows, model.y, model.trials
+        rows, y, names = model.rows, model.y, list(model.of_rows)
+        of_rows = np.reshape([model.of_rows[name] for name in names], (len(names), len(y)))
         self.times: FloatArray | float = 1.0
         if self.family.is_discrete:  # identical rows have equal densities
-            keys = np.column_stack([rows, y, np.zeros(len(y)) if trials is None else trials])
+            keys = np.column_stack([rows, y, *of_rows])
             _, first, times = np.unique(keys, axis=0, return_index=True, return_counts=True)
             rows, y, self.times = rows[first], y[first], times.astype(np.float64)
-            trials = None if trials is None else trials[first]
+            of_rows = of_rows[:, first]
         self.effect = model.effects[0] if model.effects else None
         self.labels = np.empty(0, dtype=np.int64)
         self.starts = self.codes = np.empty(0, dtype=np.intp)
         self.z = np.empty(0)
         if self.effect is not None:
             order = np.argsort(self.effect.codes[rows], kind="stable")
-            rows, y = rows[order], y[order]
-            trials = None if trials is None else trials[order]
+            rows, y, of_rows = rows[order], y[order], of_rows[:, order]
             if isinstance(self.times, np.ndarray):
                 self.times = self.times[order]
             self.labels, self.starts, self.codes = np.unique(
@@ -159,7 +161,7 @@ class OneFactorModel:
             self.z = self.effect.columns[rows]
             if not self.has_pairs:
                 self.z = self.z[:, 0]
-        self.y, self.trials = y, trials
+        self.y, self.of_rows = y, dict(zip(names, of_rows, strict=True))
         self.offsets = {"": model.offset[rows]}
         self.offsets |= {name: its.offset[rows] for name, its in model.predicted.items()}
         self.columns = [its.columns[rows] for its in model.coefficients]
@@ -237,9 +239,9 @@ class OneFactorModel:
     def _error(self, points: FloatArray, found: FloatArray, num_nodes: int) -> float:
         """Return the largest change in log densities with more nodes, apart from a constant."""
         used, self.num_nodes = self.num_nodes, num_nodes
-        gaps = self.log_density(points) - found
+        is_finite = np.isfinite(found)
+        gaps = self.log_density(points[is_finite]) - found[is_finite]
         self.num_nodes = used
-        gaps = gaps[np.isfinite(found)]
         return float(np.abs(gaps - np.median(gaps)).max(initial=0.0))
 
     def log_density(self, points: FloatArray) -> FloatArray:
@@ -275,9 +277,7 @@ class OneFactorModel:
 
     def log_lik(self, eta: FloatArray, values: Values) -> FloatArray:
         """Return the log likelihood of rows, shape (T, row)."""
-        own: dict[str, Any] = dict(self.model.given)
-        if self.trials is not None:
-            own[TRIALS] = self.trials
+        own: dict[str, Any] = {**self.model.given, **self.of_rows}
         for name, predicted in self.model.predicted.items():
             own[name] = predicted.from_linear(self.linear(values, name))[None]
         for its in self.model.parameters:

@@ -120,8 +120,9 @@ def _linear_model(data: Data) -> LinearModel:
     if series := parse(about.text).terms.series:
         what = f"{series[0].partition('(')[0]}(), with which a row depends on the rows before it"
         raise _not_stated(about.text, what)
-    terms = on_rows(parse(about.text).terms.variables)
-    if others := [f"{its.term}()" for its in terms if not its.role]:
+    response = parse(about.text).terms.variables
+    terms = on_rows(response)
+    if others := [f"{its.term}()" for its in terms if not its.role and not its.needs_tails]:
         what = f"{in_words(others)}, with which the likelihood of a row is not its density"
         raise _not_stated(about.text, what)
     for name, prior in about.given.items():
@@ -134,18 +135,19 @@ def _linear_model(data: Data) -> LinearModel:
     for its in stated:
         if isinstance(its, Parameter) and np.isnan([its.lower, its.upper]).any():
             raise _not_stated(about.text, f"{its.name}, whose bounds depend on the data")
-    family, num = find_family(about.family), int(values["N"])
+    cut = {name for its in terms if its.needs_tails for name in its.variables} & set(response)
+    family, num = family_of(about.family, sorted(cut)), int(values["N"])
     if family.has_categories:
         raise _not_stated(about.text, "a linear predictor for each category")
     kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
-    rows, trials = np.arange(num), None
+    rows = np.arange(num)
     if "cell" in values:
         rows = np.asarray(values["cell"]) - 1
-    if TRIALS in values:
-        trials = np.broadcast_to(np.asarray(values[TRIALS], dtype=np.float64), (num,))[kept]
-    known = {
-        its.role: np.asarray(values[its.variables[0]], dtype=np.float64)[kept] for its in terms
-    }
+
+    def of_kept(name: str) -> FloatArray:
+        return np.broadcast_to(np.asarray(values[name], dtype=np.float64), (num,))[kept]
+
+    known = {its.role: of_kept(its.variables[0]) for its in terms if its.role}
     nothing = np.zeros(int(values["D"] if "cell" in values else num))
     targets = [each.predicts for each in parse(about.text).parameters]
     offsets = dict.fromkeys(["", *targets], nothing)
@@ -156,7 +158,7 @@ def _linear_model(data: Data) -> LinearModel:
     return LinearModel(
         family=family,
         y=np.asarray(values["y"], dtype=np.float64)[kept],
-        trials=trials,
+        of_rows={name: of_kept(name) for name in (TRIALS, *sorted(cut)) if name in values},
         rows=rows[kept],
         offset=offsets[""],
         coefficients=tuple(its for its in stated if isinstance(its, Coefficients)),

@@ -123,6 +123,37 @@ def test_families_agree_with_nuts(family, terms):
     check_against_nuts(exact, nuts)
 
 
+CUT = [
+    ("time | cens(lost) ~ x + (1 | g)", "weibull"),
+    ("time | cens(sort, y2 = end) ~ x + (x | g)", "lognormal"),
+    ("y | cens(lost) ~ x + (1 | g)", "gaussian"),
+    ("y | cens(lost) ~ x", "student"),
+    ("n | trunc(lb = 1) ~ x + (1 | g)", "poisson"),
+    ("n | cens(lost) + trunc(lb = 1) ~ x + (0 + x | g)", "poisson"),
+]
+
+
+def cut_table(num=120, seed=8):
+    """Return a table with responses of which some are known only to be above a limit."""
+    frame, rng = of_family("gaussian", num), np.random.default_rng(seed)
+    frame["time"] = np.minimum(np.exp(frame.y / 2), 3.5)
+    frame["lost"] = np.where(rng.random(num) < 0.2, "right", "none")
+    frame.loc[frame.time == 3.5, "lost"] = "right"
+    frame["sort"] = np.where(frame.time == 3.5, 1, rng.choice([-1, 0, 0, 2], num))
+    frame["end"] = frame.time + rng.uniform(0.2, 1, num)
+    return frame.assign(n=1 + rng.poisson(np.exp(frame.y / 4)))
+
+
+@pytest.mark.parametrize(("formula", "family"), mostly_campaign(CUT, (CUT[0], CUT[4])))
+def test_censored_and_truncated_responses_agree_with_nuts(formula, family):
+    how = {"family": family}
+    exact = pyflowers.fit(formula, cut_table(), seed=1, engine="exact", **how)
+    assert exact.diagnostics.passed
+    how |= {"draws": 10_000, "adapt_delta": 0.95}
+    nuts = pyflowers.fit(formula, cut_table(), seed=2, engine="stanli", **how)
+    check_against_nuts(exact, nuts)
+
+
 RANKED = [
     ("y ~ x + (1 | a) + (1 | few)", "gaussian"),
     ("y ~ x + (x | eight)", "gaussian"),

@@ -86,7 +86,8 @@ def of_counts(sizes=(1, 2, 6, 30), seed=3):
     codes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     x = rng.normal(size=len(codes))
     n = rng.poisson(np.exp(1 + 0.4 * x + rng.normal(0, 0.7, len(sizes))[codes]))
-    return pd.DataFrame({"n": n, "k": np.minimum(n, 4), "x": x, "g": [f"g{c}" for c in codes]})
+    lost, g = rng.random(len(x)) < 0.3, [f"g{c}" for c in codes]
+    return pd.DataFrame({"n": n, "k": np.minimum(n, 4), "x": x, "g": g, "lost": lost})
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,8 @@ def of_counts(sizes=(1, 2, 6, 30), seed=3):
         ("k | trials(4) ~ x + (1 | g)", "binomial"),
         ("n ~ (1 | g)", "poisson"),  # whose rows are added up
         ("k ~ x + (1 | g)", "cumulative"),
+        ("n | cens(lost) ~ x + (1 | g)", "poisson"),
+        ("x | cens(lost) ~ (1 | g)", "gaussian"),
     ],
 )
 def test_other_densities_are_those_of_quadrature(formula, family):
@@ -211,6 +214,7 @@ def log_evidence(linear, data, row):
         ("n ~ 1 + (1 | row)", "poisson", of_rows(8), 0),
         ("size ~ 1 + (1 | h)", "gamma", other_responses(15), 0),
         ("is_large ~ 1 + (1 | h)", "bernoulli", other_responses(16), 0),
+        ("size | cens(is_large) ~ 1 + (1 | h)", "lognormal", other_responses(15), 0),
         # A row far from the others, whose elpd is 0.16 too high: its k-hat says so.
         ("y ~ x + (1 | g)", "gaussian", table(20), 1),
     ],

@@ -33,13 +33,16 @@ def table(num=40, labels=8):
     frame["binomial"] = rng.binomial(5, share)
     frame["poisson"] = rng.poisson(np.exp(eta)) * (codes != codes.max())
     frame["negbinomial"] = frame["poisson"]
+    frame["counts"], frame["end"] = 1 + frame["poisson"], frame["student"] + 0.7
+    frame["least"] = frame["student"] - rng.uniform(0.5, 3, num)
+    frame["sort"] = rng.choice([-1, 0, 0, 1, 2], num)
+    frame["side"] = np.where(frame["sort"] == 2, 0, frame["sort"])
     frame["cumulative"] = 1 + (eta[:, None] + rng.logistic(size=(num, 1)) > [-0.5, 1.0]).sum(axis=1)
-    return frame
+    return frame.sample(frac=1, random_state=1, ignore_index=True)
 
 
-def method(family, rhs="x + (1 | g)"):
-    response = "binomial | trials(5)" if family == "binomial" else family
-    _, _, model = posed(f"{response} ~ {rhs}", table(), family=family)
+def method(family, rhs="x + (1 | g)", response=""):
+    _, _, model = posed(f"{response or family} ~ {rhs}", table(), family=family)
     found = method_of(model, "test")
     assert isinstance(found, OneFactorModel)
     stretch, _, first = approximated(found.log_density, found.start, found.coordinates.slow_sides)
@@ -57,8 +60,7 @@ def integrand(model, values, label):
         eta = eta + its.columns[rows] @ values[its.name][0]
     given = {its.role: values[its.name][None] for its in model.parameters}
     given = {k: v[..., None] if k == "threshold" else v for k, v in given.items()}
-    if model.trials is not None:
-        given["trials"] = model.trials[own]
+    given |= {name: its[own] for name, its in model.of_rows.items()}
     sd = float(values[term.sd.name][0, 0])
 
     def density(u):
@@ -71,9 +73,19 @@ def integrand(model, values, label):
 
 @pytest.mark.quick
 @pytest.mark.parametrize("rhs", ["x + (1 | g)", "x + (0 + x | g)"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_density_is_that_of_integrals_by_scipy(family, rhs):
-    model, found, mode = method(family, rhs)
+@pytest.mark.parametrize(
+    ("family", "response"),
+    [
+        *((family, family) for family in FAMILIES),
+        ("binomial", "binomial | trials(5)"),
+        ("gaussian", "student | cens(sort, y2 = end)"),
+        ("student", "student | trunc(lb = least)"),
+        ("weibull", "gamma | cens(side)"),
+        ("negbinomial", "counts | trunc(lb = 1)"),
+    ],
+)
+def test_the_density_is_that_of_integrals_by_scipy(family, response, rhs):
+    model, found, mode = method(family, rhs, response)
     points = mode + [[0.0], [0.3]] * np.linspace(-1, 1, mode.shape[1])
     values, log_prior, _ = found.coordinates.values(points)
     logs = found.log_density(points) - log_prior
@@ -135,15 +147,20 @@ def test_labels_without_observations_have_effects_from_their_population():
 
 
 @pytest.mark.parametrize(
-    ("rhs", "reason"),
+    ("formula", "family", "reason"),
     [
-        ("x + (1 | g) + (1 | h)", "2 group terms, and for the family poisson only one"),
-        ("x + (x + I(x**2) | g)", "3 effects vary by group, and for the family poisson only two"),
+        ("n ~ x + (1 | g) + (1 | h)", "poisson", "2 group terms, and for the family poisson only"),
+        ("n ~ x + (x + I(x**2) | g)", "poisson", "3 effects vary by group, and for the family poi"),
+        (
+            "student | cens(side) ~ x + (1 | g) + (1 | h)",
+            "gaussian",
+            "2 group terms, and for the family gaussian with a censored or truncated response only",
+        ),
     ],
 )
-def test_the_reason_against_the_method_is_given(rhs, reason):
-    frame = table().assign(h=np.tile(list("abcd"), 10))
-    _, _, model = posed(f"poisson ~ {rhs}", frame, family="poisson")
+def test_the_reason_against_the_method_is_given(formula, family, reason):
+    frame = table().assign(h=np.tile(list("abcd"), 10)).rename(columns={"poisson": "n"})
+    _, _, model = posed(formula, frame, family=family)
     with pytest.raises(EngineLacksError, match=re.escape(reason)):
         method_of(model, "test")
 

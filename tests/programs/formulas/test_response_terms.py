@@ -129,6 +129,15 @@ def log_between(its, low, high):
     return np.where(its.cdf(low) < 0.5, left, right)
 
 
+def test_tails_that_are_0_after_rounding_leave_no_probability():
+    """A right-censored response that is 1e5 times its mean, within an upper bound."""
+    family = family_of("gamma", ("cens", "ub"))
+    values = {"shape": 1.0, "cens": np.array([1, -1]), "ub": np.array([4.0, 4.0])}
+    eta = np.full((1, 1, 2), np.log(3e-5))
+    found = family.log_lik(np.array([3.0, 3.0]), eta, values)
+    assert found.tolist() == [[[-np.inf, 0.0]]]
+
+
 def at_points(program, data):
     """Return points with a density, their values and, for each, eta and the other parameters."""
     bridge = interpreted(program, data)

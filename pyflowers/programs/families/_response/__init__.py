@@ -111,7 +111,7 @@ def _family_of(text: str, response: tuple[str, ...]) -> Family:
             found = change(found, rows)
         return np.asarray(found)
 
-    return replace(family, log_lik=log_lik, totals=None)
+    return replace(family, log_lik=log_lik, totals=None, as_normal=None)
 
 
 def _ends(response: Collection[str]) -> tuple[str, str]:

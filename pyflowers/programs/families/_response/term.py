@@ -97,11 +97,15 @@ class Rows:
 
 
 def log_between(low: Tails, high: Tails) -> FloatArray:
-    """Return the log of the probability between two values, from the tails that are smaller."""
+    """Return the log of the probability between two values, from the tails that are smaller.
+
+    It is −∞ where these tails are 0 after rounding.
+    """
     is_left = low[0] < low[1]
     large, small = np.where(is_left, high[0], low[1]), np.where(is_left, low[0], high[1])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, 0.0))))
+        found = large + np.log(-np.expm1(np.minimum(small - large, 0.0)))
+    return np.where(np.isneginf(large), -np.inf, found)
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class OnRows:
         Whether the term needs one of the families in `WITH_SIGMA`.
     role : str
         The field of :class:`.LinearModel` that takes the variable; without one, the engine exact
-        does not support the term.
+        supports the term only if it needs tails.
     weighs : callable, optional
         Function of the term's variables that returns the factor by which the log likelihood of each
         row is multiplied. The product is not the log likelihood of a single row.
