@@ -201,10 +201,7 @@ METHODS = (
         *("formula-exact", "formula, exact", "pyflowers", "run_formula", "exact"),
         about="draws from weighted points, without a Markov chain",
         regresses=True,
-        without={
-            "grouseticks": "two grouping factors and a response that is not normal",
-            "kidney": "a censored response",
-        },
+        without={"grouseticks": "two grouping factors and a response that is not normal"},
     ),
     Method(
         *("formula-stanli", "formula, stanli", "pyflowers", "run_formula", "stanli"),

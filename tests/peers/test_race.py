@@ -478,7 +478,7 @@ def test_a_method_that_cannot_fit_a_regression_is_listed_with_the_reason():
     assert named["formula-brms"].fits(table_of("mcycle"))
     text = "\n".join(page.missing([]))
     assert "- mcycle: Bambi; Bambi, nutpie (Bambi has no penalised smooths; " in text
-    assert "- kidney: formula, exact (a censored response)." in text
+    assert "- grouseticks: formula, exact (two grouping factors and a response that" in text
     for method in METHODS:
         assert {table_of(key).key for key in method.without} == set(method.without)
 
