@@ -69,7 +69,7 @@ def conditional_effects(
 ) -> Figure:
     """Draw the expected response over a column's values, with the observations.
 
-    A censored observation, of which only a limit is known, is drawn as a ring.
+    A censored observation, of which only a limit or an interval is known, is drawn as a ring.
 
     For categories without an order, draw the probability of each, without observations.
 
@@ -241,7 +241,7 @@ def _observed(fit: Fit) -> NDArray[np.float64]:
 def _draw_observed(
     ax: Axes, x: Any, y: Any, is_censored: NDArray[np.bool_], *, ms: float, **look: Any
 ) -> None:
-    """Draw observations as dots, and censored ones, which are only limits, as rings."""
+    """Draw observations as dots, and censored ones as rings."""
     ax.plot(x[~is_censored], y[~is_censored], ".", ms=ms, **look)
     if is_censored.any():
         ax.plot(x[is_censored], y[is_censored], **_RING, ms=ms, **look)
@@ -309,13 +309,13 @@ def _of_levels(fit: Fit, every: Mapping[str, list[str]], theme: Theme) -> Figure
     at = at[:: -(-len(at) // MOST_OBSERVATIONS) or 1]
     below = (0.08, 0.3) if is_eye else (-0.22, 0.22)
     rows = np.array([place[texts[i]] for i in at]) + rng.uniform(*below, len(at))
-    limits = fit.model.is_censored[at]
-    _draw_observed(ax, y[at], rows, limits, ms=3, color=theme.data, alpha=0.35, zorder=1)
+    is_censored = fit.model.is_censored[at]
+    _draw_observed(ax, y[at], rows, is_censored, ms=3, color=theme.data, alpha=0.35, zorder=1)
     low, high = _limits(y[at], quantiles[:, shown])
     ax.set_xlim(low, high)
     far = _beyond(y[at], quantiles[:, shown], low, high)
     handles = intervals_of_rows(ax, quantiles[:, shown], theme, fit.interval)
-    style.legend(figure, [*_keys_of_observed(limits, theme), *handles])
+    style.legend(figure, [*_keys_of_observed(is_censored, theme), *handles])
     ax.set_xlabel(fitted(value_name(fit), 4.4))
     each = "combinations"
     if len(every) == 1:
@@ -335,8 +335,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
     figure = style.new_figure(3.4, theme)
     ax = figure.subplots()
     kept, drawn = _drawn(fit, column, *filter(None, [by]), group=spread)
-    seen, limits = kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1], fit.model.is_censored
-    handles = _keys_of_observed(limits[seen], theme)
+    seen, is_censored = kept[:: -(-len(kept) // MOST_OBSERVATIONS) or 1], fit.model.is_censored
+    handles = _keys_of_observed(is_censored[seen], theme)
     if spread is not None:
         (curves,) = _of_labels(fit, column, spread, grid)
         ax.plot(grid, curves, color=theme.muted, lw=0.6, alpha=0.6, zorder=2)
@@ -357,8 +357,8 @@ def _of_numbers(fit: Fit, column: str, by: str | None, spread: str | None, theme
             name = (
                 f"{label(by, 18)} = {label(level, 18)}" if _is_number(level) else label(level, 18)
             )
-        its = values[here], y[here], limits[here]
-        _draw_observed(ax, *its, ms=4, color=dots, alpha=0.45, zorder=1)
+        look = {"color": dots, "alpha": 0.45, "zorder": 1}
+        _draw_observed(ax, values[here], y[here], is_censored[here], ms=4, **look)
         draws = _predictor(fit, _reference(fit, NUM_POINTS, **fixed)).expected()
         quantiles.append(np.quantile(draws, interval_probs(fit.interval), axis=(0, 1)))
         low, inner_low, median, inner_high, high = quantiles[-1]
@@ -586,14 +586,14 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
         len(chosen), min(4, len(chosen)), 1.35, theme, sharex=True, sharey=True
     )
     kept, drawn = _drawn(fit, column, group=group)
-    is_kept, limits = np.isin(np.arange(len(own)), kept), fit.model.is_censored
+    is_kept, is_censored = np.isin(np.arange(len(own)), kept), fit.model.is_censored
+    look = {"color": theme.data, "alpha": 0.6}
     for i, code in enumerate(chosen.tolist()):
         ax, here = axes[i], np.flatnonzero((its.codes == code) & is_kept)
         low, median, high = curves[:, :, i]
         ax.fill_between(grid, low, high, color=theme.model, alpha=0.2, lw=0)
         ax.plot(grid, median, color=theme.model, lw=1.4)
-        its_rows = values[here], y[here], limits[here]
-        _draw_observed(ax, *its_rows, ms=4, color=theme.data, alpha=0.6)
+        _draw_observed(ax, values[here], y[here], is_censored[here], ms=4, **look)
         room = style.panel_width(min(4, len(chosen)))
         ax.set_title(fitted(str(its.names[code]), room, size=9, bold=True), pad=3, fontsize=9)
     figure.supylabel(fitted(value_name(fit), 3.0), fontsize=9)
@@ -601,7 +601,7 @@ def group_lines(fit: Fit, column: str, *, group: str | None = None, theme: Theme
         ax.set_xlabel(fitted(column, style.panel_width(4)))
         ax.tick_params(labelbottom=True)
     median_key = style.key(f"median and {percent(fit.interval)}", color=theme.model, lw=1.4)
-    style.legend(figure, [*_keys_of_observed(limits[kept], theme), median_key])
+    style.legend(figure, [*_keys_of_observed(is_censored[kept], theme), median_key])
     note = ""
     if len(chosen) < len(its):
         note = f"{len(chosen)} of {len(its)} labels are drawn, evenly spaced by their averages."

@@ -94,13 +94,22 @@ def test_right_censoring(tmp_path):
     d = fit.draws
     mean = np.exp(d["Intercept"] + d["b"][..., 0] * frame.age[0] + d["sigma"] ** 2 / 2)
     np.testing.assert_allclose(pyflowers.predict(fit).draws()[..., 0], mean)
-    # A rule without the key is refused, and the message names it.
+    lines = pyflowers.plots.conditional_effects(fit, "age").axes[0].lines
+    (rings,) = (its for its in lines if its.get_marker() == "o")
+    np.testing.assert_array_equal(
+        np.sort(rings.get_ydata()), np.sort(frame.time[frame.censored == 1])
+    )
+    # A rule without the key, or with another variable, is refused, and the message names it.
     declared = program.path.with_suffix(".toml")
-    text = declared.read_text(encoding="utf-8").replace('censored = "censored"\n', "")
-    declared.write_text(text, encoding="utf-8")
-    other = pyflowers.fit(program.path, frame, **{**FAST, "warmup": 50, "draws": 10})
-    with pytest.raises(ConfigError, match="set the key 'censored' to a variable that marks"):
-        pyflowers.predict(other)
+    text, key = declared.read_text(encoding="utf-8"), 'censored = "censored"\n'
+    for instead, message in (
+        ("", "set the key 'censored' to a variable that marks"),
+        ('censored = "prior_only"\n', "'prior_only' is not a data variable with a value for each"),
+    ):
+        declared.write_text(text.replace(key, instead), encoding="utf-8")
+        other = pyflowers.fit(program.path, frame, **{**FAST, "warmup": 50, "draws": 10})
+        with pytest.raises(ConfigError, match=message):
+            pyflowers.predict(other)
 
 
 def test_weights(tmp_path):

@@ -138,36 +138,36 @@ class OneFactorModel:
 
     def __init__(self, model: LinearModel) -> None:
         self.model, self.family = model, model.family
-        rows, y, names = model.rows, model.y, list(model.of_rows)
-        of_rows = np.reshape([model.of_rows[name] for name in names], (len(names), len(y)))
+        chosen = np.arange(len(model.y))
         self.times: FloatArray | float = 1.0
         if self.family.is_discrete:  # identical rows have equal densities
-            keys = np.column_stack([rows, y, *of_rows])
-            _, first, times = np.unique(keys, axis=0, return_index=True, return_counts=True)
-            rows, y, self.times = rows[first], y[first], times.astype(np.float64)
-            of_rows = of_rows[:, first]
+            keys = np.column_stack([model.rows, model.y, *model.of_rows.values()])
+            _, chosen, times = np.unique(keys, axis=0, return_index=True, return_counts=True)
+            self.times = times.astype(np.float64)
         self.effect = model.effects[0] if model.effects else None
         self.labels = np.empty(0, dtype=np.int64)
         self.starts = self.codes = np.empty(0, dtype=np.intp)
         self.z = np.empty(0)
         if self.effect is not None:
-            order = np.argsort(self.effect.codes[rows], kind="stable")
-            rows, y, of_rows = rows[order], y[order], of_rows[:, order]
+            order = np.argsort(self.effect.codes[model.rows[chosen]], kind="stable")
+            chosen = chosen[order]
             if isinstance(self.times, np.ndarray):
                 self.times = self.times[order]
+        rows, self.y = model.rows[chosen], model.y[chosen]
+        self.of_rows = {name: its[chosen] for name, its in model.of_rows.items()}
+        if self.effect is not None:
             self.labels, self.starts, self.codes = np.unique(
                 self.effect.codes[rows], return_index=True, return_inverse=True
             )
             self.z = self.effect.columns[rows]
             if not self.has_pairs:
                 self.z = self.z[:, 0]
-        self.y, self.of_rows = y, dict(zip(names, of_rows, strict=True))
         self.offsets = {"": model.offset[rows]}
         self.offsets |= {name: its.offset[rows] for name, its in model.predicted.items()}
         self.columns = [its.columns[rows] for its in model.coefficients]
         units = [self._units(its) for its in model.coefficients]
         self.coordinates = Coordinates(model.parameters, model.effects, model.coefficients, units)
-        self.step = step_of(self.family, y)
+        self.step = step_of(self.family, self.y)
         self.choices = NUM_NODES_OF_PAIRS if self.has_pairs else NUM_NODES
         self.num_nodes = self.choices[1]
         shape = (len(self.labels), 2) if self.has_pairs else (len(self.labels),)

@@ -135,8 +135,9 @@ def _linear_model(data: Data) -> LinearModel:
     for its in stated:
         if isinstance(its, Parameter) and np.isnan([its.lower, its.upper]).any():
             raise _not_stated(about.text, f"{its.name}, whose bounds depend on the data")
-    cut = {name for its in terms if its.needs_tails for name in its.variables} & set(response)
-    family, num = family_of(about.family, sorted(cut)), int(values["N"])
+    of_tails = {name for its in terms if its.needs_tails for name in its.variables}
+    cut = [name for name in response if name in of_tails]
+    family, num = family_of(about.family, cut), int(values["N"])
     if family.has_categories:
         raise _not_stated(about.text, "a linear predictor for each category")
     kept = np.flatnonzero(np.broadcast_to(np.asarray(values["held_out"]), (num,)) == 0)
@@ -158,7 +159,7 @@ def _linear_model(data: Data) -> LinearModel:
     return LinearModel(
         family=family,
         y=np.asarray(values["y"], dtype=np.float64)[kept],
-        of_rows={name: of_kept(name) for name in (TRIALS, *sorted(cut)) if name in values},
+        of_rows={name: of_kept(name) for name in (TRIALS, *cut) if name in values},
         rows=rows[kept],
         offset=offsets[""],
         coefficients=tuple(its for its in stated if isinstance(its, Coefficients)),
